@@ -1,12 +1,14 @@
 //! Shared parts of the benches: guests that a bench runs itself, and a switch around them.
 //!
-//! Two programs use it. `guard` forwards a fixed number of packets, whose instructions callgrind counts; `scale`
-//! measures time, memory and sleep. Neither asserts limits on time; both print readings.
+//! `guard` forwards a fixed number of packets, whose instructions callgrind counts; `scale` measures time, memory and
+//! sleep. [`stack`] has the measurements of the TCP/IP stack, which `linerate lab stack` uses too. No program asserts
+//! limits on time; all print readings.
 
 pub mod guest;
 pub mod memory;
 pub mod pair;
 pub mod rig;
+pub mod stack;
 pub mod stations;
 pub mod uplink;
 

@@ -15,19 +15,29 @@ pub const SERVER: Address = address(1);
 /// Calls of each host's control until they are connected.
 const CONTROLS: usize = 2000;
 
+/// Connections of a source address.
+const PORTS: u32 = 64_512;
+/// Connections that the hosts have by default.
+const CONNECTIONS: u32 = 49_152;
+
 const fn address(last: u8) -> Address {
     Address::v4([10, 100, 0, last])
 }
 
-fn host(last: u8, control: Box<dyn port::PortControl>) -> Result<Host> {
-    let options = Options { polling: Polling::Busy, ..Options::new()? };
+/// A host with these addresses, for this number of connections and the ones that replace them.
+fn host(addresses: &[Address], connections: u32, control: Box<dyn port::PortControl>) -> Result<Host> {
+    let mut options = Options { polling: Polling::Busy, ..Options::new()? };
+    options.stack.limits.connections = connections + connections / 4 + 4096;
     let mut host = Host::new(options)?;
+    let last = addresses.first().map_or(0, |address| address.octets()[15]);
     let mac = MacAddress::new([2, 0, 0, 0, 0, last]);
     let interface =
         host.add_port(LocalPort::new("port", control), InterfaceConfig { mac, mtu: 1500, vlan: None });
     let now = host.now();
-    let address = Cidr::new(address(last), 24).context("a prefix of 24 bits")?;
-    host.stack().add_address(interface, address, now);
+    for address in addresses {
+        let address = Cidr::new(*address, 24).context("a prefix of 24 bits")?;
+        host.stack().add_address(interface, address, now);
+    }
     Ok(host)
 }
 
@@ -49,15 +59,27 @@ pub fn options() -> virtio_user::Options {
 /// # Errors
 /// As [`connected`].
 pub fn with(options: virtio_user::Options) -> Result<Vec<Host>> {
+    many(options, CONNECTIONS).map(|(hosts, _)| hosts)
+}
+
+/// As [`with`], for this number of connections at the same time. Returns the client's addresses too, which must all be
+/// used as sources: each has 64,512 ports.
+///
+/// # Errors
+/// As [`connected`].
+pub fn many(options: virtio_user::Options, connections: u32) -> Result<(Vec<Host>, Vec<Address>)> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("s");
     let back = VhostUser::listen(&path, vhost_user::Options::default())?;
     let front = VirtioUser::connect(&path, options, Instant::now())?;
-    let mut hosts = vec![host(1, Box::new(back))?, host(2, Box::new(front))?];
+    let count = u8::try_from(connections.div_ceil(PORTS)).context("too many connections")?;
+    let sources: Vec<_> = (2..=count.saturating_add(1)).map(address).collect();
+    let server = host(&[SERVER], connections, Box::new(back))?;
+    let mut hosts = vec![server, host(&sources, connections, Box::new(front))?];
     for _ in 0..CONTROLS {
         for host in &mut hosts {
             host.control(host.now());
         }
     }
-    Ok(hosts)
+    Ok((hosts, sources))
 }

@@ -1,7 +1,8 @@
 //! The `linerate` binary: parses arguments, executes one command and returns an exit code.
 //!
 //! Dependencies between modules: `settings` (converts a file to a topology) <- `dataplane` (converts a topology to a
-//! running switch) <- `api` (server and client of its control API) <- `commands`. `args` defines the command line and
+//! running switch) <- `api` (server and client of its control API) <- `commands`. `grant` is the exchange by which a
+//! process asks another one's switch for a port. `args` defines the command line and
 //! depends only on `settings`. `reference` generates pages from all of these definitions. This crate does not process packets.
 
 #![forbid(unsafe_code)]
@@ -10,6 +11,7 @@ mod api;
 mod args;
 mod commands;
 mod dataplane;
+mod grant;
 mod host;
 mod log;
 mod reference;
@@ -19,7 +21,7 @@ mod settings;
 use api::client::Client;
 use args::{Cli, Command};
 use commands::{
-    bench, check, completion, demo, generate, guest, laboratory, load, run, serve, snippet, top, verbs,
+    bench, check, completion, demo, generate, guest, laboratory, load, run, serve, snippet, stack, top, verbs,
 };
 use std::process::ExitCode;
 
@@ -59,6 +61,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Gen(args) => generate::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Load(args) => load::run(args),
+        Command::Stack(command) => stack::run(command, control),
         Command::Bench(args) => bench::run(args),
         Command::Supervise(args) => bench::supervise::run(args),
         Command::Lab { arguments } => laboratory::run(arguments),

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use linerate_tests::binary;
+use linerate_tests::data;
 use linerate_tests::folder;
 use linerate_tests::netns::Netns;
 use linerate_tests::process::Process;
@@ -53,16 +54,6 @@ impl Server {
     }
 }
 
-/// Bytes that differ at each position.
-fn data(len: usize) -> Vec<u8> {
-    let mut state = 1u64;
-    let mut word = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 32) as u32
-    };
-    (0..len.div_ceil(4)).flat_map(|_| word().to_ne_bytes()).take(len).collect()
-}
-
 /// A site with an index, a small file and one for each way of reading.
 fn site(folder: &Path) {
     let site = folder.join("site");
@@ -70,7 +61,7 @@ fn site(folder: &Path) {
     let write = |name: &str, bytes: &[u8]| std::fs::write(site.join(name), bytes).expect("a file");
     write("index.html", b"<p>index</p>\n");
     write("sub/index.html", b"<p>sub</p>\n");
-    write("small.bin", &data(50_001));
+    write("small.bin", &data::bytes(0, 50_001));
 }
 
 #[test]
@@ -86,9 +77,9 @@ fn curl_fetches_files_ranges_and_changes() {
         assert_eq!(server.curl(&["-L", &format!("{site}/sub")]), "<p>sub</p>\n");
         let file = format!("{site}/small.bin");
         server.curl(&["-o", saved_path, &file]);
-        assert!(std::fs::read(&saved).expect("a file") == data(50_001), "{site}");
+        assert!(std::fs::read(&saved).expect("a file") == data::bytes(0, 50_001), "{site}");
         server.curl(&["-o", saved_path, "-r", "1000-40000", &file]);
-        assert!(std::fs::read(&saved).expect("a file") == data(50_001)[1000..=40_000]);
+        assert!(std::fs::read(&saved).expect("a file") == data::bytes(0, 50_001)[1000..=40_000]);
         let code = ["-o", "/dev/null", "-w", "%{http_code} %{num_connects} "];
         assert_eq!(server.curl(&[&code[..], &[&format!("{site}/none")]].concat()), "404 1 ");
         assert_eq!(server.curl(&[&code[..], &["-r", "60000-", &file]].concat()), "416 1 ");
@@ -126,7 +117,7 @@ fn curl_fetches_files_ranges_and_changes() {
 fn large_file_arrives_whole_in_each_mode() {
     let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a directory on a disk");
     site(folder.path());
-    let bytes = data(LARGE);
+    let bytes = data::bytes(0, LARGE);
     std::fs::write(folder.path().join("site/large.bin"), &bytes).expect("a file");
     let saved = folder.path().join("saved");
     let (path, file) = (saved.to_str().expect("a path in UTF-8"), format!("{SITE}/large.bin"));
@@ -158,15 +149,4 @@ fn wrk_sees_no_error() {
     let summary = server.stop();
     assert!(summary["counters"]["HttpRequests"].as_u64() > Some(100), "{summary}");
     assert_eq!(summary["counters"]["HttpErrors"], Value::Null, "{summary}");
-}
-
-#[test]
-fn missing_directory_is_bad_input() {
-    let port = "kind=tap,interface=web0";
-    let mut command = std::process::Command::new(binary::linerate());
-    command.args(["serve", "http", "/nonexistent", "--port", port, "--address", SERVER[0]]);
-    let output = command.output().expect("the program runs");
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{text}");
-    assert!(text.contains("/nonexistent") && text.contains("choose a directory"), "{text}");
 }

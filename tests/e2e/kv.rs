@@ -29,8 +29,12 @@ struct Server {
 
 impl Server {
     fn start(folder: &Path, more: &[&str]) -> Server {
+        Server::start_with(folder, "1", more)
+    }
+
+    fn start_with(folder: &Path, queue_pairs: &str, more: &[&str]) -> Server {
         let netns = Netns::new();
-        let port = format!("kind=tap,interface=kv0,netns={}", netns.name());
+        let port = format!("kind=tap,interface=kv0,queue_pairs={queue_pairs},netns={}", netns.name());
         let address = format!("{SERVER}/24");
         let words = ["serve", "kv", "-o", "json", "--port", &port, "--address", &address];
         let mut process = Process::spawn(folder, "kv", binary::linerate(), &[&words[..], more].concat());
@@ -220,13 +224,44 @@ fn libmemcached_finds_its_protocol_and_a_load_loses_no_value() {
     assert!(summary["bytes_received"].as_u64() > Some(1 << 20), "{summary}");
 }
 
+/// Clients reach keys of every worker through either of them.
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn two_workers_answer_as_one_store() {
+    need::program("memcaslap");
+    for queue_pairs in ["1", "2"] {
+        let folder = folder();
+        let server = Server::start_with(folder.path(), queue_pairs, &["--workers", "2"]);
+        let words = ["-c", CLIENT_LIBRARY, SERVER, "11211"];
+        for _ in 0..4 {
+            match server.netns.attempt("env", &[&[PYTHON][..], &words].concat()) {
+                Ok(said) => assert_eq!(said.trim(), "fine"),
+                Err(said) if said.contains("exit status: 77") => {
+                    need::skip("python3-pymemcache is not installed")
+                }
+                Err(said) => panic!("{said}"),
+            }
+        }
+        let load = ["-T1", "-c8", "-x40000", "-v1", "-X1000"].map(str::to_owned);
+        let load = [&[format!("--servers={SERVER}:11211")][..], &load].concat();
+        let said = server.netns.run("memcaslap", &load);
+        assert!(said.contains("verify_failed: 0") && said.contains("cmd_set: 4000"), "{said}");
+        let summary = server.stop();
+        let workers = summary["workers"].as_array().expect("a list of workers");
+        let has = |worker: &Value| {
+            worker["connections"].as_u64() > Some(0) && worker["counters"]["kv-forwarded"].as_u64() > Some(0)
+        };
+        assert!(workers.len() == 2 && workers.iter().all(has), "{summary}");
+    }
+}
+
 /// A client that requests many large values and reads none: the server holds a bounded number of bytes for it, and
 /// serves others.
 #[test]
 #[ignore = "needs root; run by `cargo xtask test`"]
 fn a_client_that_does_not_read_stops_only_itself() {
     let folder = folder();
-    let server = Server::start(folder.path(), &["--connections", "2"]);
+    let server = Server::start(folder.path(), &["--max-connections", "2"]);
     server.netns.enter(|| {
         let mut slow = connect(SERVER, PORT);
         let value = vec![b'v'; 1 << 20];

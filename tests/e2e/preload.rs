@@ -12,12 +12,16 @@ use linerate_tests::folder;
 use linerate_tests::need;
 use linerate_tests::netns::Netns;
 use linerate_tests::process::Process;
+use linerate_tests::wait;
+use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(30);
 const KERNEL: [&str; 2] = ["10.9.0.1/24", "fd09::1/64"];
 const OURS: [&str; 2] = ["10.9.0.2", "fd09::2"];
 const BYTES: usize = 8 << 20;
+/// Debian's Python.
+const PYTHON: &str = "/usr/bin/python3";
 
 /// `linerate serve sockets` at the other end of interface `web0` of a namespace.
 struct Service {
@@ -209,7 +213,7 @@ fn redis_answers_clients_of_the_kernel() {
     let local = local.to_str().expect("a path of text");
     let words = ["--port", "6379", "--bind", "10.9.0.2", "--save", "", "--protected-mode", "no"];
     let words = [&words[..], &["--dir", directory, "--unixsocket", local]].concat();
-    let _redis = Running(service.command("redis-server", &words).spawn().expect("redis starts"));
+    let mut server = Running(service.command("redis-server", &words).spawn().expect("redis starts"));
     service.netns.enter(|| {
         let mut streams: Vec<_> = (0..8).map(|_| connect(OURS[0], 6379)).collect();
         for (i, stream) in streams.iter_mut().enumerate() {
@@ -229,6 +233,52 @@ fn redis_answers_clients_of_the_kernel() {
     let mut reply = [0; 12];
     stream.read_exact(&mut reply).expect("a reply");
     assert_eq!(&reply, b"$6\r\nvalue3\r\n");
+    // Without the service it still serves the kernel's clients, and ends on request.
+    service.stop();
+    stream.write_all(b"GET key4\r\n").expect("redis reads");
+    stream.read_exact(&mut reply).expect("a reply");
+    assert_eq!(&reply, b"$6\r\nvalue4\r\n");
+    let pid = Pid::from_child(&server.0);
+    rustix::process::kill_process(pid, Signal::TERM).expect("redis runs");
+    let ended = wait::until(LIMIT, || server.0.try_wait().expect("a child"));
+    assert!(ended.is_some_and(|status| status.success()), "{ended:?}");
+}
+
+/// Waits for the end of the service at a listener, and for anything after the error.
+const LISTENER: &str = r#"
+import select, socket, sys
+listener = socket.socket()
+listener.bind((sys.argv[1], 7000))
+listener.listen()
+listener.setblocking(False)
+poll = select.poll()
+poll.register(listener, select.POLLIN)
+print("listening", flush=True)
+assert poll.poll(30000)
+try:
+    listener.accept()
+except BlockingIOError:
+    sys.exit("no error")
+except OSError:
+    pass
+events = poll.poll(1000)
+assert events == [], events
+"#;
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn listener_reports_the_end_of_the_service_once() {
+    let folder = folder();
+    let service = Service::start(folder.path());
+    let mut program = service.command(PYTHON, &["-c", LISTENER, OURS[0]]);
+    let mut program = Running(program.spawn().expect("Python starts"));
+    let mut line = [0; 10];
+    program.0.stdout.as_mut().expect("a pipe").read_exact(&mut line).expect("it listens");
+    service.stop();
+    let ended = wait::until(LIMIT, || program.0.try_wait().expect("a child"));
+    let mut said = String::new();
+    program.0.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
+    assert!(ended.is_some_and(|status| status.success()), "{said}");
 }
 
 #[test]

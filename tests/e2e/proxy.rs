@@ -128,7 +128,7 @@ fn curl_downloads_through_the_proxy() {
 #[ignore = "needs root; run by `cargo xtask test`"]
 fn failed_reset_and_idle_connections_end_at_both_sides() {
     let folder = folder();
-    let proxy = Proxy::start(folder.path(), "10.9.0.1:9000", &["--idle", "1s", "--connections", "1"]);
+    let proxy = Proxy::start(folder.path(), "10.9.0.1:9000", &["--idle", "1s", "--max-connections", "1"]);
     proxy.netns.enter(|| {
         // There is no server yet: the proxy is refused, and resets its client.
         assert!(tcp::is_reset(PROXY[0], PORT, LIMIT), "no server");

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use linerate_tests::binary;
+use linerate_tests::data;
 use linerate_tests::folder;
 use linerate_tests::netns::Netns;
 use linerate_tests::process::Process;
@@ -54,30 +55,9 @@ fn connect(address: &str, port: u16) -> TcpStream {
     tcp::connect(address, port, LIMIT)
 }
 
-/// Bytes that differ at each position of a connection and between connections.
-fn data(seed: u64) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(2).wrapping_add(1);
-    let mut word = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 32) as u32
-    };
-    (0..BYTES / 4).flat_map(|_| word().to_ne_bytes()).collect()
-}
-
-/// Sends data, shuts down and reads until the end of the stream, at the same time.
+/// Exchanges bytes with `echo`.
 pub(crate) fn exchange(address: &str, seed: u64) {
-    let (mut stream, sent) = (connect(address, 7), data(seed));
-    let mut sender = stream.try_clone().expect("a second handle");
-    let received = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            sender.write_all(&sent).expect("the server reads");
-            sender.shutdown(Shutdown::Write).expect("the connection is open");
-        });
-        let mut received = Vec::with_capacity(BYTES);
-        stream.read_to_end(&mut received).expect("the server closes");
-        received
-    });
-    assert!(received == sent, "{address}: {} of {} bytes, or others", received.len(), sent.len());
+    tcp::exchange(address, 7, (seed, BYTES), LIMIT);
 }
 
 /// Sends datagrams, some of them in fragments, and compares the replies.
@@ -147,7 +127,7 @@ fn kernel_receives_the_bytes_of_source_and_discard_takes_them() {
     let server = Server::start(folder.path(), "discard", &["--tcp-port", "1009"]);
     server.netns.enter(|| {
         let mut stream = connect(SERVER[1], 1009);
-        stream.write_all(&data(1)).expect("the server reads");
+        stream.write_all(&data::bytes(1, BYTES)).expect("the server reads");
         stream.shutdown(Shutdown::Write).expect("the connection is open");
         assert_eq!(stream.read(&mut [0]).expect("the server closes"), 0);
     });

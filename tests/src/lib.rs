@@ -7,6 +7,7 @@
 
 pub mod binary;
 pub mod c;
+pub mod data;
 pub mod guest;
 pub mod initramfs;
 pub mod iperf;

@@ -49,6 +49,11 @@ impl Process {
         Process { name: name.to_owned(), child, stdin, log }
     }
 
+    /// Process identifier.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// All output so far, one character per byte, so that byte offsets stay valid.
     pub fn output(&self) -> String {
         let bytes = std::fs::read(&self.log).unwrap_or_default();

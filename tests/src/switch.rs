@@ -89,6 +89,11 @@ impl Switch {
         switch
     }
 
+    /// Process identifier.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
     /// Runs a verb with `-o json`. Returns its standard error if it fails.
     pub fn ask(&self, verb: &[&str]) -> Result<Value, String> {
         let answer = self.tell(&[verb, &["-o", "json"]].concat())?;

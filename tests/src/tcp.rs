@@ -1,8 +1,10 @@
 //! Clients of the kernel's TCP, and bytes to exchange.
 
-use std::io::{ErrorKind, Read};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
+
+use crate::data;
 
 fn endpoint(address: &str, port: u16) -> SocketAddr {
     SocketAddr::new(address.parse().expect("an address"), port)
@@ -15,6 +17,23 @@ pub fn connect(address: &str, port: u16, limit: Duration) -> TcpStream {
     stream.set_read_timeout(Some(limit)).expect("a time limit");
     stream.set_write_timeout(Some(limit)).expect("a time limit");
     stream
+}
+
+/// Sends `len` bytes, shuts down and reads until the end of the stream, at the same time. Panics if the server does not
+/// return the same bytes.
+pub fn exchange(address: &str, port: u16, (seed, len): (u64, usize), limit: Duration) {
+    let (mut stream, sent) = (connect(address, port, limit), data::bytes(seed, len));
+    let mut sender = stream.try_clone().expect("a second handle");
+    let received = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            sender.write_all(&sent).expect("the server reads");
+            sender.shutdown(Shutdown::Write).expect("the connection is open");
+        });
+        let mut received = Vec::with_capacity(len);
+        stream.read_to_end(&mut received).expect("the server closes");
+        received
+    });
+    assert!(received == sent, "{address} {seed}: {} of {len} bytes, or others", received.len());
 }
 
 /// Whether a new connection is reset: during connect, or at the first read.

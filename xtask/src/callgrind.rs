@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: CallgrindArguments, all: bool) -> Result<Outcome> {
     }
     command::run(&cargo(&PROGRAMS), BUILD)?;
     let limits = if arguments.update { Limits::new() } else { limits()? };
-    let rows = rows(&limits, cases(all || arguments.update))?;
+    let rows = rows(&limits, &cases(all || arguments.update))?;
     print!("{}", table(&rows));
     if arguments.update {
         std::fs::write(file(), text(&rows)).context("cannot write the limits")?;
@@ -85,7 +85,7 @@ pub(crate) fn run(arguments: CallgrindArguments, all: bool) -> Result<Outcome> {
 }
 
 /// Counts cases, one per CPU at a time; counts do not depend on the load of the machine.
-fn rows(limits: &Limits, cases: Vec<Case>) -> Result<Vec<Row>> {
+fn rows(limits: &Limits, cases: &[Case]) -> Result<Vec<Row>> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let row = |&(ring, size, traffic): &Case| {
         let limit = limits.get(ring).and_then(|sizes| sizes.get(size)?.get(traffic).copied());

@@ -60,8 +60,8 @@ pub(crate) const TESTS: &[Need] = &[
     Need::new(Probe::Program("dnsmasq"), &["dnsmasq-base"]),
     Need::new(Probe::Program("chromium"), &["chromium"]),
     Need::new(Probe::Program("curl"), &["curl"]),
-    Need::new(Probe::Program("wrk"), &["wrk"]),
-    Need::new(Probe::Program("memcached"), &["memcached"]),
+    WRK,
+    MEMCACHED,
     Need::new(Probe::Program("memccapable"), &["libmemcached-tools"]),
     Need::new(Probe::Package("python3-pymemcache"), &["python3-pymemcache"]),
 ];
@@ -76,9 +76,16 @@ pub(crate) const RINGS: &[Need] = &[
     Need::new(Probe::Program("pkg-config"), &["pkg-config"]),
 ];
 
-/// Tools and libraries of the benchmark of the TCP/IP stack.
-pub(crate) const STACK: &[Need] = &[
-    IP,
+/// Tools of every row of the benchmark of the TCP/IP stack.
+pub(crate) const STACK: &[Need] = &[IP];
+
+/// Tools of its rows bulk, http and kv.
+pub(crate) const BULK: &[Need] = &[ETHTOOL];
+pub(crate) const HTTP: &[Need] = &[Need::new(Probe::Program("nginx"), &["nginx-light", "nginx"]), WRK];
+pub(crate) const KV: &[Need] = &[MEMCACHED, Need::new(Probe::Program("memcaslap"), &["libmemcached-tools"])];
+
+/// Tools and libraries for building and running iip.
+pub(crate) const IIP: &[Need] = &[
     TESTPMD,
     Need::new(Probe::Package("libdpdk-dev"), &["libdpdk-dev"]),
     Need::new(Probe::Package("libnuma-dev"), &["libnuma-dev"]),
@@ -97,6 +104,8 @@ pub(crate) const GUESTS: &[Need] = &[OVS, IP, QEMU, BUSYBOX, XZ, IPERF];
 const QEMU: Need = Need::new(Probe::Program("qemu-system-x86_64"), &["qemu-system-x86"]);
 const BUSYBOX: Need = Need::new(Probe::Package("busybox-static"), &["busybox-static"]);
 const XZ: Need = Need::new(Probe::Program("xz"), &["xz-utils"]);
+const WRK: Need = Need::new(Probe::Program("wrk"), &["wrk"]);
+const MEMCACHED: Need = Need::new(Probe::Program("memcached"), &["memcached"]);
 const IP: Need = Need::new(Probe::Program("ip"), &["iproute2"]);
 const ETHTOOL: Need = Need::new(Probe::Program("ethtool"), &["ethtool"]);
 const SYSCTL: Need = Need::new(Probe::Program("sysctl"), &["procps"]);

@@ -5,82 +5,12 @@
 //! the median and the range. The port has no offloads, so that checksums are computed in software. With `summed`, `plain` or
 //! `copied` as fifth argument only this way is run.
 
-use anyhow::{Result, bail};
-use benches::pair;
-use host::Host;
-use port::virtio_user;
-use serve::http::{Bodies, Http, HttpOptions};
-use serve::load::{HttpLoad, Load, LoadOptions};
-use stack::Endpoint;
-use std::path::Path;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use anyhow::Result;
+use benches::stack::http::{Bodies, FILE, Pair};
 
-const PORT: u16 = 80;
-const HOST: &str = "10.100.0.1";
-const PATH: &str = "/file";
 /// Ways in which bodies are kept.
 const BODIES: [(&str, Bodies); 3] =
     [("summed", Bodies::Summed), ("plain", Bodies::Plain), ("copied", Bodies::Copied)];
-
-type Client = Load<HttpLoad>;
-
-/// A server and a client at the ends of one socket.
-struct Pair {
-    hosts: Vec<Host>,
-    http: Http,
-    connections: u32,
-}
-
-/// The server's rounds until it has answered all requests that arrived.
-#[inline(never)]
-fn serve_part(server: &mut Host, app: &mut Http) {
-    while server.poll(app) {}
-}
-
-impl Pair {
-    fn new(folder: &Path, bodies: Bodies, connections: u32) -> Result<Self> {
-        let mut hosts = pair::with(virtio_user::Options { offloads: false, ..pair::options() })?;
-        let tcp = stack::tcp::Options { no_delay: true, ..stack::tcp::Options::default() };
-        hosts[0].stack().listen(Endpoint::new(pair::SERVER, PORT), tcp)?;
-        let http = Http::new(HttpOptions { bodies, ..HttpOptions::new(folder) })?;
-        Ok(Self { hosts, http, connections })
-    }
-
-    fn load(&mut self) -> Result<Client> {
-        let server = Endpoint::new(pair::SERVER, PORT);
-        let options = LoadOptions::closed(server, self.connections, Duration::from_hours(1));
-        let workload = HttpLoad::new(HOST, &[PATH.to_owned()])?;
-        let now = self.hosts[1].now();
-        Ok(Load::new(workload, options, Arc::default(), self.hosts[1].stack(), now)?)
-    }
-
-    /// Runs until the client has this many replies. Returns the time in the server.
-    fn run(&mut self, load: &mut Client, until: u64) -> Result<Duration> {
-        let (begin, mut served) = (Instant::now(), Duration::ZERO);
-        let [server, client] = self.hosts.as_mut_slice() else { bail!("two hosts are needed") };
-        while load.answered() < until {
-            while client.poll(load) {}
-            let start = Instant::now();
-            serve_part(server, &mut self.http);
-            served += start.elapsed();
-            if begin.elapsed() > Duration::from_mins(2) {
-                bail!("only {} replies in 120 s", load.answered());
-            }
-        }
-        Ok(served)
-    }
-
-    /// Nanoseconds per request in the server.
-    fn measure(&mut self, load: &mut Client, count: u64) -> Result<f64> {
-        let before = load.answered();
-        let warm = before + 20 * u64::from(self.connections);
-        self.run(load, warm)?;
-        let start = load.answered();
-        let served = self.run(load, start + count)?;
-        Ok(served.as_nanos() as f64 / (load.answered() - start) as f64)
-    }
-}
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -89,7 +19,7 @@ fn main() -> Result<()> {
     let (count, rounds) = (number(2, 20_000)?, number(3, 9)?);
     let folder = tempfile::tempdir()?;
     let content: Vec<u8> = (0..bytes).map(|i| (i % 251) as u8).collect();
-    std::fs::write(folder.path().join("file"), content)?;
+    std::fs::write(folder.path().join(FILE), content)?;
     let only = arguments.get(4);
     let mut ways = Vec::new();
     for (name, bodies) in BODIES.iter().filter(|(name, _)| only.is_none_or(|only| only == name)) {

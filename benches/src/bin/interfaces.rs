@@ -5,196 +5,8 @@
 //! per request in the server, the smallest and the median of all runs. Over sockets of the kernel, a call of the server
 //! includes what the kernel does for the receiver on the loopback interface.
 
-use anyhow::{Context, Result, bail};
-use api::aio::{Handle, Runtime, TcpListener};
-use api::token::{Device, Kernel, Outcome, Ports, Queue, Queues};
-use benches::pair;
-use host::Host;
-use port::virtio_user::RingKind;
-use serve::Echo;
-use serve::load::{EchoLoad, Load, LoadOptions};
-use std::cell::Cell;
-use std::future::poll_fn;
-use std::net::SocketAddr;
-use std::rc::Rc;
-use std::sync::Arc;
-use std::task::Poll;
-use std::time::{Duration, Instant};
-
-const PORT: u16 = 7;
-const SERVER: SocketAddr =
-    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::new(10, 100, 0, 1)), PORT);
-/// Time after which a run fails.
-const LIMIT: Duration = Duration::from_mins(1);
-
-#[derive(Clone, Copy)]
-struct Plan {
-    connections: u32,
-    bytes: usize,
-    requests: u64,
-}
-
-/// One side: runs until it has nothing to do. Returns the number of replies so far; the server's is not used.
-type Side<'a> = &'a mut dyn FnMut() -> u64;
-
-/// Nanoseconds per request in the server, after a tenth of the requests.
-fn measure(plan: Plan, client: Side, server: Side) -> Result<f64> {
-    let begin = Instant::now();
-    let (mut replies, mut before, mut served) = (0, None, Duration::ZERO);
-    while replies < plan.requests + plan.requests / 10 {
-        replies = client();
-        if before.is_none() && replies >= plan.requests / 10 {
-            (before, served) = (Some(replies), Duration::ZERO);
-        }
-        let start = Instant::now();
-        server();
-        served += start.elapsed();
-        if begin.elapsed() > LIMIT {
-            bail!("only {replies} replies in {LIMIT:?}");
-        }
-    }
-    Ok(served.as_nanos() as f64 / (replies - before.unwrap_or_default()) as f64)
-}
-
-/// Measures a server with a client on events.
-fn beside(plan: Plan, client: &mut Host, server: Side) -> Result<f64> {
-    let options = LoadOptions::closed(SERVER.into(), plan.connections, Duration::from_hours(1));
-    let (workload, now) = (EchoLoad::new(u32::try_from(plan.bytes)?, false), client.now());
-    let mut requests = Load::new(workload, options, Arc::default(), client.stack(), now)?;
-    let mut client = || {
-        while client.poll(&mut requests) {}
-        requests.answered()
-    };
-    measure(plan, &mut client, server)
-}
-
-/// Server and client, connected.
-fn ends() -> Result<(Host, Host)> {
-    let mut hosts = pair::connected(RingKind::Split)?;
-    let client = hosts.pop();
-    hosts.pop().zip(client).context("two hosts are needed")
-}
-
-fn events(plan: Plan) -> Result<f64> {
-    let (mut server, mut client) = ends()?;
-    server.stack().listen(SERVER.into(), stack::tcp::Options::default())?;
-    let mut echo = Echo::default();
-    let mut serve = || {
-        while server.poll(&mut echo) {}
-        0
-    };
-    beside(plan, &mut client, &mut serve)
-}
-
-fn echo<D: Device>(queues: &mut Queues<D>, listener: Queue) -> u64 {
-    while let Ok((_, queue, outcome)) = queues.wait_next(Some(Duration::ZERO)) {
-        match outcome {
-            Outcome::Accepted(accepted, _) => {
-                queues.pop(accepted);
-                queues.accept(listener);
-            }
-            Outcome::Popped(data) => {
-                let pushed = queues.push(queue, data);
-                queues.detach(pushed);
-                queues.pop(queue);
-            }
-            Outcome::Finished | Outcome::Failed(_) => drop(queues.close(queue)),
-            _ => {}
-        }
-    }
-    0
-}
-
-fn tokens(plan: Plan) -> Result<f64> {
-    let (server, mut client) = ends()?;
-    let mut queues = Queues::new(Ports::new(server));
-    let listener = queues.listen(SERVER).map_err(std::io::Error::from)?;
-    queues.accept(listener);
-    beside(plan, &mut client, &mut || echo(&mut queues, listener))
-}
-
-async fn accept(net: Handle, served: Rc<Cell<u64>>) -> std::io::Result<()> {
-    let listener = TcpListener::bind(&net, SERVER)?;
-    loop {
-        let (stream, served) = (listener.accept().await?.0, served.clone());
-        let task = async move {
-            while let Ok(Some(data)) = stream.read_slice().await {
-                stream.write_slice(data).await?;
-                served.set(served.get() + 1);
-            }
-            std::io::Result::Ok(())
-        };
-        net.spawn(task).detach();
-    }
-}
-
-/// Completes when it is polled for the second time: after one round.
-async fn one_round() {
-    let mut is_second = false;
-    let round = poll_fn(|context| {
-        if std::mem::replace(&mut is_second, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    });
-    round.await;
-}
-
-fn futures(plan: Plan) -> Result<f64> {
-    let (server, mut client) = ends()?;
-    let (runtime, served) = (Runtime::new(server)?, Rc::new(Cell::new(0)));
-    runtime.handle().spawn(accept(runtime.handle(), served.clone())).detach();
-    let mut serve = || {
-        let mut last = u64::MAX;
-        while std::mem::replace(&mut last, served.get()) != served.get() {
-            runtime.block_on(one_round());
-        }
-        0
-    };
-    beside(plan, &mut client, &mut serve)
-}
-
-/// Sends the next request on each connection whose reply is complete. Returns the number of complete replies.
-fn request(queues: &mut Queues<Kernel>, missing: &mut Vec<usize>, replies: &mut u64, plan: Plan) -> u64 {
-    let message = vec![7; plan.bytes];
-    while let Ok((_, queue, outcome)) = queues.wait_next(Some(Duration::ZERO)) {
-        let at = queue.index();
-        missing.resize(missing.len().max(at + 1), 0);
-        match outcome {
-            Outcome::Connected => {}
-            Outcome::Popped(data) => {
-                missing[at] -= data.len().min(missing[at]);
-                *replies += u64::from(missing[at] == 0);
-            }
-            _ => continue,
-        }
-        if missing[at] == 0 {
-            let data = queues.device().copy(&message);
-            let pushed = queues.push(queue, data);
-            queues.detach(pushed);
-            missing[at] = plan.bytes;
-        }
-        queues.pop(queue);
-    }
-    *replies
-}
-
-fn kernel(plan: Plan) -> Result<f64> {
-    let mut queues = Queues::new(Kernel::new()?);
-    let free = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-    let listener = queues.listen(free).map_err(std::io::Error::from)?;
-    queues.accept(listener);
-    let (mut clients, mut missing, mut replies) = (Queues::new(Kernel::new()?), Vec::new(), 0);
-    for _ in 0..plan.connections {
-        clients.connect(free).map_err(std::io::Error::from)?;
-    }
-    let mut client = || request(&mut clients, &mut missing, &mut replies, plan);
-    measure(plan, &mut client, &mut || echo(&mut queues, listener))
-}
-
-/// Nanoseconds per request of one interface.
-type Measure = fn(Plan) -> Result<f64>;
+use anyhow::Result;
+use benches::stack::interfaces::{INTERFACES, Plan};
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -204,20 +16,14 @@ fn main() -> Result<()> {
         bytes: usize::try_from(number(1, 64)?)?,
         requests: number(2, 200_000)?,
     };
-    let all: [(&str, Measure); 4] = [
-        ("events, vhost-user", events),
-        ("tokens, vhost-user", tokens),
-        ("futures, vhost-user", futures),
-        ("tokens, kernel sockets", kernel),
-    ];
-    let mut results = all.map(|_| Vec::new());
+    let mut results = INTERFACES.map(|_| Vec::new());
     for _ in 0..number(3, 5)? {
         // Interleaved, so that a disturbance meets all of them.
-        for ((_, run), results) in all.iter().zip(&mut results) {
+        for ((_, run), results) in INTERFACES.iter().zip(&mut results) {
             results.push(run(plan)?);
         }
     }
-    for ((name, _), results) in all.iter().zip(&mut results) {
+    for ((name, _), results) in INTERFACES.iter().zip(&mut results) {
         results.sort_by(f64::total_cmp);
         let (least, median) = (results.first(), results.get(results.len() / 2));
         let [least, median] = [least, median].map(|value| value.copied().unwrap_or(f64::NAN));

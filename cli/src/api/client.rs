@@ -1,4 +1,4 @@
-//! Client of a running switch: one connection per request, over its control socket.
+//! Client of a running switch or program with a stack: one connection per request, over its control socket.
 
 use console::{BAD_INPUT, Diagnostic, FAILED};
 use http_body_util::{BodyExt, Full};
@@ -18,18 +18,41 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout of a request that may read a large file.
 const LONG_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// The switch behind one control socket.
+/// The kind of a process with a control socket, for errors.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    name: &'static str,
+    /// Remedy if none listens on the socket.
+    start: &'static str,
+}
+
+const SWITCH: Kind = Kind {
+    name: "switch",
+    start: "start a switch with `linerate run FILE`, or name its socket with --control",
+};
+const STACK: Kind = Kind {
+    name: "program with a stack",
+    start: "start `linerate serve` or `linerate load` with --control PATH, and name the same path here",
+};
+
+/// The process behind one control socket.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     socket: PathBuf,
     timeout: Duration,
+    kind: Kind,
 }
 
 impl Client {
     /// A client of the switch at `socket`, or at the default path.
     pub(crate) fn new(socket: Option<&Path>) -> Self {
         let socket = socket.map_or_else(crate::host::default_control, Path::to_owned);
-        Self { socket, timeout: TIMEOUT }
+        Self { socket, timeout: TIMEOUT, kind: SWITCH }
+    }
+
+    /// A client of the program with a TCP/IP stack at `socket`.
+    pub(crate) fn of_stack(socket: &Path) -> Self {
+        Self { socket: socket.to_owned(), timeout: TIMEOUT, kind: STACK }
     }
 
     /// A client for requests that may read a large file.
@@ -88,25 +111,21 @@ impl Client {
         }
         let remedy = match std::fs::metadata(&self.socket).map(|found| found.uid()) {
             Ok(owner) => format!("run as user {owner}, the owner of the socket, or as root"),
-            Err(_) => "run as the user that started the switch, or as root".to_owned(),
+            Err(_) => format!("run as the user that started the {}, or as root", self.kind.name),
         };
         Diagnostic::failed(format!("control socket {}", self.socket.display()), error, remedy)
     }
 
     fn silent(&self, reason: &dyn std::fmt::Display) -> Diagnostic {
-        let place = format!("no switch answers on {}", self.socket.display());
-        Diagnostic::failed(
-            place,
-            reason,
-            "start a switch with `linerate run FILE`, or name its socket with --control",
-        )
+        let place = format!("no {} answers on {}", self.kind.name, self.socket.display());
+        Diagnostic::failed(place, reason, self.kind.start)
     }
 
     /// The error returned by the switch, unchanged.
     fn refused(&self, status: StatusCode, body: &[u8]) -> Diagnostic {
         let unreadable = || {
-            let place = format!("the switch at {}", self.socket.display());
-            let remedy = "use the linerate that started the switch";
+            let place = format!("the {} at {}", self.kind.name, self.socket.display());
+            let remedy = format!("use the linerate that started the {}", self.kind.name);
             Diagnostic::failed(place, format!("HTTP status {status}"), remedy)
         };
         let error: Diagnostic = serde_json::from_slice(body).unwrap_or_else(|_| unreadable());
@@ -115,8 +134,8 @@ impl Client {
 
     fn decode<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, Diagnostic> {
         serde_json::from_slice(body).map_err(|e| {
-            let place = format!("the answer of the switch at {}", self.socket.display());
-            Diagnostic::failed(place, e, "use the linerate that started the switch")
+            let place = format!("the answer of the {} at {}", self.kind.name, self.socket.display());
+            Diagnostic::failed(place, e, format!("use the linerate that started the {}", self.kind.name))
         })
     }
 }

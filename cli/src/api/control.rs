@@ -68,8 +68,8 @@ fn taken(path: &Path) -> Diagnostic {
 fn running(path: &Path) -> Diagnostic {
     Diagnostic::bad(
         place(path),
-        "a switch is already running there; it was not touched",
-        "stop it with `linerate stop`, or choose another socket with --control",
+        "a switch or another program of linerate is already running there; it was not touched",
+        "stop it (`linerate stop` for a switch), or choose another socket with --control",
     )
 }
 
@@ -117,7 +117,7 @@ fn private(directory: &Path, found: &Metadata) -> Result<(), String> {
 }
 
 /// Listens on a new socket file that was never accessible to other users.
-fn listen_on(path: &Path) -> io::Result<UnixListener> {
+pub(super) fn listen_on(path: &Path) -> io::Result<UnixListener> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() => fs::remove_file(path)?,
         Ok(_) => return Err(io::Error::other("a file that is not a socket is there")),

@@ -17,6 +17,8 @@ use utoipa::{IntoResponses, ToSchema};
 pub(crate) enum ApiError {
     /// The request is invalid.
     Invalid(Diagnostic),
+    /// The policy of the switch does not allow it.
+    Forbidden(Diagnostic),
     /// It names an object that does not exist.
     NotFound(Diagnostic),
     /// It adds an object that exists, or that uses what belongs to another object.
@@ -32,11 +34,20 @@ impl ApiError {
     pub(super) const KINDS: [fn(Diagnostic) -> Self; 5] =
         [Self::Invalid, Self::NotFound, Self::Conflict, Self::TooLarge, Self::Failed];
 
+    /// Status and body, of an answer that is not HTTP.
+    pub(super) fn status(self) -> (u16, Diagnostic) {
+        let (status, _, body) = self.parts();
+        (status.as_u16(), body)
+    }
+
     /// Status, meaning of the status, and body.
     pub(super) fn parts(self) -> (StatusCode, &'static str, Diagnostic) {
         match self {
             Self::Invalid(body) => {
                 (StatusCode::BAD_REQUEST, "The request is invalid; `more` has further errors", body)
+            }
+            Self::Forbidden(body) => {
+                (StatusCode::FORBIDDEN, "The policy of the switch does not allow it", body)
             }
             Self::NotFound(body) => (StatusCode::NOT_FOUND, "An object that it names does not exist", body),
             Self::Conflict(body) => {

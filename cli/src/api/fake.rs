@@ -11,6 +11,9 @@ use crate::settings::topology::{
 use console::Diagnostic;
 use engine::balance::{Balance, Move, QueueLoad};
 use engine::{PortSnapshot, Snapshot, WorkerSnapshot};
+use rustix::fd::OwnedFd;
+use rustix::net::{Shutdown, shutdown};
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 use wire::MacAddress;
@@ -22,6 +25,8 @@ pub(super) const STAYS: &str = "stays";
 pub(super) struct Fake {
     ports: Mutex<Vec<PortSettings>>,
     pinned: Mutex<Vec<StaticEntry>>,
+    /// Connections to the holders of ports, by port.
+    granted: Mutex<BTreeMap<String, OwnedFd>>,
 }
 
 /// A topology with one worker, the bridge `main` and no ports.
@@ -31,6 +36,7 @@ pub(super) fn topology() -> Topology {
         model: ModelSettings::default(),
         workers: vec![WorkerSettings::default()],
         placement: None,
+        grants: Vec::new(),
         bridges: vec![BridgeSettings::named("main")],
         ports: Vec::new(),
     }
@@ -88,11 +94,21 @@ impl DataPlane for Fake {
         Ok(())
     }
 
+    fn add_granted(&self, port: &PortSettings, socket: OwnedFd) -> Result<(), DataPlaneError> {
+        self.granted.lock().unwrap().insert(port.name.clone(), socket);
+        self.add_port(port, None)
+    }
+
     fn remove_port(&self, name: &str) -> Result<(), DataPlaneError> {
         if name == STAYS {
             return Err(DataPlaneError::Refused(Diagnostic::failed("a", "it stays", "leave it")));
         }
         self.ports.lock().unwrap().retain(|p| p.name != name);
+        // Closes the connection, as the port does.
+        let granted = self.granted.lock().unwrap().remove(name);
+        if let Some(socket) = granted {
+            shutdown(&socket, Shutdown::Both).unwrap();
+        }
         if name == HELD { Err(DataPlaneError::held(name, 3)) } else { Ok(()) }
     }
 

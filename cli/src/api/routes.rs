@@ -68,7 +68,7 @@ pub(crate) fn document() -> utoipa::openapi::OpenApi {
 }
 
 /// The router of `service`.
-pub(super) fn router(service: Arc<ApiService>) -> Router {
+pub(crate) fn router(service: Arc<ApiService>) -> Router {
     let (router, _) = routes().split_for_parts();
     router.fallback(no_route).method_not_allowed_fallback(no_method).with_state(service)
 }
@@ -77,7 +77,7 @@ async fn no_route() -> ApiError {
     ApiError::not_found("request", "there is no such path", "see the paths in /v1/openapi.json")
 }
 
-async fn no_method() -> Response {
+pub(super) async fn no_method() -> Response {
     let remedy = "see the methods of the path in /v1/openapi.json";
     let body = Diagnostic::bad("request", "the path does not support this method", remedy);
     (StatusCode::METHOD_NOT_ALLOWED, Json(body)).into_response()
@@ -230,7 +230,7 @@ async fn shutdown(State(service): Service) -> StatusCode {
 }
 
 /// Runs slow work on its own thread.
-async fn on_own_thread<T: Send + 'static>(
+pub(super) async fn on_own_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| {
@@ -239,7 +239,7 @@ async fn on_own_thread<T: Send + 'static>(
     })
 }
 
-fn created<T: Serialize>(result: Result<T, ApiError>) -> Response {
+pub(super) fn created<T: Serialize>(result: Result<T, ApiError>) -> Response {
     match result {
         Ok(object) => (StatusCode::CREATED, Json(object)).into_response(),
         Err(error) => error.into_response(),
@@ -258,7 +258,7 @@ fn filter(query: FdbQuery) -> Result<FdbFilter, ApiError> {
     Ok(filter)
 }
 
-fn json(body: &[u8]) -> Result<serde_json::Value, ApiError> {
+pub(super) fn json(body: &[u8]) -> Result<serde_json::Value, ApiError> {
     let bad = |e| ApiError::invalid("request", format!("the body is not JSON: {e}"), "send one JSON object");
     serde_json::from_slice(body).map_err(bad)
 }

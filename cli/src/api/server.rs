@@ -7,8 +7,6 @@
 //! sum of the first and the last.
 
 use super::error::ApiError;
-use super::routes::router;
-use super::service::ApiService;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
@@ -61,20 +59,31 @@ impl Drop for Server {
     }
 }
 
-/// Serves `service` on `listener`.
-pub(crate) fn start(listener: UnixListener, service: Arc<ApiService>) -> io::Result<Server> {
-    listener.set_nonblocking(true)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-    let (close, closed) = oneshot::channel();
-    let life = async move {
-        match tokio::net::UnixListener::from_std(listener) {
-            Ok(listener) => serve(listener, router(service), closed).await,
-            Err(e) => report(&e),
-        }
-    };
-    let thread =
-        std::thread::Builder::new().name("control-api".to_owned()).spawn(move || runtime.block_on(life))?;
-    Ok(Server { close: Some(close), thread: Some(thread) })
+impl Server {
+    /// Runs `serve` on a thread called `name`, until the server is dropped.
+    pub(super) fn run<F: Future<Output = ()> + Send>(
+        name: &str,
+        listener: UnixListener,
+        serve: impl FnOnce(tokio::net::UnixListener, oneshot::Receiver<()>) -> F + Send + 'static,
+    ) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let (close, closed) = oneshot::channel();
+        let life = async move {
+            match tokio::net::UnixListener::from_std(listener) {
+                Ok(listener) => serve(listener, closed).await,
+                Err(e) => report(&e),
+            }
+        };
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        let thread = thread.spawn(move || runtime.block_on(life))?;
+        Ok(Self { close: Some(close), thread: Some(thread) })
+    }
+}
+
+/// Serves the routes of `router` on `listener`.
+pub(crate) fn start(listener: UnixListener, router: Router) -> io::Result<Server> {
+    Server::run("control-api", listener, |listener, closed| serve(listener, router, closed))
 }
 
 /// Accepts connections until closed, then completes pending responses.
@@ -163,6 +172,6 @@ async fn expired(mut deadlines: watch::Receiver<Instant>) {
 
 fn report(error: &io::Error) {
     eprintln!(
-        "linerate: control API: {error}; forwarding continues, but `linerate` commands can no longer reach this switch"
+        "linerate: control API: {error}; packets are still processed, but `linerate` commands can no longer reach this process"
     );
 }

@@ -4,6 +4,7 @@
 //! against the same state. The topology has what the data plane did even if the request returns an error.
 
 use super::error::ApiError;
+use super::grants::policy;
 use super::model::{
     BridgeStatus, FdbReport, Flushed, PlacementReport, PortReport, RebalanceRequest, Status, Traffic,
     WorkerAdded, WorkersReport,
@@ -11,16 +12,21 @@ use super::model::{
 use crate::dataplane::interface::{DataPlane, DataPlaneError};
 use crate::dataplane::open;
 use crate::dataplane::report::{BridgeReport, FdbEntry, FdbFilter};
+use crate::grant::GrantRequest;
 use crate::host::Host;
 use crate::settings::config;
+use crate::settings::kinds::PortKind;
+use crate::settings::kinds::granted::{Granted, Holder};
 use crate::settings::kinds::kind::Loaded;
 use crate::settings::placement::Placement;
 use crate::settings::topology::{PortSettings, StaticEntry, Topology};
 use engine::Snapshot;
 use engine::balance::Balance;
+use rustix::fd::OwnedFd;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wire::MacAddress;
@@ -38,6 +44,8 @@ pub(crate) struct ApiService {
     loading: Mutex<()>,
     control: PathBuf,
     data_plane: Box<dyn DataPlane>,
+    /// Number of grants so far.
+    granted: AtomicU64,
     stop: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -54,6 +62,7 @@ impl ApiService {
             loading: Mutex::default(),
             control,
             data_plane,
+            granted: AtomicU64::new(0),
             stop: Box::new(stop),
         }
     }
@@ -136,7 +145,12 @@ impl ApiService {
     pub(crate) fn remove_port(&self, name: &str) -> Result<PortSettings, ApiError> {
         let mut topology = self.topology();
         let index = topology.ports.iter().position(|port| port.name == name).ok_or_else(|| no_port(name))?;
-        let removed = self.data_plane.remove_port(name);
+        self.remove_at(&mut topology, index)
+    }
+
+    fn remove_at(&self, topology: &mut Topology, index: usize) -> Result<PortSettings, ApiError> {
+        let name = topology.ports[index].name.clone();
+        let removed = self.data_plane.remove_port(&name);
         if let Err(refused @ DataPlaneError::Refused(_)) = removed {
             return Err(refused.into());
         }
@@ -146,6 +160,35 @@ impl ApiService {
         let port = topology.ports.remove(index);
         removed?;
         Ok(port)
+    }
+
+    /// Adds a port for the application `holder`, on the connection to it, if a `[[grant]]` section allows it. Returns the
+    /// grant.
+    pub(crate) fn grant(
+        &self,
+        request: &GrantRequest,
+        holder: Holder,
+        socket: OwnedFd,
+    ) -> Result<Granted, ApiError> {
+        let mut topology = self.topology();
+        let section = policy::section(&topology, request, &holder)?;
+        let grant = self.granted.fetch_add(1, Ordering::Relaxed);
+        let granted = Granted { holder, grant, section, memory: topology.grants[section].bytes() };
+        let port = topology.grants[section].port(&request.name, request.queue_pairs, granted);
+        config::requests::granted_port(&port, &topology, &self.control)?;
+        self.data_plane.add_granted(&port, socket)?;
+        topology.ports.push(port);
+        Ok(granted)
+    }
+
+    /// Removes the port of a grant, unless it was removed before.
+    pub(crate) fn end_grant(&self, granted: &Granted) -> Result<(), ApiError> {
+        let mut topology = self.topology();
+        let is_own = |port: &PortSettings| port.kind == PortKind::Granted(*granted);
+        match topology.ports.iter().position(is_own) {
+            Some(index) => self.remove_at(&mut topology, index).map(drop),
+            None => Ok(()),
+        }
     }
 
     /// `GET /v1/fdb`

@@ -1,12 +1,13 @@
 //! Tests of the API over a Unix socket, with a [`Fake`] data plane.
 
+mod grants;
 mod status;
 
 use super::client::Client;
 use super::fake::{Fake, HELD, STAYS, topology};
 use super::model::{FdbReport, Flushed, PlacementReport, PortReport, Status, WorkersReport};
-use super::server;
 use super::service::ApiService;
+use super::{routes, server};
 use crate::dataplane::interface::DataPlane;
 use crate::dataplane::report::{BridgeReport, FdbEntry};
 use crate::settings::topology::{PortSettings, StaticEntry};
@@ -36,7 +37,8 @@ fn running() -> Running {
     let service = ApiService::new(topology(), control.clone(), Box::new(Fake::default()), move || {
         told.store(true, Ordering::SeqCst);
     });
-    let server = server::start(UnixListener::bind(&control).unwrap(), Arc::new(service)).unwrap();
+    let server =
+        server::start(UnixListener::bind(&control).unwrap(), routes::router(Arc::new(service))).unwrap();
     Running { client: Client::new(Some(&control)), stopped, server, dir }
 }
 

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use console::Diagnostic;
 use stack::Cidr;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use wire::MacAddress;
 
 /// How an idle stack waits.
@@ -64,7 +65,8 @@ pub(crate) struct EndArgs {
     pub(crate) mtu: u16,
     #[command(flatten)]
     pub(crate) tcp: TcpArgs,
-    /// Wait for a Unix socket of the port if it connects and there is no listener yet
+    /// Wait for a Unix socket of the port if it connects and there is no listener yet; ask again for a port of kind
+    /// grant, also after it was revoked
     #[arg(long)]
     pub(crate) wait: bool,
     /// CPU to pin the thread to
@@ -73,6 +75,9 @@ pub(crate) struct EndArgs {
     /// How an idle stack waits
     #[arg(long, value_enum, default_value_t)]
     pub(crate) polling: Wait,
+    /// Control socket to open: that of the command line, but not of the environment, which is that of a switch.
+    #[arg(skip)]
+    pub(crate) control: Option<PathBuf>,
 }
 
 /// Threads of a worker.
@@ -90,13 +95,11 @@ pub(crate) enum ThreadModel {
 /// Which worker serves a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SpreadRule {
-    /// `arrival` for kinds tap and af_xdp with a queue pair for each worker, otherwise `hash`
-    #[default]
-    Auto,
-    /// The worker on whose queue it arrives. The port must keep a flow on one queue
-    Arrival,
     /// The worker that the hash of its flow selects. For every port
+    #[default]
     Hash,
+    /// The worker on whose queue it arrives. For network cards with receive-side scaling, which keep a flow on one queue
+    Arrival,
 }
 
 /// Workers of a server.
@@ -139,14 +142,5 @@ impl WorkerArgs {
         }
         let reason = "only echo, discard and source run on a thread beside the stack";
         Err(Diagnostic::bad("--threads", reason, "leave --threads out"))
-    }
-
-    /// Returns an error for more than one worker.
-    pub(crate) fn only_one(&self, reason: &str) -> Result<(), Diagnostic> {
-        self.only_unified()?;
-        if self.is_single() {
-            return Ok(());
-        }
-        Err(Diagnostic::bad("--workers", reason, "leave --workers out, and name one CPU with --cpus"))
     }
 }

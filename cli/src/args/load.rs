@@ -19,6 +19,17 @@ pub(crate) enum LoadCommand {
     Kv(KvArgs),
 }
 
+impl LoadCommand {
+    /// The port of the client.
+    pub(crate) fn end_mut(&mut self) -> &mut EndArgs {
+        match self {
+            Self::Echo(args) => &mut args.client.end,
+            Self::Http(args) => &mut args.client.end,
+            Self::Kv(args) => &mut args.client.end,
+        }
+    }
+}
+
 /// Arguments of `load echo`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct EchoArgs {

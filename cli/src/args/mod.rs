@@ -10,17 +10,20 @@ pub(crate) mod guest;
 pub(crate) mod load;
 pub(crate) mod parse;
 pub(crate) mod serve;
+pub(crate) mod stack;
 pub(crate) mod switch;
 pub(crate) mod tcp;
 
 use bench::{BenchArgs, SuperviseArgs};
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use console::{Output, QuietArgs, ShowArgs, Span, duration};
 use generator::GenArgs;
 use guest::{DemoArgs, GuestArgs};
 use load::LoadCommand;
 use serve::ServeCommand;
+use stack::StackCommand;
 use std::path::PathBuf;
 use switch::{BridgesCommand, FdbCommand, PlacementCommand, PortsCommand, RebalanceArgs, WorkersCommand};
 
@@ -33,7 +36,21 @@ pub(crate) fn command() -> clap::Command {
 pub(crate) fn parse() -> Cli {
     let mut command = command();
     let matches = command.get_matches_mut();
-    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit())
+    read(&matches).unwrap_or_else(|error| error.format(&mut command).exit())
+}
+
+/// Passes a control socket of the command line to a program that opens it.
+fn read(matches: &ArgMatches) -> Result<Cli, clap::Error> {
+    let mut cli = Cli::from_arg_matches(matches)?;
+    let end = match &mut cli.command {
+        Command::Serve(args) => args.end_mut(),
+        Command::Load(args) => args.end_mut(),
+        _ => return Ok(cli),
+    };
+    if matches.value_source("control") == Some(ValueSource::CommandLine) {
+        end.control.clone_from(&cli.control.control);
+    }
+    Ok(cli)
 }
 
 /// Accepts a negative number as the value of the preceding option, so that the parser of the option reports
@@ -67,10 +84,11 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// Control socket of the running switch.
+/// Control socket of the running switch or program.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ControlArgs {
-    /// Control socket of the switch [default: `/run/linerate/control.sock` for root, else
+    /// Control socket of the switch, or for `linerate stack` of a program that `serve` or `load` runs, which opens it
+    /// only if this option is given [default of the switch: `/run/linerate/control.sock` for root, else
     /// `$XDG_RUNTIME_DIR/linerate.sock`, else `/tmp/linerate-UID/control.sock`]
     #[arg(long, global = true, value_name = "SOCKET", env = "LINERATE_CONTROL")]
     pub(crate) control: Option<PathBuf>,
@@ -133,6 +151,12 @@ pub(crate) enum Command {
         after_help = "SIGINT and SIGTERM end a run early (exit code 1); the results so far are printed."
     )]
     Load(Box<LoadCommand>),
+    /// Show connections and counters of a running `linerate serve` or `linerate load`, and capture packets
+    #[command(
+        subcommand,
+        after_help = "The program must have been started with --control PATH; name the same path here."
+    )]
+    Stack(StackCommand),
     /// Measure a switch by RFC 2544: throughput, latency, loss and back-to-back frames; or compare two
     /// results
     #[command(after_help = "SIGINT, SIGTERM, and a switch that exits or stops forwarding \
@@ -246,4 +270,28 @@ pub(crate) struct TopArgs {
     /// Output format; JSON has one reading per line
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn control(words: &str) -> Option<PathBuf> {
+        let matches = command().try_get_matches_from(words.split(' ')).unwrap();
+        match read(&matches).unwrap().command {
+            Command::Serve(mut args) => args.end_mut().control.clone(),
+            Command::Load(mut args) => args.end_mut().control.clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn programs_open_a_control_socket_of_the_command_line() {
+        let end = "--port kind=tap --address 10.9.0.2/24";
+        let given = Some(PathBuf::from("/x"));
+        assert_eq!(control(&format!("linerate serve echo {end} --control /x")), given);
+        assert_eq!(control(&format!("linerate --control /x serve sockets {end} --listen /y")), given);
+        assert_eq!(control(&format!("linerate load --control /x echo {end} --to 10.9.0.1:7")), given);
+        assert_eq!(control(&format!("linerate serve kv {end}")), None);
+    }
 }

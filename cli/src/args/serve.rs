@@ -9,6 +9,9 @@ use console::duration::{self, Span};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+/// Greatest limit of connections that can be configured.
+const MAX_CONNECTIONS: u64 = 4 << 20;
+
 /// A server.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum ServeCommand {
@@ -26,6 +29,19 @@ pub(crate) enum ServeCommand {
     Proxy(ProxyArgs),
     /// Gives the sockets of a stack to other processes, over a Unix socket
     Sockets(SocketsArgs),
+}
+
+impl ServeCommand {
+    /// The port of the server.
+    pub(crate) fn end_mut(&mut self) -> &mut EndArgs {
+        match self {
+            Self::Echo(args) | Self::Discard(args) | Self::Source(args) => &mut args.end,
+            Self::Http(args) => &mut args.server.end,
+            Self::Kv(args) => &mut args.server.end,
+            Self::Proxy(args) => &mut args.server.end,
+            Self::Sockets(args) => &mut args.end,
+        }
+    }
 }
 
 /// How the HTTP server reads files that are too long for its cache.
@@ -62,10 +78,6 @@ pub(crate) struct HttpArgs {
     #[arg(long, default_value_t = 64, value_name = "MIB",
           value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 20))]
     pub(crate) blocks: u64,
-    /// Maximum number of open connections
-    #[arg(long, default_value_t = 16_384, value_name = "NUMBER",
-          value_parser = RangedU64ValueParser::<u32>::new().range(1..=65_536))]
-    pub(crate) max_connections: u32,
 }
 
 /// Arguments of every server.
@@ -78,6 +90,11 @@ pub(crate) struct ServerArgs {
     /// TCP port, and UDP port of echo [default: that of the server]
     #[arg(long, value_name = "PORT", value_parser = RangedU64ValueParser::<u16>::new().range(1..))]
     pub(crate) tcp_port: Option<u16>,
+    /// Maximum number of connections of each worker. Further ones are reset [default: 1024 of kv and proxy, 16384 of http,
+    /// 65536 of others]
+    #[arg(long, value_name = "NUMBER",
+          value_parser = RangedU64ValueParser::<u32>::new().range(1..=MAX_CONNECTIONS))]
+    pub(crate) max_connections: Option<u32>,
     /// Output format of the summary
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
@@ -88,13 +105,10 @@ pub(crate) struct ServerArgs {
 pub(crate) struct KvArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    /// Memory of the items with their keys and administration, at least 2MiB. Items are evicted when it is full
-    #[arg(long, default_value = "64MiB", value_parser = bytes::<{ 2 << 20 }>, value_name = "SIZE")]
+    /// Memory of the items of all workers with their keys and administration, at least 2MiB for each worker. Items are
+    /// evicted when it is full
+    #[arg(long, default_value = "64MiB", value_parser = bytes::<{ serve::KV_MIN_MEMORY }>, value_name = "SIZE")]
     pub(crate) memory: usize,
-    /// Maximum number of connections. Further ones are reset
-    #[arg(long, default_value_t = 1024, value_name = "N",
-          value_parser = RangedU64ValueParser::<u32>::new().range(1..=65_536))]
-    pub(crate) connections: u32,
 }
 
 /// How data passes a proxy.
@@ -115,10 +129,6 @@ pub(crate) struct ProxyArgs {
     /// Server to which connections are forwarded, such as 10.9.0.1:80 or [`fd09::1`]:80
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) to: SocketAddr,
-    /// Maximum number of forwarded connections. Further ones are reset
-    #[arg(long, default_value_t = 1024, value_name = "N",
-          value_parser = RangedU64ValueParser::<u32>::new().range(1..=32_768))]
-    pub(crate) connections: u32,
     /// Time without data after which a connection is reset [default: no limit]
     #[arg(long, value_parser = duration::positive, value_name = "TIME")]
     pub(crate) idle: Option<Span>,

@@ -31,7 +31,7 @@ pub(crate) struct TcpArgs {
 
 impl TcpArgs {
     /// Settings of a connection.
-    pub(crate) fn options(&self) -> Options {
+    pub(crate) fn options(self) -> Options {
         let congestion = match self.congestion {
             Congestion::Cubic => CongestionAlgorithm::Cubic,
             Congestion::NewReno => CongestionAlgorithm::NewReno,

@@ -2,6 +2,7 @@
 
 use crate::host::Host;
 use console::Diagnostic;
+use rustix::thread::CpuSet;
 
 /// Pins this thread to `cpu`, so that migration does not disturb measurements. `None`: does nothing.
 pub(crate) fn pin(cpu: Option<usize>) -> Result<(), Diagnostic> {
@@ -18,9 +19,21 @@ pub(crate) fn validate(option: &str, cpu: usize) -> Result<(), Diagnostic> {
     Ok(())
 }
 
+/// Runs `work` on CPUs that this thread had before it was pinned, so that threads which it starts have them too.
+pub(crate) fn with_affinity<T>(before: &CpuSet, work: impl FnOnce() -> T) -> T {
+    let own = rustix::thread::sched_getaffinity(None);
+    // Without affinity the threads still work.
+    let _ = rustix::thread::sched_setaffinity(None, before);
+    let done = work();
+    if let Ok(own) = own {
+        let _ = rustix::thread::sched_setaffinity(None, &own);
+    }
+    done
+}
+
 /// Pins this thread to a CPU that [`validate`] accepted.
 pub(crate) fn place(cpu: usize) -> rustix::io::Result<()> {
-    let mut set = rustix::thread::CpuSet::new();
+    let mut set = CpuSet::new();
     set.set(cpu);
     rustix::thread::sched_setaffinity(None, &set)
 }

@@ -1,14 +1,17 @@
 //! An end of the network: a port of the command line with a TCP/IP stack on this thread.
 
+use crate::api::stack::StackControl;
 use crate::args::end::{EndArgs, Wait};
 use crate::commands::cpu;
 use crate::commands::generate::input::{keys, validated_ends};
 use crate::commands::generate::peer;
 use crate::dataplane::open;
+use crate::settings::kinds::PortKind;
 use crate::settings::topology::PortSettings;
 use console::Diagnostic;
 use engine::{LocalPort, Polling};
-use host::{Host, Options};
+use host::{Host, Options, Report};
+use port::PortControl;
 use stack::ip::{InterfaceConfig, InterfaceId, Route};
 use stack::{Address, Cidr, Identifier};
 use std::hash::{BuildHasher, RandomState};
@@ -24,6 +27,7 @@ pub(crate) struct End {
     pub(crate) host: Host,
     /// Name of the port.
     pub(crate) name: String,
+    _control: Option<StackControl>,
 }
 
 impl End {
@@ -36,24 +40,49 @@ impl End {
     ) -> anyhow::Result<Self> {
         let port = port(args, role)?;
         routable(args)?;
+        let affinity = rustix::thread::sched_getaffinity(None)?;
         cpu::pin(args.cpu)?;
         let mut options = options(args)?;
         adjust(&mut options);
         let memory = |error| Diagnostic::failed(format!("port {}", port.name), error, "free memory");
         let mut host = Host::new(options).map_err(memory)?;
-        let local = LocalPort::new(&port.name, open::open(&port)?);
+        let local = LocalPort::new(&port.name, open_port(args, &port)?);
         let (mac, vlan) = (args.mac.unwrap_or_else(random_mac), args.vlan.and_then(VlanId::new));
         let interface = host.add_port(local, InterfaceConfig { mac, mtu: args.mtu, vlan });
         configure(&mut host, interface, args);
-        Ok(Self { host, name: port.name })
+        let control = cpu::with_affinity(&affinity, || {
+            StackControl::open(args.control.as_deref(), std::slice::from_mut(&mut host))
+        })?;
+        Ok(Self { host, name: port.name, _control: control })
     }
 
-    /// Waits for the port. Returns `false` if a signal came first.
+    /// Waits for the port. Returns `false` if a signal came first, or the port has ended.
     pub(crate) fn connect(&mut self, stop: &AtomicBool) -> bool {
         if let Some((name, state)) = self.host.not_ready() {
             console::note(&format!("waiting for port {name}: {state}"));
         }
         self.host.connect(stop)
+    }
+}
+
+/// Limit of a stack's connections for a program that has at most `connections`: some end while others begin.
+pub(crate) fn with_margin(connections: u32) -> u32 {
+    connections.saturating_add(connections / 8).saturating_add(4096)
+}
+
+/// Returns an error if the port of a program has ended for good.
+pub(crate) fn still_there(name: &str, report: &Report) -> Result<(), Diagnostic> {
+    let Some(state) = &report.ended else { return Ok(()) };
+    let remedy = "ask the operator of the switch; with --wait the program asks again";
+    Err(Diagnostic::failed(format!("port {name}"), state, remedy))
+}
+
+/// Opens the port of the command line. With `--wait`, a port that a switch grants is asked for until it is granted, and
+/// again after its end.
+pub(crate) fn open_port(args: &EndArgs, port: &PortSettings) -> Result<Box<dyn PortControl>, Diagnostic> {
+    match port.kind {
+        PortKind::Grant(_) if args.wait => Ok(open::repeated(port)),
+        _ => open::open(port),
     }
 }
 

@@ -15,6 +15,7 @@ pub(crate) mod serve;
 pub(crate) mod show;
 pub(crate) mod snippet;
 mod sockets;
+pub(crate) mod stack;
 pub(crate) mod top;
 pub(crate) mod verbs;
 pub(crate) mod workers;

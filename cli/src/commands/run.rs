@@ -4,9 +4,8 @@
 //! opposite order of their start, so that no request reaches a plant that has gone and the control socket is the
 //! last file to disappear: its removal tells a waiter that everything is done.
 
-use crate::api::control;
-use crate::api::server;
 use crate::api::service::ApiService;
+use crate::api::{control, grants, routes, server};
 use crate::args::{LogFormat, RunArgs};
 use crate::dataplane::switch::Switch;
 use crate::host::{self, Host};
@@ -31,11 +30,14 @@ pub(crate) fn run(args: &RunArgs, socket: Option<&Path>) -> anyhow::Result<()> {
     let mut signals = catch_signals()?;
     host::raise_descriptor_limit();
     let (claim, listener) = control::claim(&path)?;
+    let grants = topology.switch.grants.as_deref().map(grants::listen).transpose()?;
     let (data_plane, deferred) = Switch::start(&topology)?;
     let waker = signals.handle();
     let (shown, control) = (topology.to_string(), path.clone());
     let service = Arc::new(ApiService::new(topology, path, Box::new(data_plane), move || waker.close()));
-    let server = server::start(listener, service.clone())?;
+    let server = server::start(listener, routes::router(service.clone()))?;
+    let (grants, asked) = grants.unzip();
+    let asked = asked.map(|listener| grants::start(listener, service.clone())).transpose()?;
     for error in deferred {
         if is_text {
             console::warn(&format!("linerate: {error}\n    until then the port waits"));
@@ -45,8 +47,9 @@ pub(crate) fn run(args: &RunArgs, socket: Option<&Path>) -> anyhow::Result<()> {
     }
     greet(&shown, &control, is_text);
     wait(&mut signals, is_text);
-    drop(server);
+    drop((server, asked));
     drop(service);
+    drop(grants);
     drop(claim);
     if is_text {
         console::note("linerate: stopped");

@@ -2,14 +2,15 @@
 
 use crate::args::end::EndArgs;
 use crate::args::serve::{FileMode, Forwarding, HttpArgs, KvArgs, ProxyArgs, ServeCommand, ServerArgs};
-use crate::commands::end::{End, any, texts};
+use crate::commands::end::{self, End, any, still_there, texts};
 use crate::commands::sockets;
 use crate::commands::workers::WorkerSet;
+use anyhow::Context;
 use console::{Diagnostic, units};
 use host::{App, Host, Options, Remote, Report};
 use serde::Serialize;
 use serve::http::{Http, HttpError, HttpOptions, RECEIVE_BUFFER};
-use serve::{Discard, Echo, Forward, Kv, KvOptions, Proxy, ProxyOptions, Served, Server, Source};
+use serve::{Discard, Echo, Forward, Kv, KvLinks, KvOptions, Proxy, ProxyOptions, Served, Server, Source};
 use stack::{Address, Endpoint};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -19,6 +20,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Role of the port, in errors and as its default name.
 const ROLE: &str = "server";
+/// Default limit of connections of a worker, of servers that hold much memory for each.
+const CONNECTIONS: u32 = 1024;
 
 /// Result of a run.
 #[derive(Debug, Serialize)]
@@ -63,42 +66,73 @@ fn http(args: &HttpArgs) -> anyhow::Result<()> {
         FileMode::Cached => files::Mode::Cached,
         FileMode::Copy => files::Mode::Copy,
     };
-    options.limits.connections = args.max_connections;
+    options.limits.connections = args.server.max_connections.unwrap_or(options.limits.connections);
     options.memory.small = args.small << 10;
     options.memory.cache = args.cache << 20;
     options.memory.blocks = (args.blocks << 20) as usize / options.memory.block;
-    let adjust = |options: &mut Options| options.stack.limits.receive_buffer = RECEIVE_BUFFER;
-    serve_with(&args.server, adjust, |_| {
-        let server = Http::new(options.clone()).map_err(|error| match error {
-            HttpError::Directory { ref directory, error } => {
-                Diagnostic::bad(directory.display().to_string(), error, "choose a directory that can be read")
-            }
-            HttpError::Files(_) => Diagnostic::failed("linerate serve http", error, "use --files copy"),
-        })?;
-        Ok(server)
-    })
+    let connections = options.limits.connections;
+    let adjust = |options: &mut Options| {
+        options.stack.limits.receive_buffer = RECEIVE_BUFFER;
+        hold(options, connections);
+    };
+    // Before the port is opened, so that an invalid directory has no effect.
+    let server = || Http::new(options.clone()).map_err(refused);
+    let servers = (0..args.server.workers.count()).map(|_| server()).collect::<Result<Vec<_>, _>>()?;
+    let mut servers = servers.into_iter();
+    serve_with(&args.server, adjust, |_| servers.next().context("each worker has a server"))
+}
+
+/// The reason why the HTTP server did not start.
+fn refused(error: HttpError) -> Diagnostic {
+    match error {
+        HttpError::Directory { ref directory, error } => {
+            Diagnostic::bad(directory.display().to_string(), error, "choose a directory that can be read")
+        }
+        HttpError::Files(_) => Diagnostic::failed("linerate serve http", error, "use --files copy"),
+    }
 }
 
 /// Runs a store.
 fn kv(args: &KvArgs) -> anyhow::Result<()> {
-    args.server.workers.only_one("the store belongs to one worker")?;
+    let workers = args.server.workers.count();
+    let memory = args.memory / workers;
+    if memory < serve::KV_MIN_MEMORY {
+        let least = (serve::KV_MIN_MEMORY * workers) >> 20;
+        let (what, reason) = (format!("--memory {}", args.memory), "each worker needs at least 2MiB");
+        return Err(Diagnostic::bad(
+            what,
+            reason,
+            format!("write {least}MiB or more, or use fewer --workers"),
+        )
+        .into());
+    }
+    let links = KvLinks::connect(workers);
+    let links =
+        links.map_err(|error| Diagnostic::failed("linerate serve kv", error, "use fewer --workers"))?;
+    let (mut links, connections) = (links.into_iter(), args.server.max_connections.unwrap_or(CONNECTIONS));
     let adjust = |options: &mut Options| {
         let limits = &mut options.stack.limits;
         (limits.send_buffer, limits.receive_buffer) = (serve::KV_SEND_BUFFER, serve::KV_RECEIVE_BUFFER);
+        hold(options, connections);
     };
     serve_with(&args.server, adjust, |host| {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let epoch = since_1970.saturating_sub(Duration::from_nanos(host.now().0));
-        Ok(Kv::new(KvOptions { memory: args.memory, connections: args.connections.into(), epoch }))
+        let options = KvOptions { memory, connections: connections.into(), epoch };
+        // There are links for each worker.
+        Ok(links.next().map_or_else(|| Kv::new(options), |links| Kv::sharded(options, links)))
     })
 }
 
 /// Runs a proxy.
 fn proxy(args: &ProxyArgs) -> anyhow::Result<()> {
     has_route(&args.server.end, args.to.ip().into())?;
+    let connections = args.server.max_connections.unwrap_or(CONNECTIONS);
     let adjust = |options: &mut Options| {
         let limits = &mut options.stack.limits;
         (limits.send_buffer, limits.receive_buffer) = (serve::PROXY_BUFFER, serve::PROXY_BUFFER);
+        // Each has another one to the server.
+        hold(options, connections.saturating_mul(2));
     };
     serve_with(&args.server, adjust, |host| {
         let forward = match args.forward {
@@ -108,11 +142,17 @@ fn proxy(args: &ProxyArgs) -> anyhow::Result<()> {
         Ok(Proxy::new(ProxyOptions {
             to: Endpoint::new(args.to.ip().into(), args.to.port()),
             tcp: host.stack().config().tcp,
-            connections: args.connections,
+            connections,
             idle: args.idle.map(|idle| idle.0),
             forward,
         }))
     })
+}
+
+/// Raises the stack's limit of connections so that a server can reset those above its own.
+fn hold(options: &mut Options, connections: u32) {
+    let limit = &mut options.stack.limits.connections;
+    *limit = (*limit).max(end::with_margin(connections));
 }
 
 /// Checks that an address or a router of the host leads to `to`.
@@ -129,10 +169,14 @@ fn has_route(end: &EndArgs, to: Address) -> Result<(), Diagnostic> {
 
 /// Runs a server that works in every thread model.
 fn serve<S: Server + App<Remote> + Default + Send>(args: &ServerArgs) -> anyhow::Result<()> {
+    let adjust = |options: &mut Options| {
+        let limit = &mut options.stack.limits.connections;
+        *limit = args.max_connections.unwrap_or(*limit);
+    };
     if args.workers.is_single() {
-        return serve_alone(args, |_| (), |_| Ok(S::default()));
+        return serve_alone(args, adjust, |_| Ok(S::default()));
     }
-    serve_workers(args, |_| (), |_| Ok(S::default()), WorkerSet::run)
+    serve_workers(args, adjust, |_| Ok(S::default()), WorkerSet::run)
 }
 
 /// Runs the servers that `make` returns, on hosts with settings that `adjust` changes, until a signal, and prints the
@@ -146,7 +190,7 @@ fn serve_with<S: Server + Send>(
         return serve_alone(args, adjust, make);
     }
     args.workers.only_unified()?;
-    serve_workers(args, adjust, make, WorkerSet::run_unified)
+    serve_workers(args, adjust, make, |set, servers, stop| Ok(set.run_unified(servers, stop)))
 }
 
 /// Runs a server on each worker.
@@ -166,9 +210,9 @@ fn serve_workers<S: Server>(
     for (host, server) in set.workers.hosts().iter_mut().zip(&mut servers) {
         listen(host, server, &args.end, tcp_port)?;
     }
+    let name = set.name.clone();
     if !set.connect(&stop) {
-        set.workers.close();
-        return Ok(());
+        return Ok(set.workers.close().iter().try_for_each(|report| still_there(&name, report))?);
     }
     let (at, count) = (place(&args.end), servers.len());
     console::note(&format!("{} serves port {tcp_port}{at} with {count} workers", set.name));
@@ -177,7 +221,8 @@ fn serve_workers<S: Server>(
     let seconds = began.elapsed().as_secs_f64();
     let summaries = servers.iter().zip(&reports).map(|(server, report)| Summary::of(seconds, server, report));
     let summary = WorkersSummary::new(seconds, &servers, &reports, summaries.collect());
-    console::print(&summary, args.output, WorkersSummary::text)
+    console::print(&summary, args.output, WorkersSummary::text)?;
+    Ok(reports.iter().try_for_each(|report| still_there(&name, report))?)
 }
 
 /// Runs a server on this thread.
@@ -195,14 +240,15 @@ fn serve_alone<S: Server>(
     let tcp_port = args.tcp_port.unwrap_or(S::TCP_PORT);
     listen(&mut end.host, &mut server, &args.end, tcp_port)?;
     if !end.connect(&stop) {
-        end.host.close();
-        return Ok(());
+        return Ok(still_there(&end.name, &end.host.close())?);
     }
     console::note(&format!("{} serves port {tcp_port}{}", end.name, place(&args.end)));
     let began = Instant::now();
     end.host.run(&mut server, &stop);
-    let summary = Summary::of(began.elapsed().as_secs_f64(), &server, &end.host.close());
-    console::print(&summary, args.output, Summary::text)
+    let report = end.host.close();
+    let summary = Summary::of(began.elapsed().as_secs_f64(), &server, &report);
+    console::print(&summary, args.output, Summary::text)?;
+    Ok(still_there(&end.name, &report)?)
 }
 
 /// The addresses of a server, for a sentence.
@@ -236,8 +282,10 @@ struct WorkersSummary {
 impl WorkersSummary {
     fn new<S: Server>(seconds: f64, servers: &[S], reports: &[Report], workers: Vec<Summary>) -> Self {
         let (mut served, mut report) = (Served::default(), Report::default());
-        servers.iter().for_each(|server| served.add(&server.served()));
-        reports.iter().for_each(|of_worker| report.add(of_worker));
+        for (server, of_worker) in servers.iter().zip(reports) {
+            served.add(&server.served());
+            report.add(of_worker);
+        }
         let mut total = Summary::new(seconds, served, &report);
         for (name, value) in servers.iter().flat_map(Server::named).filter(|(_, value)| *value > 0) {
             *total.counters.entry(name).or_default() += value;

@@ -1,7 +1,7 @@
 //! `linerate serve sockets`: the sockets of a stack for other processes.
 
 use crate::args::serve::{Accept, SocketsArgs};
-use crate::commands::end::{End, texts};
+use crate::commands::end::{End, still_there, texts};
 use console::Diagnostic;
 use serde::Serialize;
 use service::{AcceptPolicy, Service, ServiceOptions, Statistics};
@@ -44,19 +44,21 @@ pub(crate) fn run(args: &SocketsArgs) -> anyhow::Result<()> {
     let mut service = Service::new(options)?;
     listen(&mut service, &args.listen)?;
     let addresses = texts(&args.end.addresses);
-    if end.connect(&stop) {
+    let report = if end.connect(&stop) {
         let began = Instant::now();
         console::note(&format!("{} serves sockets at {} for {addresses}", end.name, args.listen.display()));
         end.host.run(&mut service, &stop);
-        let counters = end.host.close().counters;
-        let counters = counters.named().filter(|(_, value)| *value > 0).collect();
+        let report = end.host.close();
+        let counters = report.counters.named().filter(|(_, value)| *value > 0).collect();
         let summary = Summary::new(began.elapsed().as_secs_f64(), service.statistics(), counters);
         console::print(&summary, args.output, Summary::text)?;
+        report
     } else {
-        end.host.close();
-    }
+        end.host.close()
+    };
     // Removed only at the end, so that a path always leads to this service.
-    Ok(std::fs::remove_file(&args.listen)?)
+    std::fs::remove_file(&args.listen)?;
+    Ok(still_there(&end.name, &report)?)
 }
 
 /// Creates the Unix socket. One that no process listens on any more is replaced.

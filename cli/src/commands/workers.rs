@@ -1,9 +1,8 @@
 //! Workers of a server: stacks on several threads, on the port of the command line.
 
+use crate::api::stack::StackControl;
 use crate::args::end::{EndArgs, SpreadRule, ThreadModel, WorkerArgs};
 use crate::commands::{cpu, end};
-use crate::dataplane::open;
-use crate::settings::topology::PortSettings;
 use console::Diagnostic;
 use host::{App, Options, Part, Remote, Report, Spread, SpreadOptions, Workers};
 use stack::ip::InterfaceConfig;
@@ -11,15 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use wire::VlanId;
 
-/// Kinds of ports that keep a flow on one queue pair.
-const KEEP_FLOWS: [&str; 2] = ["tap", "af_xdp"];
-
 /// Workers with their port.
 pub(crate) struct WorkerSet {
     pub(crate) workers: Workers,
     /// Name of the port.
     pub(crate) name: String,
     args: WorkerArgs,
+    _control: Option<StackControl>,
 }
 
 impl WorkerSet {
@@ -35,17 +32,22 @@ impl WorkerSet {
         validate(args, workers)?;
         let mut options = end::options(args)?;
         adjust(&mut options);
-        let spread = SpreadOptions { rule: rule(workers, &port), arrivals: None };
+        let rule = match workers.spread {
+            SpreadRule::Hash => Spread::Hash,
+            SpreadRule::Arrival => Spread::Arrival,
+        };
+        let spread = SpreadOptions { rule, arrivals: None };
         let mac = args.mac.unwrap_or_else(end::random_mac);
         let config = InterfaceConfig { mac, mtu: args.mtu, vlan: args.vlan.and_then(VlanId::new) };
-        let control = open::open(&port)?;
+        let control = end::open_port(args, &port)?;
         let opened = Workers::open(workers.count(), &options, (&port.name, control), &config, &spread);
         let failed = |error| Diagnostic::failed(format!("port {}", port.name), error, "use fewer --workers");
         let mut opened = opened.map_err(failed)?;
         for host in opened.hosts() {
             end::configure(host, Workers::interface(), args);
         }
-        Ok(Self { workers: opened, name: port.name, args: workers.clone() })
+        let control = StackControl::open(args.control.as_deref(), opened.hosts())?;
+        Ok(Self { workers: opened, name: port.name, args: workers.clone(), _control: control })
     }
 
     /// Waits for the port. Returns `false` if a signal came first.
@@ -64,7 +66,7 @@ impl WorkerSet {
         stop: &Arc<AtomicBool>,
     ) -> std::io::Result<Vec<Report>> {
         let yields = match self.args.threads {
-            ThreadModel::Unified => return self.run_unified(apps, stop),
+            ThreadModel::Unified => return Ok(self.run_unified(apps, stop)),
             ThreadModel::Split => false,
             ThreadModel::Merge => true,
         };
@@ -78,10 +80,10 @@ impl WorkerSet {
         mut self,
         apps: &mut [A],
         stop: &Arc<AtomicBool>,
-    ) -> std::io::Result<Vec<Report>> {
+    ) -> Vec<Report> {
         let args = &self.args;
         self.workers.run(apps, |worker, part| place(args, worker, part), stop);
-        Ok(self.workers.close())
+        self.workers.close()
     }
 }
 
@@ -109,14 +111,4 @@ fn validate(end: &EndArgs, workers: &WorkerArgs) -> Result<(), Diagnostic> {
         return Err(Diagnostic::bad("--threads merge", reason, "add --cpus with a CPU for each worker"));
     }
     workers.cpus.iter().try_for_each(|cpu| cpu::validate("--cpus", *cpu))
-}
-
-/// The rule for a port. A port that keeps flows on a queue needs a pair for each worker.
-fn rule(workers: &WorkerArgs, port: &PortSettings) -> Spread {
-    let has_pairs = usize::from(port.queue_pairs) >= workers.count();
-    match workers.spread {
-        SpreadRule::Arrival => Spread::Arrival,
-        SpreadRule::Auto if has_pairs && KEEP_FLOWS.contains(&port.kind.name()) => Spread::Arrival,
-        SpreadRule::Auto | SpreadRule::Hash => Spread::Hash,
-    }
 }

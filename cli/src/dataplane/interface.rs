@@ -11,6 +11,7 @@ use console::Diagnostic;
 use engine::Snapshot;
 use engine::balance::{Balance, QueueLoad};
 use port::Remedy;
+use rustix::fd::OwnedFd;
 use std::fmt::Display;
 use std::time::Duration;
 use wire::MacAddress;
@@ -63,6 +64,8 @@ pub(crate) trait DataPlane: Send + Sync {
     fn addresses(&self, bridge: &str) -> usize;
     /// Adds a port to its bridge and starts it; it plays the file `loaded`.
     fn add_port(&self, port: &PortSettings, loaded: Loaded) -> Result<(), DataPlaneError>;
+    /// Adds the port of an application to its bridge, on the connection to its holder.
+    fn add_granted(&self, port: &PortSettings, socket: OwnedFd) -> Result<(), DataPlaneError>;
     /// Stops a port and removes its learned and static addresses, also with [`DataPlaneError::Held`].
     fn remove_port(&self, name: &str) -> Result<(), DataPlaneError>;
     /// Adds a stage to a running pipeline. Returns its number.

@@ -58,7 +58,7 @@ impl Seen {
                 Phase::Running
             }
             PortState::Connected => Phase::Connected,
-            PortState::Faulted(fault) => Phase::Stopped(fault.clone()),
+            PortState::Faulted(fault) | PortState::Ended(fault) => Phase::Stopped(fault.clone()),
             PortState::Closed => Phase::Closed,
         };
         Self { phase, connects: status.connects }

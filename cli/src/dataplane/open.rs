@@ -1,11 +1,13 @@
 //! Opens ports with their wrappers, and loads the captures that they replay.
 
+use crate::settings::kinds::PortKind;
 use crate::settings::kinds::kind::{Loaded, OpenError};
 use crate::settings::recording::{self, Loading};
 use crate::settings::topology::PortSettings;
 use console::Diagnostic;
 use port::PortControl;
 use port::deferred::DeferredPort;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Time limit for retries while a resource is in use, and their interval.
@@ -37,6 +39,46 @@ pub(crate) fn open_loaded(port: &PortSettings, loaded: &Loaded) -> Result<Box<dy
             opened => return opened,
         }
     }
+}
+
+/// As [`open_loaded`], for a port of a switch, whose control must not wait for the answer of another switch.
+pub(super) fn open_in_switch(
+    port: &PortSettings,
+    loaded: &Loaded,
+) -> Result<Box<dyn PortControl>, OpenError> {
+    match port.kind {
+        PortKind::Grant(_) => Ok(repeated(port)),
+        _ => open_loaded(port, loaded),
+    }
+}
+
+/// A port that is opened, and opened again after it has ended ([`port::PortState::Ended`]), by a separate thread, because
+/// opening may wait for an answer.
+pub(crate) fn repeated(port: &PortSettings) -> Box<dyn PortControl> {
+    let (settings, mut thread) = (port.clone(), None);
+    let retry = move || opened_aside(&settings, &mut thread);
+    let why = "not asked yet".to_owned();
+    Box::new(DeferredPort::new(port.kind.name(), port.kind.place(), why, Box::new(retry)))
+}
+
+type Opening = JoinHandle<Result<Box<dyn PortControl>, OpenError>>;
+
+/// Returns the port that `thread` has opened, or why there is none yet. Starts the thread if there is none.
+fn opened_aside(port: &PortSettings, thread: &mut Option<Opening>) -> Result<Box<dyn PortControl>, String> {
+    let begin = || {
+        let port = port.clone();
+        std::thread::Builder::new().name("open".to_owned()).spawn(move || open_once(&port, None))
+    };
+    let running = match thread.take() {
+        Some(running) => running,
+        None => begin().map_err(|error| format!("cannot start a thread: {error}"))?,
+    };
+    if !running.is_finished() {
+        *thread = Some(running);
+        return Err("the switch has not answered yet".to_owned());
+    }
+    let opened = running.join().map_err(|_| "opening ended without a result".to_owned())?;
+    opened.map_err(|error| error.into_diagnostic().in_one_line())
 }
 
 /// Creates a deferred port in place of a port that failed to open with `error`. The control thread retries the open;

@@ -6,10 +6,11 @@
 use super::convert::{bridge_config, port_config, rebalancing, rss, worker_config};
 use super::interface::{DataPlane, DataPlaneError};
 use super::logged::Logged;
-use super::open::{deferred, open, open_loaded};
+use super::open::{deferred, load, open_in_switch};
 use super::report::{BridgePort, BridgeReport, FdbEntry, FdbFilter, MoveEvent, Origin};
 use crate::remedy;
-use crate::settings::kinds::kind::Loaded;
+use crate::settings::kinds::PortKind;
+use crate::settings::kinds::kind::{Loaded, OpenError};
 use crate::settings::model::{Role, RssMode};
 use crate::settings::topology::{MAX_PORTS, PortSettings, StaticEntry, Topology, WorkerSettings};
 use bridge::{BridgeStatistics, PortStatistics, RefusedMove, Selection};
@@ -17,6 +18,7 @@ use console::Diagnostic;
 use engine::balance::{Balance, QueueLoad};
 use engine::{Engine, EngineConfig, EngineError, Now, Snapshot};
 use port::{PortControl, PortId, Remedy};
+use rustix::fd::OwnedFd;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -81,7 +83,7 @@ impl Switch {
     }
 
     fn populate(&self, topology: &Topology) -> Result<Vec<Diagnostic>, Diagnostic> {
-        let opened: Vec<_> = topology.ports.iter().map(|port| (port, open(port))).collect();
+        let opened: Vec<_> = topology.ports.iter().map(|port| (port, open_first(port))).collect();
         let errors: Vec<_> = opened.iter().filter_map(|(_, opened)| opened.as_ref().err().cloned()).collect();
         if !opened.is_empty() && errors.len() == opened.len() {
             return Err(Diagnostic::all(errors));
@@ -195,7 +197,13 @@ impl DataPlane for Switch {
     }
 
     fn add_port(&self, port: &PortSettings, loaded: Loaded) -> Result<(), DataPlaneError> {
-        self.join(port, open_loaded(port, &loaded)?)
+        self.join(port, open_in_switch(port, &loaded)?)
+    }
+
+    fn add_granted(&self, port: &PortSettings, socket: OwnedFd) -> Result<(), DataPlaneError> {
+        let PortKind::Granted(granted) = &port.kind else { return Err(not_running(&port.name)) };
+        let refused = |e| DataPlaneError::refused(format!("port \"{}\"", port.name), &e, "try again");
+        self.join(port, granted.over(port.common(), socket).map_err(refused)?)
     }
 
     fn remove_port(&self, name: &str) -> Result<(), DataPlaneError> {
@@ -257,6 +265,11 @@ impl DataPlane for Switch {
         let found = self.engine.rebalance(over, threshold, moves);
         found.map_err(|e| DataPlaneError::refused("rebalance", &e, remedy))
     }
+}
+
+/// Opens a port of the file, with the capture that it replays.
+fn open_first(port: &PortSettings) -> Result<Box<dyn PortControl>, Diagnostic> {
+    open_in_switch(port, &load(port)?).map_err(OpenError::into_diagnostic)
 }
 
 fn not_running(name: &str) -> DataPlaneError {

@@ -113,11 +113,11 @@ fn octal(text: &str) -> Option<u32> {
     u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777)
 }
 
-fn user(text: &str) -> Option<u32> {
+pub(super) fn user(text: &str) -> Option<u32> {
     text.parse().ok().or_else(|| Some(User::from_name(text).ok()??.uid.as_raw()))
 }
 
-fn group_id(text: &str) -> Option<u32> {
+pub(super) fn group_id(text: &str) -> Option<u32> {
     text.parse().ok().or_else(|| Some(Group::from_name(text).ok()??.gid.as_raw()))
 }
 

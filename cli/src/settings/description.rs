@@ -28,12 +28,12 @@ pub(crate) struct TypedKey {
 /// All keys, in every kind of port: tables are empty, and keys with several types have each of them.
 const SAMPLE: &str = "[switch]\n[[worker]]\n[placement]\nstages = {}\n[[bridge]]\n[[bridge.static]]\n\
     [[port]]\nkind = \"KIND\"\nvlan = {}\ncapture = {}\ntrace = {}\nfault = {}\ntx_coalesce = {}\npace = 1\nrepeat = 1\n\
-    [[port]]\nkind = \"KIND\"\npace = \"fast\"\nrepeat = \"forever\"\n";
+    [[port]]\nkind = \"KIND\"\npace = \"fast\"\nrepeat = \"forever\"\n[[grant]]\nvlan = {}\n";
 /// All keys of `[worker]`.
 const MODELS: [&str; 2] = ["[worker]\nmodel = \"pipeline\"\n", "[worker]\nrss_mode = \"software\"\n"];
 
 type Title = (&'static str, &'static str, &'static [Key], fn(Place) -> bool);
-const TITLES: [Title; 7] = [
+const TITLES: [Title; 8] = [
     ("[switch]", "The switch itself.", keys::SWITCH, |place| place == Place::Switch),
     (
         "[[worker]]",
@@ -62,6 +62,12 @@ const TITLES: [Title; 7] = [
     ("[[bridge.static]]", "One static entry of the preceding bridge.", keys::STATIC, |place| {
         matches!(place, Place::Static(..))
     }),
+    (
+        "[[grant]]",
+        "Ports that applications of some users obtain by asking at the socket `grants` of `[switch]`.",
+        keys::GRANT,
+        |place| matches!(place, Place::Grant(_)),
+    ),
     ("[[port]]", "One port.", keys::PORT, is_port),
 ];
 
@@ -163,6 +169,9 @@ mod tests {
                 format!("{port}{bridge}[[bridge.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"a\"\n{line}")
             }
             "[[port]]" => format!("{bridge}{port}{line}"),
+            "[[grant]]" => {
+                format!("[switch]\ngrants = \"/tmp/lr-none.grants\"\n[[grant]]\n{line}{bridge}")
+            }
             title => format!("{title}\n{line}{bridge}"),
         }
     }

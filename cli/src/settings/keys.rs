@@ -12,6 +12,12 @@ pub(crate) const SWITCH: &[Key] = &[
          `/tmp/linerate-UID/control.sock`",
         "Absolute path of the control socket; `--control` overrides it.",
     ),
+    optional(
+        "grants",
+        "none",
+        "Absolute path of a socket at which applications ask for ports. Every user may connect; `[[grant]]` sections \
+         name the users that obtain a port.",
+    ),
     key(
         "rss",
         "\"symmetric\"",
@@ -153,6 +159,69 @@ pub(crate) const STATIC: &[Key] = &[
 
 const DIRECTION: &str = "Packets that enter the switch through the port, that leave it, or both.";
 
+/// `[[grant]]`
+pub(crate) const GRANT: &[Key] = &[
+    optional(
+        "users",
+        "the user of the switch, without `groups`",
+        "Names or numbers of the users that may ask.",
+    ),
+    optional("groups", "none", "Names or numbers of the groups, as the group of the process, that may ask."),
+    optional("bridge", "the only bridge; required if there are several", "Name of the bridge of the ports."),
+    key("ports", "16", "Maximum number of ports at one time."),
+    key("queue_pairs", "1", "Maximum number of queue pairs of a port."),
+    key("memory", "64", "Maximum memory in MiB that the application shares with the switch for a port."),
+    VLAN,
+    TRUNK,
+    NATIVE,
+    BROADCAST_LIMIT,
+    UNKNOWN_LIMIT,
+    LIMIT_BURST,
+    TRUSTED,
+    MACS,
+    LEARN,
+    MAX_MACS,
+    SOURCES,
+];
+
+const VLAN: Key = optional(
+    "vlan",
+    "none",
+    "VLAN of an access port, whose frames are untagged on the wire; or a table for a trunk port, whose frames are \
+     tagged.",
+);
+const TRUNK: Key = optional("vlan.trunk", "required in the table", "VLANs of the trunk.");
+const NATIVE: Key =
+    optional("vlan.native", "untagged frames are dropped", "VLAN of untagged frames of the trunk.");
+const BROADCAST_LIMIT: Key =
+    optional("broadcast_limit", "none", "Maximum broadcast and multicast packets per second from the port.");
+const UNKNOWN_LIMIT: Key =
+    optional("unknown_limit", "none", "Maximum packets per second from the port to unknown addresses.");
+const LIMIT_BURST: Key = optional(
+    "limit_burst",
+    "those of a tenth of a second, at least 64",
+    "Packets that either limit admits at once.",
+);
+const TRUSTED: Key = key(
+    "trusted",
+    "false",
+    "Whether the network behind the port is trusted: reverse ARP moves addresses, DHCP servers and routers are \
+     accepted.",
+);
+const MACS: Key =
+    optional("macs", "any", "Allowed source addresses, at most 64; they are static entries of the port.");
+const LEARN: Key = key("learn", "true", "Whether addresses are learned from the port.");
+const MAX_MACS: Key = optional(
+    "max_macs",
+    "`max_macs_per_port` of the bridge",
+    "Maximum number of addresses learned from the port.",
+);
+const SOURCES: Key = optional(
+    "sources",
+    "any",
+    "Allowed IP sources, at most 64: addresses, networks, or `\"dhcp\"` for leased addresses.",
+);
+
 /// `[[port]]`: the keys of every kind.
 pub(crate) const PORT: &[Key] = &[
     required(
@@ -169,41 +238,19 @@ pub(crate) const PORT: &[Key] = &[
     optional(
         "mtu",
         "that of the guest, or of the kind",
-        "MTU in bytes without the Ethernet header; kinds `vhost-user`, `virtio-user` and `tap` only.",
+        "MTU in bytes without the Ethernet header; kinds `vhost-user`, `virtio-user`, `grant` and `tap` only.",
     ),
-    optional(
-        "vlan",
-        "none",
-        "VLAN of an access port, whose frames are untagged on the wire; or a table for a trunk port, whose frames are \
-         tagged.",
-    ),
-    optional("vlan.trunk", "required in the table", "VLANs of the trunk."),
-    optional("vlan.native", "untagged frames are dropped", "VLAN of untagged frames of the trunk."),
-    optional("broadcast_limit", "none", "Maximum broadcast and multicast packets per second from the port."),
-    optional("unknown_limit", "none", "Maximum packets per second from the port to unknown addresses."),
-    optional(
-        "limit_burst",
-        "those of a tenth of a second, at least 64",
-        "Packets that either limit admits at once.",
-    ),
-    key(
-        "trusted",
-        "false",
-        "Whether the network behind the port is trusted: reverse ARP moves addresses, DHCP servers and routers are \
-         accepted.",
-    ),
-    optional("macs", "any", "Allowed source addresses, at most 64; they are static entries of the port."),
-    key("learn", "true", "Whether addresses are learned from the port."),
-    optional(
-        "max_macs",
-        "`max_macs_per_port` of the bridge",
-        "Maximum number of addresses learned from the port.",
-    ),
-    optional(
-        "sources",
-        "any",
-        "Allowed IP sources, at most 64: addresses, networks, or `\"dhcp\"` for leased addresses.",
-    ),
+    VLAN,
+    TRUNK,
+    NATIVE,
+    BROADCAST_LIMIT,
+    UNKNOWN_LIMIT,
+    LIMIT_BURST,
+    TRUSTED,
+    MACS,
+    LEARN,
+    MAX_MACS,
+    SOURCES,
     optional("rss_mode", "as in `[worker]`", "Overrides `rss_mode` of `[worker]` for this port."),
     optional("capture", "none", "Writes packets to a pcapng file: its absolute path, or a table."),
     optional("capture.file", "required in the table", "Absolute path of the file."),

@@ -1,7 +1,7 @@
 //! Configuration of a switch: values, their keys in a file, and their validation.
 //!
 //! `reader` reads single values. `kinds` has one file per kind of port; `security` and `wrappers` are settings for
-//! ports of all kinds, `access` those of their sockets; `model` and `placement` are the execution and the location of
+//! ports of all kinds, `access` those of their sockets; `grants` are the ports that applications may obtain; `model` and `placement` are the execution and the location of
 //! workers; `topology` is the whole configuration as one value. `config` reads and validates a whole file or a request,
 //! `recording` the files that ports play, `section` prints a port in the file's format. `keys` defines the keys of all sections,
 //! `description` joins them with their types, and `schema` describes a port for the control API.
@@ -9,6 +9,7 @@
 pub(crate) mod access;
 pub(crate) mod config;
 pub(crate) mod description;
+pub(crate) mod grants;
 pub(crate) mod keys;
 pub(crate) mod kinds;
 pub(crate) mod model;

@@ -67,6 +67,7 @@ mod tests {
             model: crate::settings::model::ModelSettings::default(),
             workers: vec![crate::settings::topology::WorkerSettings::default()],
             placement: None,
+            grants: Vec::new(),
             bridges: vec![crate::settings::topology::BridgeSettings::named("main")],
             ports: Vec::new(),
         };

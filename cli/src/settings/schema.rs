@@ -17,7 +17,8 @@ impl PartialSchema for PortSettings {
         let sections = description::sections();
         let ports = || sections.iter().filter(|section| section.title == "[[port]]");
         let common = ports().filter(|section| section.kind.is_none()).map(object);
-        let kinds: Vec<Value> = ports().filter_map(|section| Some(of_kind(section, section.kind?))).collect();
+        let kinds = ports().filter_map(|section| Some(of_kind(section, section.kind?)));
+        let kinds: Vec<Value> = kinds.chain([granted()]).collect();
         let parts: Vec<Value> = common.chain([json!({ "oneOf": kinds })]).collect();
         let schema = serde_json::from_value(json!({ "description": ABOUT, "allOf": parts }));
         RefOr::T(schema.unwrap_or_default())
@@ -28,6 +29,22 @@ impl ToSchema for PortSettings {
     fn name() -> Cow<'static, str> {
         "Port".into()
     }
+}
+
+/// Schema of a port of an application, in responses only.
+fn granted() -> Value {
+    let about = "Port of an application, in responses only.";
+    let number = |about: &str| json!({ "type": "integer", "description": about });
+    let properties = json!({
+        "kind": { "type": "string", "enum": ["granted"], "description": about },
+        "pid": number("Process that asked for the port."),
+        "uid": number("Its user."),
+        "gid": number("Its group."),
+        "grant": number("Number of the grant since the start of the switch."),
+        "section": number("Position of its `[[grant]]` section in the file, from 0."),
+        "memory": number("Maximum memory that the application may share, in bytes."),
+    });
+    json!({ "type": "object", "title": "granted", "description": about, "required": ["kind"], "properties": properties })
 }
 
 /// Schema of a kind: its value of `kind`, which only the default kind may leave out, and its keys.

@@ -3,6 +3,7 @@
 //! Nothing here validates or acts. A value may still be impossible on this machine; `config` validates it.
 
 use crate::settings::access::Access;
+use crate::settings::grants::GrantSettings;
 use crate::settings::kinds::PortKind;
 use crate::settings::model::{ModelKind, ModelSettings, RoleSettings, RssMode};
 use crate::settings::placement::Placement;
@@ -34,6 +35,8 @@ pub(crate) struct Topology {
     pub(crate) placement: Option<Placement>,
     pub(crate) bridges: Vec<BridgeSettings>,
     pub(crate) ports: Vec<PortSettings>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) grants: Vec<GrantSettings>,
 }
 
 /// `[switch]`
@@ -42,6 +45,9 @@ pub(crate) struct SwitchSettings {
     pub(crate) name: String,
     /// The control socket; `None`: the default path.
     pub(crate) control: Option<PathBuf>,
+    /// The socket at which applications ask for ports.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) grants: Option<PathBuf>,
     /// How flows are distributed to the queue pairs of a port.
     pub(crate) rss: Rss,
     /// Access to the sockets of ports that set none.
@@ -64,7 +70,8 @@ pub(crate) enum Rss {
 
 impl Default for SwitchSettings {
     fn default() -> Self {
-        Self { name: "linerate".to_owned(), control: None, rss: Rss::default(), access: Access::default() }
+        let (name, access) = ("linerate".to_owned(), Access::default());
+        Self { name, control: None, grants: None, rss: Rss::default(), access }
     }
 }
 
@@ -242,6 +249,9 @@ impl fmt::Display for Topology {
         if let Some(path) = &self.switch.control {
             write!(f, ", control {}", path.display())?;
         }
+        if let Some(path) = &self.switch.grants {
+            write!(f, ", grants at {}", path.display())?;
+        }
         f.write_str(match self.switch.rss {
             Rss::Symmetric => "",
             Rss::Toeplitz => ", RSS as in network cards",
@@ -286,6 +296,7 @@ impl Topology {
             .chain(workers)
             .chain(placement)
             .chain(self.bridges.iter().map(|b| (b.to_string(), self.leaves(b))))
+            .chain(self.grants.iter().map(|grant| (grant.to_string(), Vec::new())))
             .collect()
     }
 

@@ -56,6 +56,20 @@ fn invalid_input_of_serve_is_refused_with_a_remedy() {
 }
 
 #[test]
+fn invalid_input_of_servers_is_refused_before_the_port_is_opened() {
+    let end = ["--port", "kind=tap,interface=lr-x", "--address", "10.9.0.2/24"];
+    for (words, reason) in [
+        (&["http", "/nonexistent"][..], "remedy: choose a directory that can be read"),
+        (&["kv", "--workers", "2", "--memory", "3MiB"], "write 4MiB or more, or use fewer --workers"),
+        (&["kv", "--threads", "split"], "remedy: leave --threads out"),
+    ] {
+        let output = linerate(&[&["serve"], words, &end[..]].concat());
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(reason), "{words:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
 fn without_a_switch_every_question_fails_with_a_remedy() {
     for verb in
         [&["status"][..], &["ports", "show"], &["fdb", "show"], &["workers", "show"], &["top"], &["stop"]]

@@ -49,6 +49,7 @@ pub(crate) fn state_name(state: &PortState) -> &'static str {
         PortState::Waiting(_) => "waiting",
         PortState::Connected => "connected",
         PortState::Faulted(_) => "faulted",
+        PortState::Ended(_) => "ended",
         PortState::Closed => "closed",
     }
 }

@@ -174,10 +174,15 @@ impl LocalPort {
             PortState::Waiting(None) => "waiting for a connection".to_owned(),
             PortState::Waiting(Some(reason)) => format!("waiting for a connection: {reason}"),
             PortState::Connected => "connected, without a running queue".to_owned(),
-            PortState::Faulted(fault) => fault.to_string(),
+            PortState::Faulted(fault) | PortState::Ended(fault) => fault.to_string(),
             PortState::Closed => "closed".to_owned(),
         };
         format!("{state}, at {}", status.place)
+    }
+
+    /// Whether the port never carries packets again ([`PortState::Ended`]).
+    pub fn has_ended(&self) -> bool {
+        matches!(self.control.status().state, PortState::Ended(_))
     }
 
     /// Whether a receive and a transmit queue are attached.

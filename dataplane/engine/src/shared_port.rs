@@ -144,11 +144,15 @@ impl ShareControl {
             }
             Command::StopRx(key) => {
                 let stopped = self.forget(QueueId::Rx(key.pair)).zip(queues.stop_rx(key.pair));
-                stopped.into_iter().for_each(|(of, queue)| self.link.retire(Retired::Rx(of, queue)));
+                if let Some((of, queue)) = stopped {
+                    self.link.retire(Retired::Rx(of, queue));
+                }
             }
             Command::StopTx(key) => {
                 let stopped = self.forget(QueueId::Tx(key.pair)).zip(queues.stop_tx(key.pair));
-                stopped.into_iter().for_each(|(of, queue)| self.link.retire(Retired::Tx(of, queue)));
+                if let Some((of, queue)) = stopped {
+                    self.link.retire(Retired::Tx(of, queue));
+                }
             }
             Command::Refresh(_) => queues.refresh(),
             Command::Inject(_, frame) => queues.inject(&frame),
@@ -182,7 +186,9 @@ impl PortControl for ShareControl {
             // The control thread has the lock; the next call tries again.
             return self.link.doorbell.ring();
         };
-        commands.into_iter().for_each(|command| self.execute(command, queues));
+        for command in commands {
+            self.execute(command, queues);
+        }
         self.handled = upto;
         self.link.handled(upto);
     }

@@ -145,7 +145,7 @@ pub struct PortSnapshot {
     pub kind: String,
     /// Location, such as a socket path or an interface.
     pub place: String,
-    /// `waiting`, `connected`, `faulted` or `closed`.
+    /// `waiting`, `connected`, `faulted`, `ended` or `closed`.
     pub state: String,
     /// Reason for the state; `None` if the port is connected.
     pub reason: Option<String>,

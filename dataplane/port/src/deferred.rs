@@ -1,6 +1,8 @@
 //! Placeholder for a port that could not be created because its interface, namespace, socket address or a kernel
 //! feature was missing. It reports the reason, retries with back-off, and then forwards to the created port.
 //!
+//! A port that has ended ([`PortState::Ended`]) is created again in the same way.
+//!
 //! Independent of port types: the caller provides the creation function. Permanent errors are retried forever, because
 //! they cannot be distinguished. Blocks only in port creation; never reads a clock.
 
@@ -57,6 +59,18 @@ impl DeferredPort {
     }
 }
 
+impl DeferredPort {
+    /// Closes a port that has ended. It is created again after a pause.
+    fn drop_ended(&mut self, now: Instant, engine: &mut dyn Attach) {
+        let Some(port) = &mut self.port else { return };
+        if let PortState::Ended(fault) = port.status().state {
+            port.close(engine);
+            (self.port, self.why) = (None, fault);
+            self.due = Some(self.backoff.begin(now));
+        }
+    }
+}
+
 impl PortControl for DeferredPort {
     fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
         self.port.as_ref().and_then(|port| port.poll_fd())
@@ -73,12 +87,14 @@ impl PortControl for DeferredPort {
         if let Some(port) = &mut self.port {
             port.handle(now, engine);
         }
+        self.drop_ended(now, engine);
     }
 
     fn fault(&mut self, now: Instant, fault: PortFault, engine: &mut dyn Attach) {
         if let Some(port) = &mut self.port {
             port.fault(now, fault, engine);
         }
+        self.drop_ended(now, engine);
     }
 
     fn close(&mut self, engine: &mut dyn Attach) {
@@ -114,6 +130,7 @@ mod tests {
     use crate::backoff::MAX_PAUSE;
     use crate::null::Null;
     use crate::vhost_user::fake::FakeEngine;
+    use crate::virtio_user::{Options, VirtioUser};
     use std::time::Duration;
 
     /// A null port whose creation succeeds on the `n`th attempt.
@@ -143,6 +160,31 @@ mod tests {
         assert_eq!((port.status().state, engine.tx.len()), (PortState::Connected, 1));
         port.close(&mut engine);
         assert_eq!((port.status().state, engine.tx.len()), (PortState::Closed, 0));
+    }
+
+    #[test]
+    fn ended_port_is_created_again() {
+        let (mut now, mut engine, mut made) = (Instant::now(), FakeEngine::default(), 0);
+        let make = move || -> Result<Box<dyn PortControl>, String> {
+            made += 1;
+            // The second connection lasts.
+            let (socket, peer) = std::os::unix::net::UnixStream::pair().map_err(|e| e.to_string())?;
+            socket.set_nonblocking(true).map_err(|e| e.to_string())?;
+            if made == 2 {
+                std::mem::forget(peer);
+            }
+            let port = VirtioUser::over(socket.into(), "switch".into(), Options::default(), now);
+            Ok(Box::new(port.map_err(|e| e.to_string())?))
+        };
+        let mut port = DeferredPort::new("grant", "switch".into(), "not asked yet".into(), Box::new(make));
+        port.handle(now, &mut engine);
+        now = port.deadline().unwrap();
+        port.handle(now, &mut engine);
+        let ended = PortState::Faulted(crate::GrantEnd::Disconnected.into());
+        assert_eq!(port.status().state, ended, "closed, and due again");
+        now = port.deadline().unwrap();
+        port.handle(now, &mut engine);
+        assert_eq!(port.status().state, PortState::Connected);
     }
 
     #[test]

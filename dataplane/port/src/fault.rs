@@ -123,6 +123,40 @@ pub enum PortFault {
     /// A queue cannot continue from the state of a stopped one.
     #[error("the state of the stopped queue is invalid: {0}; restart the port")]
     State(&'static str),
+    /// The grant of the port ended.
+    #[error("the grant ended: {0}")]
+    Grant(#[from] GrantEnd),
+}
+
+/// Why the grant of a port ended: the connection was handed over by a switch, and there is no other one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GrantEnd {
+    /// The operator removed the port, or the switch stopped.
+    #[error("revoked by the switch")]
+    Revoked,
+    /// The switch disconnected this end because of a fault.
+    #[error("this end violated the protocol; see the log of the switch")]
+    Violation,
+    /// The connection ended without a reason, as that of a process that was killed.
+    #[error("the switch disconnected")]
+    Disconnected,
+}
+
+impl GrantEnd {
+    /// Encoded in a message; `None` for the end without one.
+    pub(crate) fn number(self) -> Option<u64> {
+        match self {
+            Self::Revoked => Some(0),
+            Self::Violation => Some(1),
+            Self::Disconnected => None,
+        }
+    }
+
+    /// Decodes a message. A number of a later version is an end without a known reason.
+    pub(crate) fn from_number(number: u64) -> Self {
+        let known = [Self::Revoked, Self::Violation].into_iter().find(|end| end.number() == Some(number));
+        known.unwrap_or(Self::Disconnected)
+    }
 }
 
 impl PortFault {

@@ -267,6 +267,8 @@ pub enum PortState {
     Connected,
     /// Stopped because of a fault of the peer; the peer may reconnect.
     Faulted(PortFault),
+    /// Stopped because of this fault, and never runs again: its connection cannot be replaced.
+    Ended(PortFault),
     /// Closed by the operator.
     Closed,
 }
@@ -276,7 +278,7 @@ impl PortState {
     pub fn reason(&self) -> Option<&PortFault> {
         match self {
             Self::Waiting(reason) => reason.as_ref(),
-            Self::Faulted(fault) => Some(fault),
+            Self::Faulted(fault) | Self::Ended(fault) => Some(fault),
             Self::Connected | Self::Closed => None,
         }
     }

@@ -9,6 +9,7 @@ use sim::profiles;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use studies::copystudy::MAX_SIZE;
+use studies::stack::Study as StackStudy;
 use studies::usage::Study;
 
 /// Cache laboratory: experiments on the performance of a data path
@@ -58,6 +59,14 @@ pub(crate) enum LabCommand {
     Paths(LabPathsArgs),
     #[command(about = usage())]
     Usage(LabUsageArgs),
+    /// Measure mechanisms of published TCP/IP systems on this stack, with and without each, beside their published
+    /// figures
+    #[command(
+        after_help = "With `--keep`, each reading is saved: SIGINT and SIGTERM discard only the current one (a \
+        second signal exits at once), and the same command with `--resume` takes the missing ones. More rounds \
+        can be added to a file."
+    )]
+    Stack(LabStackArgs),
     /// Measure this processor's caches, and write a profile for the simulator
     Calibrate(LabCalibrateArgs),
     /// Convert results to one page with figures, SVG files, or JSON
@@ -264,6 +273,41 @@ pub(crate) struct LabUsageArgs {
     pub(crate) output: Output,
 }
 
+/// Help of `--only` of `lab stack`.
+fn stack_studies() -> String {
+    format!("Run only these studies: {}", StackStudy::ALL.map(StackStudy::name).join(", "))
+}
+
+/// Arguments of `lab stack`.
+#[derive(Args, Debug)]
+pub(crate) struct LabStackArgs {
+    #[arg(long, value_name = "NAME", value_delimiter = ',', help = stack_studies())]
+    pub(crate) only: Vec<String>,
+    /// CPU of the server, and CPU of the client
+    #[arg(long, value_name = "CPU,CPU", value_delimiter = ',', default_value = "0,1")]
+    pub(crate) cpus: Vec<usize>,
+    /// Number of interleaved rounds; each takes one reading of every variant
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = RangedU64ValueParser::<u32>::new().range(1..=1_000))]
+    pub(crate) rounds: u32,
+    /// Number of requests of each reading, after a warm-up
+    #[arg(long, default_value_t = 50_000, value_name = "N",
+          value_parser = RangedU64ValueParser::<u64>::new().range(100..=1_000_000_000))]
+    pub(crate) requests: u64,
+    /// Largest number of connections of study connections; a million need 2 GiB of memory
+    #[arg(long, default_value_t = 1_000_000, value_name = "N",
+          value_parser = RangedU64ValueParser::<u64>::new().range(10..=1_000_000))]
+    pub(crate) connections: u64,
+    #[command(flatten)]
+    pub(crate) keep: KeepArgs,
+    /// Write the result to this file when the run ends: FILE.json, for `lab report`; FILE.html, a page with
+    /// figures; or DIR/, for figures as SVG files. May be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Vec<PathBuf>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Output,
+}
+
 /// Arguments of `lab calibrate`.
 #[derive(Args, Debug)]
 pub(crate) struct LabCalibrateArgs {
@@ -284,8 +328,8 @@ pub(crate) struct LabCalibrateArgs {
 /// Arguments of `lab report`.
 #[derive(Args, Debug)]
 pub(crate) struct LabReportArgs {
-    /// Result files: `--keep` of `lab run` or `usage`, or `--out` of `lab run`, `copies`, `paths` or `usage`;
-    /// each is a section of the page
+    /// Result files: `--keep` of `lab run`, `usage` or `stack`, or `--out` of `lab run`, `copies`, `paths`,
+    /// `usage` or `stack`; each is a section of the page
     #[arg(required = true, value_name = "FILE.json")]
     pub(crate) files: Vec<PathBuf>,
     /// Write the findings to this file: FILE.html, a page with figures; DIR/, for figures as SVG files; or

@@ -13,6 +13,7 @@ mod profile;
 mod reference;
 mod report;
 mod run;
+mod stack;
 mod trial;
 mod usage;
 
@@ -39,6 +40,7 @@ fn dispatch(command: &LabCommand) -> anyhow::Result<()> {
         LabCommand::Copies(args) => copies::run(args),
         LabCommand::Paths(args) => paths::run(args),
         LabCommand::Usage(args) => usage::run(args),
+        LabCommand::Stack(args) => stack::run(args),
         LabCommand::Calibrate(args) => trial::calibrate(args),
         LabCommand::Report(args) => report::run(args),
         LabCommand::Completions { shell } => console::manual::completions("linerate-lab", *shell),

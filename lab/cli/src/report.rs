@@ -2,7 +2,7 @@
 //! written.
 
 use super::args::LabReportArgs;
-use super::usage;
+use super::{stack, usage};
 use console::Diagnostic;
 use console::written::{Format, Outputs};
 use figure::text::plain;
@@ -23,16 +23,16 @@ pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
 }
 
 fn read(file: &Path) -> Result<ResultFile, Diagnostic> {
-    let remedy =
-        "name a file that `linerate lab run`, `copies`, `paths` or `usage` wrote with `--out` or `--keep`";
+    let remedy = "name a file that `linerate lab run`, `copies`, `paths`, `usage` or `stack` wrote with `--out` or `--keep`";
     let bytes = fs::read(file).map_err(StoreError::Unreadable);
     let validated = bytes.and_then(|bytes| ResultFile::parse(&bytes));
     validated.map_err(|error| Diagnostic::bad(file.display(), error, remedy))
 }
 
-/// A summary of each set of results, and the tables of usage studies.
+/// A summary of each set of results, and the tables of usage and stack studies.
 fn text(report: &Report) -> String {
     let summary = Some(summary(report)).filter(|text| !text.is_empty());
-    let parts = summary.into_iter().chain(report.usage().iter().map(usage::text));
+    let stack = report.stack().iter().map(stack::text);
+    let parts = summary.into_iter().chain(report.usage().iter().map(usage::text)).chain(stack);
     plain(&parts.collect::<Vec<_>>().join("\n\n"))
 }

@@ -154,9 +154,12 @@ fn failed(error: &BudgetError) -> Diagnostic {
 
 /// All sections, after their provenance.
 pub(super) fn text(results: &Results) -> String {
-    let sections = usage_sections(results);
-    let where_from = usage_provenance(results);
-    std::iter::once(where_from).chain(sections.iter().map(section)).collect::<Vec<_>>().join("\n\n")
+    sections(usage_provenance(results), &usage_sections(results))
+}
+
+/// Sections as text, after a first line.
+pub(super) fn sections(first: String, sections: &[Section]) -> String {
+    std::iter::once(first).chain(sections.iter().map(section)).collect::<Vec<_>>().join("\n\n")
 }
 
 fn section(section: &Section) -> String {

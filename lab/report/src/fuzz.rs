@@ -1,6 +1,6 @@
 //! Fuzz target of the reports, also replayed by ordinary tests: any bytes as a result file.
 
-use super::{Report, ResultFile, page, summary, usage_page};
+use super::{Report, ResultFile, page, stack_page, summary, usage_page};
 use figure::text::plain;
 use measure::store::parse;
 use rfc2544::checkpoint::Checkpoint;
@@ -15,8 +15,10 @@ pub fn fuzz_report(file: &[u8]) {
         sound(&bench_page(&checkpoint.results()));
     }
     let Ok(found) = ResultFile::parse(file) else { return };
-    if let ResultFile::Usage(results) = &found {
-        sound(&usage_page(results));
+    match &found {
+        ResultFile::Usage(results) => sound(&usage_page(results)),
+        ResultFile::Stack(results) => sound(&stack_page(results)),
+        _ => {}
     }
     let report = Report::of([found]);
     sound(&page(&report));

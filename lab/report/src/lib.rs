@@ -10,6 +10,7 @@ mod figures;
 pub mod fuzz;
 mod page;
 mod paths;
+mod stack;
 mod stored;
 mod summary;
 mod tables;
@@ -18,6 +19,7 @@ mod usage;
 
 pub use copies::copies_text;
 pub use page::page;
+pub use stack::{stack_page, stack_provenance, stack_sections};
 pub use stored::ResultFile;
 pub use summary::summary;
 pub use usage::{Section, Table, usage_page, usage_provenance, usage_sections};
@@ -30,6 +32,7 @@ use studies::copystudy;
 use studies::paths::study::PathResults;
 use studies::published::{REFERENCES, SOURCE};
 use studies::results::Results;
+use studies::stack::Results as StackResults;
 use studies::usage::Results as UsageResults;
 
 /// Result sets with their analyses, in page order.
@@ -39,6 +42,7 @@ pub struct Report {
     copies: Vec<copies::CopySet>,
     paths: Vec<PathResults>,
     usage: Vec<UsageResults>,
+    stack: Vec<StackResults>,
 }
 
 /// A set of the model.
@@ -61,6 +65,8 @@ pub struct Findings<'a> {
     pub paths: &'a [PathResults],
     /// Results of the usage studies, as stored
     pub usage: &'a [UsageResults],
+    /// Results of the studies of the stack, as stored
+    pub stack: &'a [StackResults],
     /// Reference points of the publication
     pub published: Published,
 }
@@ -109,6 +115,7 @@ impl Report {
             copies: Vec::new(),
             paths: Vec::new(),
             usage: Vec::new(),
+            stack: Vec::new(),
         }
     }
 
@@ -133,23 +140,36 @@ impl Report {
         Report { usage, ..self }
     }
 
+    /// Adds studies of the stack, each as a part of the page.
+    #[must_use]
+    pub fn with_stack(self, stack: Vec<StackResults>) -> Report {
+        Report { stack, ..self }
+    }
+
     /// A report of these files, each kind in the order of the files.
     pub fn of(files: impl IntoIterator<Item = ResultFile>) -> Report {
-        let (mut sets, mut copies, mut paths, mut usage) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut sets, mut copies, mut paths) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut usage, mut stack) = (Vec::new(), Vec::new());
         for file in files {
             match file {
                 ResultFile::Model(results) => sets.push(*results),
                 ResultFile::Copies(results) => copies.push(*results),
                 ResultFile::Paths(results) => paths.push(*results),
                 ResultFile::Usage(results) => usage.push(*results),
+                ResultFile::Stack(results) => stack.push(*results),
             }
         }
-        Report::new(sets).with_copies(copies).with_paths(paths).with_usage(usage)
+        Report::new(sets).with_copies(copies).with_paths(paths).with_usage(usage).with_stack(stack)
     }
 
     /// The usage studies.
     pub fn usage(&self) -> &[UsageResults] {
         &self.usage
+    }
+
+    /// The studies of the stack.
+    pub fn stack(&self) -> &[StackResults] {
+        &self.stack
     }
 
     /// All figures of all sets.
@@ -163,7 +183,12 @@ impl Report {
             let figures = usage_sections(results).into_iter().flat_map(|section| section.figures);
             figures.map(move |figure| figure.numbered(before + n + 1))
         });
-        self.sets.iter().flat_map(figures::all).chain(copies).chain(paths).chain(usage).collect()
+        let before = before + self.usage.len();
+        let stack = self.stack.iter().enumerate().flat_map(|(n, results)| {
+            let figures = stack_sections(results).into_iter().flat_map(|section| section.figures);
+            figures.map(move |figure| figure.numbered(before + n + 1))
+        });
+        self.sets.iter().flat_map(figures::all).chain(copies).chain(paths).chain(usage).chain(stack).collect()
     }
 
     /// The findings as data.
@@ -179,6 +204,7 @@ impl Report {
             copies: self.copies.iter().map(findings).collect(),
             paths: &self.paths,
             usage: &self.usage,
+            stack: &self.stack,
             published: Published { source: SOURCE, numbers: REFERENCES.iter().map(number).collect() },
         }
     }

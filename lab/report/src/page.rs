@@ -2,7 +2,7 @@
 
 use super::figures;
 use super::text::{provenance, provenance_line};
-use super::{Report, Set, copies, paths, tables, usage};
+use super::{Report, Set, copies, paths, stack, tables, usage};
 use figure::page::{self, absent, class, document, notes, truth};
 use figure::text::kind;
 use maud::{Markup, html};
@@ -17,18 +17,22 @@ pub fn page(report: &Report) -> String {
     let paths = || report.paths.iter().enumerate().map(|(n, results)| (number(n), results));
     let number = |n: usize| number(n) + report.paths.len();
     let usage = || report.usage.iter().enumerate().map(|(n, results)| (number(n), results));
+    let number = |n: usize| number(n) + report.usage.len();
+    let stack = || report.stack.iter().enumerate().map(|(n, results)| (number(n), results));
     let set = |number: usize, heading: String| (format!("set-{number}"), heading);
     let mut links = vec![("published".to_owned(), "Published reference points".to_owned())];
     links.extend(report.sets.iter().map(|found| set(found.number, heading(found))));
     links.extend(report.copies.iter().map(|found| set(found.number, copies::heading(found))));
     links.extend(paths().map(|(n, results)| (format!("paths-{n}"), paths::heading(results))));
     links.extend(usage().map(|(n, results)| set(n, usage::heading(n, results))));
+    links.extend(stack().map(|(n, results)| set(n, stack::heading(n, results))));
     let sections = html! {
         (tables::published(&report.sets))
         @for set in &report.sets { (part(set)) }
         @for set in &report.copies { (copies::part(set)) }
         @for (n, results) in paths() { (paths::section(n, results)) }
         @for (n, results) in usage() { (usage::part(n, results)) }
+        @for (n, results) in stack() { (stack::part(n, results)) }
     };
     document("Cache laboratory", &links, &sections)
 }

@@ -4,7 +4,7 @@ use measure::store::{StoreError, Stored, expected, parse, schema};
 use studies::copystudy;
 use studies::paths::study::PathResults;
 use studies::results::Results;
-use studies::usage;
+use studies::{stack, usage};
 
 /// Contents of a result file.
 #[derive(Debug)]
@@ -17,13 +17,16 @@ pub enum ResultFile {
     Paths(Box<PathResults>),
     /// Results of the usage studies.
     Usage(Box<usage::Results>),
+    /// Results of the studies of the TCP/IP stack.
+    Stack(Box<stack::Results>),
 }
 
-const SCHEMAS: [(&str, u32); 4] = [
+const SCHEMAS: [(&str, u32); 5] = [
     (Results::NAME, Results::VERSION),
     (copystudy::Results::NAME, copystudy::Results::VERSION),
     (PathResults::NAME, PathResults::VERSION),
     (usage::Results::NAME, usage::Results::VERSION),
+    (stack::Results::NAME, stack::Results::VERSION),
 ];
 
 impl ResultFile {
@@ -35,6 +38,7 @@ impl ResultFile {
             copystudy::Results::NAME => parse(bytes).map(|found| ResultFile::Copies(Box::new(found))),
             PathResults::NAME => parse(bytes).map(|found| ResultFile::Paths(Box::new(found))),
             usage::Results::NAME => parse(bytes).map(|found| ResultFile::Usage(Box::new(found))),
+            stack::Results::NAME => parse(bytes).map(|found| ResultFile::Stack(Box::new(found))),
             _ => Err(StoreError::OtherSchema { found, expected: expected(&SCHEMAS) }),
         }
     }

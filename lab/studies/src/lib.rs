@@ -4,7 +4,7 @@
 //! [`sim::memory::Memory`]. The simulator runs it under a virtual clock; on real memory a [`mod@slice`] of it is timed, or
 //! [`counted`] by hardware counters. [`factors`] names every variation of the model in the published study, so that an
 //! experiment is one value. [`paths`] simulates the data paths of linerate and of DPDK, [`copystudy`] the copies
-//! between host and guest, and [`usage`] measures a whole switch in typical uses.
+//! between host and guest, [`usage`] measures a whole switch in typical uses, and [`stack`] the TCP/IP stack.
 //!
 //! Simulated results are never presented as measured: each result names its memory. This crate draws no results.
 
@@ -25,6 +25,7 @@ mod recorder;
 pub mod requirements;
 pub mod results;
 pub mod slice;
+pub mod stack;
 pub mod trial;
 pub mod usage;
 mod warming;

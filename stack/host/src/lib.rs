@@ -10,6 +10,7 @@
 
 mod clock;
 mod frame;
+mod inspect;
 mod link;
 mod payload;
 mod pool;
@@ -20,6 +21,10 @@ mod summed;
 mod workers;
 
 pub use frame::Received;
+pub use inspect::{
+    CaptureError, CaptureFilter, CaptureOptions, CaptureStatus, InspectError, Inspector, PAGE, Page,
+    Recording, Totals,
+};
 pub use link::Ports;
 pub use payload::Buffer;
 pub use pool::{BufferPool, PoolLimits};

@@ -5,6 +5,7 @@
 //! interface has no room when it is full.
 
 use crate::Buffer;
+use crate::inspect::Capture;
 use crate::spread::Spreader;
 use engine::LocalPort;
 use port::{Capabilities, GeneratedBurst, MAX_HEAD, Now, Offload, PLACES};
@@ -28,6 +29,8 @@ pub(crate) struct Interface {
     is_ready: bool,
     /// Whether frames were sent since the last notification.
     is_published: bool,
+    /// Whether the port never carries packets again.
+    pub(crate) has_ended: bool,
 }
 
 /// The ports of a host, by [`InterfaceId`].
@@ -35,6 +38,8 @@ pub(crate) struct Interface {
 pub struct Ports {
     pub(crate) interfaces: Vec<Interface>,
     pub(crate) now: Time,
+    /// Capture in progress.
+    pub(crate) capture: Option<Box<Capture>>,
 }
 
 impl std::fmt::Debug for Ports {
@@ -48,7 +53,26 @@ impl Interface {
         let mut burst = GeneratedBurst::new();
         burst.restart();
         let (capabilities, held) = (Capabilities::NONE, Vec::new());
-        Self { port, spreader, burst, sent: 0, held, capabilities, is_ready: false, is_published: false }
+        Self {
+            port,
+            spreader,
+            burst,
+            sent: 0,
+            held,
+            capabilities,
+            is_ready: false,
+            is_published: false,
+            has_ended: false,
+        }
+    }
+
+    /// Returns `true` once, when the port has ended.
+    pub(crate) fn ends(&mut self) -> bool {
+        if self.has_ended || self.port.is_ready() {
+            return false;
+        }
+        self.has_ended = self.port.has_ended();
+        self.has_ended
     }
 
     /// Takes over a change of the port: a peer that connected again may support other offloads. Frames for the last one
@@ -75,12 +99,16 @@ impl Interface {
     }
 
     /// Sends collected frames as far as the queue has room. Without a queue they are lost, as on an unplugged cable.
-    pub(crate) fn flush(&mut self, now: Time) {
+    pub(crate) fn flush(&mut self, now: Time, capture: &mut Option<Box<Capture>>) {
         let len = self.burst.len();
         if self.sent < len && self.is_ready {
             self.burst.set_now(Now(now.0));
-            self.sent += self.port.send(&self.burst, &PLACES[self.sent..len]);
+            let from = self.sent;
+            self.sent += self.port.send(&self.burst, &PLACES[from..len]);
             self.is_published = true;
+            if let Some(capture) = capture {
+                capture.sent(&self.burst, &PLACES[from..self.sent]);
+            }
         }
         if len > 0 && (self.sent == len || !self.is_ready) {
             self.clear();
@@ -123,7 +151,10 @@ impl Interface {
 impl Ports {
     /// Sends all collected frames as far as there is room.
     pub(crate) fn flush(&mut self, now: Time) {
-        self.interfaces.iter_mut().for_each(|interface| interface.flush(now));
+        let Self { interfaces, capture, .. } = self;
+        for interface in interfaces {
+            interface.flush(now, capture);
+        }
     }
 }
 
@@ -146,9 +177,10 @@ impl Link for Ports {
 
     #[inline]
     fn has_room(&mut self, interface: InterfaceId) -> bool {
-        let Some(interface) = self.interfaces.get_mut(usize::from(interface.0)) else { return false };
+        let Self { interfaces, capture, now } = self;
+        let Some(interface) = interfaces.get_mut(usize::from(interface.0)) else { return false };
         if interface.burst.len() == port::BURST {
-            interface.flush(self.now);
+            interface.flush(*now, capture);
         }
         interface.burst.len() < port::BURST
     }

@@ -10,17 +10,22 @@ use std::sync::Arc;
 
 /// Buffers that may be in use before a free one is looked for by allocation.
 const TRIES: usize = 4;
-/// Sizes of buffers in bytes: short messages, segments of an Ethernet MTU, and coalesced segments.
-const SIZES: [usize; 3] = [256, 2048, 65_536];
+/// Number of sizes.
+const CLASSES: usize = 4;
+/// Sizes of buffers in bytes: short messages, segments of an Ethernet MTU, jumbo and coalesced segments. No size is more
+/// than eight times the one before: a stack counts the bytes of a payload, so a buffer is at most eight times as long as
+/// what it counts for, and a peer of a slow reader cannot occupy most of the pool.
+const SIZES: [usize; CLASSES] = [256, 2048, 8192, 65_536];
 
-/// Maximum number of buffers of each size: 256 bytes, 2 KiB and 64 KiB.
+/// Maximum number of buffers of each size: 256 bytes, 2 KiB, 8 KiB and 64 KiB.
 #[derive(Clone, Copy, Debug)]
-pub struct PoolLimits(pub [usize; 3]);
+pub struct PoolLimits(pub [usize; CLASSES]);
 
 impl Default for PoolLimits {
-    /// At most 16, 128 and 64 MiB.
+    /// At most 16, 128, 64 and 64 MiB. A connection with the default receive buffer of 1 MiB whose data is not read
+    /// occupies a quarter of the buffers of one size at most.
     fn default() -> Self {
-        Self([65_536, 65_536, 1_024])
+        Self([65_536, 65_536, 8_192, 1_024])
     }
 }
 
@@ -68,13 +73,12 @@ impl Queue {
 
 /// A pool of private buffers.
 #[derive(Debug)]
-pub struct BufferPool([Queue; 3]);
+pub struct BufferPool([Queue; CLASSES]);
 
 impl BufferPool {
     /// An empty pool that grows up to these limits.
     pub fn new(limits: PoolLimits) -> Self {
-        let queue = |i: usize| Queue { size: SIZES[i], limit: limits.0[i], chunks: VecDeque::new() };
-        Self([queue(0), queue(1), queue(2)])
+        Self(core::array::from_fn(|i| Queue { size: SIZES[i], limit: limits.0[i], chunks: VecDeque::new() }))
     }
 
     /// A buffer of `len` bytes, written by `write`. Returns `None` if none is free, or `len` exceeds 64 KiB.
@@ -91,7 +95,7 @@ mod tests {
 
     #[test]
     fn buffers_are_reused_and_bounded() {
-        let mut pool = BufferPool::new(PoolLimits([8, 2, 1]));
+        let mut pool = BufferPool::new(PoolLimits([8, 2, 2, 1]));
         let held: Vec<_> = (0..8).map(|i| pool.fill(10, |to| to.fill(i)).unwrap()).collect();
         assert!(pool.fill(10, |_| ()).is_none() && pool.fill(65_537, |_| ()).is_none());
         held.iter().zip(0..).for_each(|(buffer, i)| assert_eq!(buffer.bytes(), Some(&[i; 10][..])));

@@ -7,12 +7,13 @@
 
 use crate::clock::Clock;
 use crate::frame::Memory;
+use crate::inspect::Inspection;
 use crate::link::{Interface, Ports};
 use crate::spread::{Spread, SpreadCounts, Spreader};
 use crate::{Buffer, BufferPool, PoolLimits, Received};
 use engine::{LocalPort, Polling, PortShare};
 use mem::copy::{Kernel, chosen};
-use port::{Flush, Now, PortFault, Retainer};
+use port::{Flush, Now, PLACES, PortFault, Retainer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::BorrowedFd;
 use stack::ip::{InterfaceConfig, InterfaceId};
@@ -20,6 +21,7 @@ use stack::{Counters, Event, Stack, Time};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::{Duration, Instant};
 
+mod answer;
 mod wait;
 
 /// Minimum number of rounds without work before a sleep.
@@ -119,6 +121,8 @@ pub struct Report {
     pub faults: u64,
     /// Packets of ports that are shared with other workers.
     pub spread: SpreadCounts,
+    /// State of a port as text, if all ports have ended ([`Host::ended`]).
+    pub ended: Option<String>,
 }
 
 impl Report {
@@ -130,6 +134,7 @@ impl Report {
         self.dropped += other.dropped;
         self.faults += other.faults;
         self.spread.add(&other.spread);
+        self.ended = self.ended.take().or_else(|| other.ended.clone());
     }
 }
 
@@ -147,6 +152,8 @@ pub struct Host {
     /// Whether a port stopped carrying packets and the application does not know yet.
     is_port_lost: bool,
     rounds: (u64, u64, u64),
+    /// Questions of other threads.
+    inspection: Option<Inspection>,
 }
 
 impl std::fmt::Debug for Host {
@@ -175,6 +182,7 @@ impl Host {
             controlled: Time::default(),
             is_port_lost: false,
             rounds: (0, 0, 0),
+            inspection: None,
         })
     }
 
@@ -224,16 +232,24 @@ impl Host {
         Some((port.name(), port.state()))
     }
 
+    /// State of the first port as text, if no port will ever carry packets again, such as one whose grant was revoked.
+    pub fn ended(&self) -> Option<String> {
+        let has_ended =
+            !self.ports.interfaces.is_empty() && self.ports.interfaces.iter().all(|own| own.has_ended);
+        let first = self.ports.interfaces.first().filter(|_| has_ended)?;
+        Some(first.port.state())
+    }
+
     /// Whether each port has a queue pair on this thread.
     pub(crate) fn has_pairs(&self) -> bool {
         self.ports.interfaces.iter().all(|interface| interface.port.has_pair())
     }
 
-    /// Waits until all ports carry packets. Returns `false` if `stop` was set before.
+    /// Waits until all ports carry packets. Returns `false` if `stop` was set or all ports have ended before.
     pub fn connect(&mut self, stop: &AtomicBool) -> bool {
         loop {
             self.control(self.clock.now());
-            if self.not_ready().is_none() || stop.load(Ordering::Relaxed) {
+            if self.not_ready().is_none() || stop.load(Ordering::Relaxed) || self.ended().is_some() {
                 return self.not_ready().is_none();
             }
             std::thread::sleep(CONNECT_INTERVAL);
@@ -261,7 +277,7 @@ impl Host {
         now.0 - self.controlled.0 > CONTROL_INTERVAL
     }
 
-    /// Runs until `stop` is set.
+    /// Runs until `stop` is set, which it sets itself when all ports have ended.
     pub fn run(&mut self, app: &mut impl App, stop: &AtomicBool) {
         port::prepare_thread();
         mem::with_kernel!(chosen(), K => self.run_with::<K>(app, stop));
@@ -269,24 +285,30 @@ impl Host {
 
     /// Gives leased addresses back, closes all ports and returns the counters.
     pub fn close(mut self) -> Report {
-        let now = self.clock.now();
+        let (now, ended) = (self.clock.now(), self.ended());
         self.stack.release_leases(now);
         self.ports.now = now;
         self.stack.transmit(&mut self.ports, now);
         self.ports.flush(now);
         self.flush_delayed(Flush::All);
         self.notify();
+        self.ports.interfaces.iter_mut().for_each(|interface| interface.port.close());
+        Report { ended, ..self.report() }
+    }
+
+    /// Counters so far.
+    fn report(&self) -> Report {
         let mut spread = SpreadCounts::default();
         let spreaders = self.ports.interfaces.iter().filter_map(|interface| interface.spreader.as_ref());
         spreaders.for_each(|spreader| spread.add(&spreader.counts()));
-        let mut ports: Vec<_> = self.ports.interfaces.drain(..).map(|interface| interface.port).collect();
-        ports.iter_mut().for_each(LocalPort::close);
+        let ports = || self.ports.interfaces.iter().map(|interface| &interface.port);
         Report {
             counters: *self.stack.counters(),
             rounds: self.rounds,
-            dropped: ports.iter().map(LocalPort::dropped).sum(),
-            faults: ports.iter().map(LocalPort::faults).sum(),
+            dropped: ports().map(LocalPort::dropped).sum(),
+            faults: ports().map(LocalPort::faults).sum(),
             spread,
+            ended: self.ended(),
         }
     }
 
@@ -296,7 +318,7 @@ impl Host {
             let now = self.clock.now();
             if self.is_control_due(now) {
                 self.control(now);
-                self.report_loss(app);
+                self.report_loss(app, stop);
             }
             if self.round::<K>(app, now) {
                 self.rounds.0 += 1;
@@ -310,7 +332,7 @@ impl Host {
             let is_idle = idle_rounds > IDLE_ROUNDS && now.0 - worked_at.0 > self.idle;
             if is_idle && self.polling == Polling::Adaptive && self.sleep(app, MAX_SLEEP) {
                 self.rounds.2 += 1;
-                self.report_loss(app);
+                self.report_loss(app, stop);
                 (idle_rounds, worked_at) = (0, self.clock.now());
             }
         }
@@ -358,8 +380,9 @@ impl Host {
     #[inline]
     fn receive<K: Kernel>(&mut self, now: Time) -> usize {
         let Self { ports, stack, memory, .. } = self;
+        let Ports { interfaces, capture, .. } = ports;
         let mut came = 0;
-        for (number, interface) in (0..).map(InterfaceId).zip(&mut ports.interfaces) {
+        for (number, interface) in (0..).map(InterfaceId).zip(interfaces) {
             let Interface { port, spreader, .. } = interface;
             came += port.receive(
                 1,
@@ -367,12 +390,19 @@ impl Host {
                 |burst| {
                     burst.load_heads::<K>();
                     let Some(spreader) = spreader else {
+                        if let Some(capture) = capture {
+                            capture.received::<K>(burst, &PLACES[..burst.len()]);
+                        }
                         for i in 0..burst.len() {
                             stack.receive(number, &mut Received::<K>::new(burst, i, memory), now);
                         }
                         return;
                     };
-                    for &i in spreader.split(burst).as_slice() {
+                    let own = spreader.split(burst);
+                    if let Some(capture) = capture {
+                        capture.received::<K>(burst, own.as_slice());
+                    }
+                    for &i in own.as_slice() {
                         stack.receive(number, &mut Received::<K>::new(burst, i.into(), memory), now);
                     }
                     spreader.release(burst);
@@ -396,22 +426,35 @@ impl Host {
         }
     }
 
-    /// Reports a port that stopped carrying packets since the last call.
-    fn report_loss(&mut self, app: &mut impl App) {
-        if std::mem::take(&mut self.is_port_lost)
-            && let Some((name, state)) = self.not_ready()
-        {
+    /// Reports a port that stopped carrying packets since the last call. Sets `stop` if all ports have ended, after the
+    /// events of their connections.
+    fn report_loss(&mut self, app: &mut impl App, stop: &AtomicBool) {
+        if !std::mem::take(&mut self.is_port_lost) {
+            return;
+        }
+        if let Some((name, state)) = self.not_ready() {
             app.port_lost(name, &state);
+        }
+        if self.ended().is_some() {
+            let now = self.clock.now();
+            while let Some(event) = self.stack.poll_event() {
+                app.event(&mut self.stack, event, now);
+            }
+            stop.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Runs the control of all ports.
+    /// Runs the control of all ports, and answers a question of an [`crate::Inspector`].
     pub fn control(&mut self, now: Time) {
         self.controlled = now;
         let instant = Instant::now();
-        for interface in &mut self.ports.interfaces {
+        for (number, interface) in (0..).map(InterfaceId).zip(&mut self.ports.interfaces) {
             interface.port.poll_control(instant);
-            if interface.update() {
+            let ends = interface.ends();
+            if ends {
+                abort_connections(&mut self.stack, number);
+            }
+            if interface.update() | ends {
                 let port = &interface.port;
                 let state = if port.is_ready() { "connected".to_owned() } else { port.state() };
                 self.is_port_lost |= !port.is_ready();
@@ -421,6 +464,7 @@ impl Host {
         if self.stack.take_address_change() {
             self.report_addresses();
         }
+        self.answer_question();
     }
 
     #[cold]
@@ -474,10 +518,21 @@ impl Host {
     /// Waits for a kick or an event of a port's control.
     fn sleep_for(&self, limit: Duration, of_app: &[BorrowedFd<'_>]) {
         let fds = self.ports.interfaces.iter().flat_map(|interface| interface.port.wake_fds());
-        let fds = fds.chain(of_app.iter().copied());
+        let fds = fds.chain(of_app.iter().copied()).chain(self.inspection.iter().map(Inspection::fd));
         let mut fds: Vec<_> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let limit = Timespec { tv_sec: limit.as_secs().cast_signed(), tv_nsec: limit.subsec_nanos().into() };
         // An interrupted sleep counts as a wake-up.
         let _ = poll(&mut fds, Some(&limit));
+    }
+}
+
+/// Ends the connections of an interface whose port has ended. Their events have the reason.
+#[cold]
+fn abort_connections(stack: &mut Stack<Buffer>, interface: InterfaceId) {
+    let own: Vec<_> = stack.addresses(interface).map(|own| own.address).collect();
+    let of_port = stack.connections().filter(|connection| own.contains(&connection.local.address));
+    let of_port: Vec<_> = of_port.map(|connection| connection.connection).collect();
+    for connection in of_port {
+        stack.abort(connection);
     }
 }

@@ -28,7 +28,7 @@ const ANSWERS: usize = 0;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Spread {
     /// The worker at which its packets arrive. The port must keep a flow on one queue, as network cards with
-    /// receive-side scaling and TAP interfaces do, and have a queue pair for each worker; one without is idle.
+    /// receive-side scaling do, and have a queue pair for each worker; one without is idle.
     Arrival,
     /// The worker that the flow hash selects (symmetric Toeplitz), wherever packets arrive. For every port.
     #[default]

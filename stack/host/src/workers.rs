@@ -92,7 +92,7 @@ impl Workers {
     }
 
     /// Waits until each worker has a queue pair; after the first one, at most for half a second, because the port may
-    /// have fewer. Returns `false` if `stop` was set before the first one.
+    /// have fewer. Returns `false` if `stop` was set, or the port ended, before the first one.
     pub fn connect(&mut self, stop: &AtomicBool) -> bool {
         let mut first: Option<Instant> = None;
         loop {
@@ -102,8 +102,9 @@ impl Workers {
             if ready > 0 {
                 first.get_or_insert_with(Instant::now);
             }
+            let has_ended = self.hosts.iter().all(|host| host.ended().is_some());
             let is_over = first.is_some_and(|first| first.elapsed() > CONNECT_GRACE);
-            if all || is_over || stop.load(Ordering::Relaxed) {
+            if all || is_over || has_ended || stop.load(Ordering::Relaxed) {
                 return ready > 0;
             }
             std::thread::sleep(CONNECT_INTERVAL);

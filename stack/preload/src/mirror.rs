@@ -2,7 +2,8 @@
 //!
 //! The program has one end, of which the mirror keeps a duplicate. A byte that the other end sent makes the program's
 //! end readable, and a byte that the program's end sent makes it not writable, because its send buffer has room for one
-//! only. Shutting the other end down reports the end of the stream and the end of the connection.
+//! only. Shutting the other end down reports the end of the stream and the end of the connection; the end of a listener
+//! makes it readable until the program has got the error.
 
 use crate::error;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -13,7 +14,7 @@ use std::io;
 use std::net::Shutdown;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Bytes that fill the smallest send buffer of the kernel (`net/unix/af_unix.c`: a socket is writable while a quarter of
@@ -24,6 +25,7 @@ const EDGES: u32 = 16;
 
 /// State of the pair.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the pair")]
 struct State {
     /// Readiness of each socket behind the pair: a listener of both IP versions has two.
     all: [Readiness; 2],
@@ -32,6 +34,8 @@ struct State {
     is_filled: bool,
     is_finished: bool,
     is_closed: bool,
+    /// Whether the end of the listener was reported.
+    is_quiet: bool,
 }
 
 /// The pair.
@@ -41,14 +45,16 @@ pub(crate) struct Mirror {
     /// Duplicate of the program's end.
     theirs: OwnedFd,
     state: Mutex<State>,
+    is_listener: bool,
     /// Whether each arrival is announced.
     is_edge_triggered: AtomicBool,
 }
 
 impl Mirror {
     /// Puts one end of a pair in the place of descriptor `fd`, with its status flags.
-    pub(crate) fn over(fd: RawFd) -> io::Result<Self> {
-        let (mirror, ours) = Self::pair()?;
+    pub(crate) fn over(fd: RawFd, is_listener: bool) -> io::Result<Self> {
+        let (mut mirror, ours) = Self::pair()?;
+        mirror.is_listener = is_listener;
         // SAFETY: plain descriptor calls of the C library.
         unsafe {
             let flags = crate::real::fcntl(fd, libc::F_GETFL, 0);
@@ -70,9 +76,21 @@ impl Mirror {
         sockopt::set_socket_send_buffer_size(&theirs, 1)?;
         let duplicate = rustix::io::fcntl_dupfd_cloexec(&theirs, 0)?;
         let is_edge_triggered = AtomicBool::new(false);
-        let mirror = Self { ours, theirs: duplicate, state: Mutex::default(), is_edge_triggered };
-        mirror.fill(&mut mirror.state.lock().unwrap_or_else(PoisonError::into_inner));
+        let (state, is_listener) = (Mutex::default(), false);
+        let mirror = Self { ours, theirs: duplicate, state, is_listener, is_edge_triggered };
+        mirror.fill(&mut mirror.lock());
         Ok((mirror, theirs))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Announces nothing more: the program has got the error of a listener that ended, and would poll without sleeping.
+    pub(crate) fn quieten(&self) {
+        let mut state = self.lock();
+        state.is_quiet = true;
+        self.drain(&mut state);
     }
 
     /// Announces each arrival from now on.
@@ -82,12 +100,12 @@ impl Mirror {
 
     /// Takes over the readiness of one of the sockets behind the pair.
     pub(crate) fn set(&self, which: usize, readiness: Readiness) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
         let has_arrival = state.all[which].arrivals != readiness.arrivals;
         state.all[which] = readiness;
         let all = state.all;
         let is = |part: fn(&Readiness) -> bool| all.iter().any(part);
-        let is_readable = is(|one| one.readable);
+        let is_readable = is(|one| one.readable) && !state.is_quiet;
         if is_readable && (state.bytes == 0 || has_arrival && self.is_edge_triggered.load(Ordering::Relaxed))
         {
             self.announce(&mut state);
@@ -98,6 +116,9 @@ impl Mirror {
             true if state.is_filled => self.empty(&mut state),
             false if !state.is_filled => self.fill(&mut state),
             _ => {}
+        }
+        if self.is_listener {
+            return;
         }
         if is(|one| one.finished) && !std::mem::replace(&mut state.is_finished, true) {
             self.shut(Shutdown::Write);

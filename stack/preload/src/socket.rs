@@ -119,7 +119,7 @@ impl Socket {
     fn activate(&self, fd: RawFd, handles: Vec<Handle>, is_listener: bool) -> io::Result<&Active> {
         let mut fresh = self.fresh();
         let options = Options::of(fd);
-        let mirror = Arc::new(Mirror::over(fd)?);
+        let mirror = Arc::new(Mirror::over(fd, is_listener)?);
         if let Some(handle) = handles.first().filter(|_| self.is_stream && !is_listener) {
             handle.set_options(options.stream);
         }
@@ -302,7 +302,11 @@ fn accept_any(active: &Active) -> io::Result<Handle> {
         for handle in &active.handles {
             match handle.accept(Some(Duration::ZERO)) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                done => return done,
+                Ok(handle) => return Ok(handle),
+                Err(error) => {
+                    active.mirror.quieten();
+                    return Err(error);
+                }
             }
         }
         let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));

@@ -50,24 +50,36 @@ impl Affinity {
         (port >= *EPHEMERAL.start()).then(|| port % of.max(1))
     }
 
-    /// A port for which `is_free` is true and whose replies from `remote` come home, or another own port if there is
-    /// none. `first` selects the first port to try. Returns `None` if no own port is free.
+    /// A port for which `is_free` is true and whose replies from `remote` come home, or another own port if none is
+    /// among those tested. `first` and `cursor` select the first port to try; the cursor advances by the ports tested, so
+    /// that the next call continues (RFC 6056 section 3.3.3). Returns `None` if none of `tries` ports is free.
     pub(crate) fn choose(
         &self,
-        first: u16,
+        (first, cursor, tries): (u16, &mut u16, u16),
         local: Endpoint,
         remote: Option<Endpoint>,
         is_free: impl Fn(u16) -> bool,
     ) -> Option<u16> {
-        let (start, n) = (*EPHEMERAL.start(), EPHEMERAL.len() as u16);
-        let ports = (0..n).map(|i| start + (first % n + i) % n);
-        let own = ports.filter(|port| Self::owner(*port, self.of) == Some(self.index));
-        let is_home = |port: &u16| match (&self.home, remote) {
-            (Some(home), Some(remote)) => home(Endpoint::new(local.address, *port), remote),
+        let (start, end, of) = (*EPHEMERAL.start(), *EPHEMERAL.end(), self.of);
+        let lowest = start + (self.index % of + of - start % of) % of;
+        let own = (end - lowest) / of + 1;
+        let is_home = |port: u16| match (&self.home, remote) {
+            (Some(home), Some(remote)) => home(Endpoint::new(local.address, port), remote),
             _ => true,
         };
-        let free = |port: &u16| is_free(*port);
-        own.clone().filter(is_home).find(free).or_else(|| own.clone().find(free))
+        let mut found = None;
+        for _ in 0..tries.min(own) {
+            let port = lowest + first.wrapping_add(*cursor) % own * of;
+            *cursor = cursor.wrapping_add(1);
+            let is_better = is_home(port);
+            if (is_better || found.is_none()) && is_free(port) {
+                found = Some(port);
+                if is_better {
+                    break;
+                }
+            }
+        }
+        found
     }
 }
 
@@ -75,6 +87,7 @@ impl Affinity {
 mod tests {
     use super::*;
     use crate::Address;
+    use std::cell::Cell;
     use std::collections::HashSet;
 
     const LOCAL: Endpoint = Endpoint::new(Address::v4([10, 0, 0, 1]), 0);
@@ -84,9 +97,10 @@ mod tests {
     fn stacks_choose_disjoint_ports_and_together_all() {
         let mut all = HashSet::new();
         for index in 0..3 {
-            let affinity = Affinity::new(index, 3, None);
+            let (affinity, mut cursor) = (Affinity::new(index, 3, None), 60_000);
             let mut taken = HashSet::new();
-            while let Some(port) = affinity.choose(7_777, LOCAL, Some(REMOTE), |port| !taken.contains(&port))
+            while let Some(port) =
+                affinity.choose((7_777, &mut cursor, 256), LOCAL, Some(REMOTE), |port| !taken.contains(&port))
             {
                 assert_eq!(Affinity::owner(port, 3), Some(index));
                 taken.insert(port);
@@ -97,23 +111,38 @@ mod tests {
         assert_eq!((all.len(), Affinity::owner(80, 3)), (EPHEMERAL.len(), None));
     }
 
-    /// Odd ports above 65,000.
-    const HOMES: usize = 268;
+    #[test]
+    fn the_work_of_a_call_is_bounded_and_the_next_call_continues() {
+        let (affinity, mut cursor, tested) = (Affinity::default(), 0, Cell::new(0));
+        let mut choose = |is_free: &dyn Fn(u16) -> bool| {
+            tested.set(0);
+            let port = affinity.choose((0, &mut cursor, 256), LOCAL, Some(REMOTE), |port| {
+                tested.set(tested.get() + 1);
+                is_free(port)
+            });
+            (port, tested.get())
+        };
+        assert_eq!(choose(&|_| false), (None, 256));
+        let calls = (0..EPHEMERAL.len() as u16 / 256).find(|_| choose(&|port| port == 65_535).0.is_some());
+        assert!(calls.is_some(), "the only free port is found after some calls");
+        assert_eq!(choose(&|_| true).1, 1);
+    }
 
     #[test]
     fn home_ports_are_preferred_but_not_required() {
-        let home: Arc<Home> = Arc::new(|local, remote| local.port > 65_000 && remote == REMOTE);
-        let affinity = Affinity::new(1, 2, Some(home));
+        let home: Arc<Home> = Arc::new(|local, remote| local.port % 8 == 1 && remote == REMOTE);
+        let (affinity, mut cursor) = (Affinity::new(1, 2, Some(home)), 0);
         let mut taken = HashSet::new();
-        for n in 0.. {
-            let port = affinity.choose(n, LOCAL, Some(REMOTE), |port| !taken.contains(&port));
-            let Some(port) = port else { break };
-            assert_eq!(port > 65_000, taken.len() < HOMES, "{port} after {}", taken.len());
+        while let Some(port) =
+            affinity.choose((0, &mut cursor, 256), LOCAL, Some(REMOTE), |port| !taken.contains(&port))
+        {
+            // A quarter of the own ports is home.
+            assert_eq!(port % 8 == 1, taken.len() < EPHEMERAL.len() / 8, "{port} after {}", taken.len());
             taken.insert(port);
         }
-        assert_eq!(taken.len(), EPHEMERAL.len() / 2);
+        assert!(taken.len() > EPHEMERAL.len() / 8);
         assert!(
-            affinity.choose(0, LOCAL, None, |port| port < 50_000).is_some(),
+            affinity.choose((0, &mut 0, 1), LOCAL, None, |_| true).is_some(),
             "a socket without remote end"
         );
     }

@@ -59,7 +59,7 @@ pub struct Limits {
     pub errors: u32,
     /// Neighbour cache entries.
     pub neighbours: u32,
-    /// Packets that wait for one neighbour's address.
+    /// Packets that wait for one neighbour's address. SYNs do not count: their connections wait.
     pub neighbour_queue: u32,
     /// Paths: destinations with their route, neighbour and path MTU.
     pub paths: u32,

@@ -132,6 +132,8 @@ counters! {
     tcp_ce_in: "IpExtInCEPkts",
     /// Path MTUs lowered because full segments were lost without a report (RFC 4821).
     tcp_black_holes: "TcpExtTCPMTUPFail",
+    /// Path MTUs raised by a probe (RFC 4821).
+    tcp_mtu_raised: "TcpExtTCPMTUPSuccess",
     /// Zero-window probes sent.
     tcp_zero_window_probes: "TcpExtTCPWinProbe",
     /// Keep-alive probes sent.

@@ -1,7 +1,7 @@
 //! DHCP client for IPv4 (RFC 2131 section 4.4).
 //!
-//! Messages and the time in; messages, a lease and the time of the next call out. The caller assigns the leased address
-//! and removes it when the lease ends. Must not accept a message that does not answer its last one, and must not send
+//! Messages and the time in; messages, a lease and the time of the next call out. The caller sends ARP probes for the
+//! address before its use (RFC 5227), assigns it, and removes it when the lease ends. Must not accept a message that does not answer its last one, and must not send
 //! more often than the retransmission times allow.
 
 mod lease;
@@ -31,12 +31,21 @@ const EXTEND: Duration = Duration::from_mins(1);
 /// Pause after a conflict was reported (RFC 2131 section 3.1, step 5), and after a refusal.
 const PAUSE: Duration = Duration::from_secs(10);
 
+/// ARP probes of a leased address (RFC 5227 section 1.1, `PROBE_NUM`).
+const PROBES: u32 = 3;
+/// Minimum time between two probes, and how much longer it is at most (`PROBE_MIN`, `PROBE_MAX`).
+const PROBE_INTERVAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(1));
+/// Time in which another host can answer the last probe (`ANNOUNCE_WAIT`).
+const ANNOUNCE_WAIT: Duration = Duration::from_secs(2);
+
 /// State (RFC 2131 figure 5). INIT-REBOOT is not used: no state is kept between runs.
 #[derive(Clone, Debug)]
 enum State {
     Init,
     Selecting,
     Requesting(Offer),
+    /// The address was leased, and is not used before it was probed (RFC 2131 section 3.1, step 5).
+    Probing,
     Bound,
     Renewing,
     Rebinding,
@@ -56,6 +65,8 @@ pub(crate) struct Dhcp {
     random: Random,
     state: State,
     lease: Option<Lease>,
+    /// The lease whose address is probed.
+    next: Option<Lease>,
     has_changed: bool,
     transaction: u32,
     /// Time of the first message of the transaction.
@@ -82,6 +93,7 @@ impl Dhcp {
             random,
             state: State::Init,
             lease: None,
+            next: None,
             has_changed: false,
             transaction: 0,
             started: now,
@@ -155,21 +167,52 @@ impl Dhcp {
         }
         let lease =
             view.server().and_then(|server| Lease::new(view, server, self.requested, &mut self.random));
-        if let Some(lease) = lease.filter(|lease| now < lease.expires) {
-            self.enter(State::Bound, lease.renew.max(now));
-            self.has_changed |= self.lease.as_ref() != Some(&lease);
-            self.lease = Some(lease);
+        let Some(lease) = lease.filter(|lease| now < lease.expires) else { return };
+        if self.lease.is_none() {
+            self.next = Some(lease);
+            self.enter(State::Probing, now);
+        } else {
+            self.bind(lease, now);
         }
     }
 
+    fn bind(&mut self, lease: Lease, now: Time) {
+        self.enter(State::Bound, lease.renew.max(now));
+        self.has_changed |= self.lease.as_ref() != Some(&lease);
+        self.lease = Some(lease);
+    }
+
+    /// The address for which ARP probes are sent.
+    pub(crate) fn probing(&self) -> Option<Ipv4Addr> {
+        self.next.as_ref().map(Lease::address)
+    }
+
+    /// The address for which an ARP probe is due (RFC 5227 section 2.1.1). The lease begins some time after the last one.
+    /// The initial delay of the RFC is that of the first message.
+    pub(crate) fn probe(&mut self, now: Time) -> Option<Ipv4Addr> {
+        let address = self.probing().filter(|_| self.deadline <= now)?;
+        if self.sent < PROBES {
+            self.sent += 1;
+            let (least, more) = PROBE_INTERVAL;
+            let pause = if self.sent < PROBES { least + self.random.delay(more) } else { ANNOUNCE_WAIT };
+            self.deadline = now.after(pause);
+            return Some(address);
+        }
+        match self.next.take().filter(|lease| now < lease.expires) {
+            Some(lease) => self.bind(lease, now),
+            None => self.restart(now),
+        }
+        None
+    }
+
     /// Reports that another host has the leased address (RFC 2131 section 3.1, step 5): the lease ends and is declined.
-    #[cfg(any(test, feature = "fuzz"))]
     pub(crate) fn conflict(&mut self, now: Time) {
-        let Some(lease) = &self.lease else { return };
+        let Some(lease) = self.next.as_ref().or(self.lease.as_ref()) else { return };
         self.decline = Some(DhcpMessage {
             requested: Some(lease.address()),
             server: Some(lease.server),
             seconds: 0,
+            broadcast: false,
             ..self.message(View::DECLINE)
         });
         self.restart(now.after(PAUSE));
@@ -195,6 +238,7 @@ impl Dhcp {
     /// Ends the lease, and begins again at `at`.
     fn restart(&mut self, at: Time) {
         self.has_changed |= self.lease.take().is_some();
+        self.next = None;
         self.enter(State::Init, at);
     }
 
@@ -207,7 +251,7 @@ impl Dhcp {
         if let Some(message) = self.decline.take() {
             return Some(broadcast(&message));
         }
-        if now < self.deadline {
+        if now < self.deadline || self.next.is_some() {
             return None;
         }
         self.change_state(now);
@@ -224,7 +268,7 @@ impl Dhcp {
                 server: Some(offer.server),
                 ..self.message(View::REQUEST_ADDRESS)
             }),
-            State::Bound | State::Renewing | State::Rebinding => self.extend(),
+            State::Probing | State::Bound | State::Renewing | State::Rebinding => self.extend(),
             State::Init | State::Selecting => broadcast(&self.message(View::DISCOVER)),
         })
     }

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 /// Slots of one chunk.
 const CHUNK: usize = 256;
@@ -93,6 +94,12 @@ impl<T> Slab<T> {
         }
     }
 
+    /// Used slots in a range of indices, in order. Takes time for the range only.
+    pub(crate) fn range(&self, range: Range<u32>) -> impl Iterator<Item = (u32, &T)> {
+        let end = range.end.min(self.capacity() as u32);
+        (range.start..end).filter_map(|at| Some((at, self.get(at)?)))
+    }
+
     /// All used slots, in order of index.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.chunks.iter().flatten().enumerate().filter_map(|(at, slot)| match slot {
@@ -115,6 +122,11 @@ mod tests {
         assert_eq!((slab.remove(7), slab.remove(7), slab.len()), (Some(7), None, 599));
         assert_eq!(slab.insert(1000), 7);
         assert_eq!(slab.iter().map(|(_, value)| *value).max(), Some(1000));
+        let of_range = |range| slab.range(range).map(|(_, value)| *value).collect::<Vec<_>>();
+        assert_eq!(
+            (of_range(6..9), of_range(598..u32::MAX), of_range(9..9)),
+            (vec![6, 1000, 8], vec![598, 599], vec![])
+        );
         assert!(slab.get(9999).is_none() && slab.remove(9999).is_none());
     }
 }

@@ -5,6 +5,7 @@ use crate::tcp::{ConnectionId, ConnectionInfo, Io, ListenerId, Options, Tcp};
 use crate::udp::Udp;
 use crate::{Cidr, Config, Counters, Endpoint, Event, Frame, Link, Payload, Slice, Time};
 use alloc::collections::VecDeque;
+use core::ops::Range;
 use wire::checksum::protocol;
 
 /// Packets to this host itself in one call, before others have their turn.
@@ -42,7 +43,7 @@ pub enum ConnectError {
     /// No route leads to the destination, or the source address is not one of this stack.
     #[error("no route to the destination")]
     NoRoute,
-    /// The connection exists, or all ports are in use.
+    /// The connection exists, or no port is free among those tested in this call; the next call tests others.
     #[error("address in use")]
     InUse,
     /// The limit of connections is reached.
@@ -183,7 +184,8 @@ impl<P: Payload> Stack<P> {
         self.events.len() + self.udp.pending_events()
     }
 
-    /// Accepts connections to an address and port; the unspecified address stands for all addresses of its version.
+    /// Accepts connections to an address and port; the unspecified address stands for all addresses of its version, and
+    /// port 0 is replaced by an ephemeral port ([`Stack::listener`]).
     ///
     /// # Errors
     /// If the port is in use, or the address is not one of this stack.
@@ -192,6 +194,11 @@ impl<P: Payload> Stack<P> {
             return Err(ListenError::NotLocal);
         }
         self.tcp.listen(local, options)
+    }
+
+    /// Address and port of a listener.
+    pub fn listener(&self, listener: ListenerId) -> Option<Endpoint> {
+        self.tcp.listener(listener)
     }
 
     /// Stops accepting. Established connections continue.
@@ -247,7 +254,7 @@ impl<P: Payload> Stack<P> {
     }
 
     /// Closes the sending side after all queued data (FIN). Receiving continues until the peer closes. A connection that
-    /// is not established yet ends.
+    /// is not established yet sends its queued data once it is; without any, it ends now.
     pub fn close(&mut self, connection: ConnectionId) {
         let (tcp, mut io) = self.split(self.now);
         tcp.close(connection, &mut io);
@@ -287,6 +294,17 @@ impl<P: Payload> Stack<P> {
     /// All connections, for display.
     pub fn connections(&self) -> impl Iterator<Item = ConnectionInfo> + '_ {
         self.tcp.connections()
+    }
+
+    /// Connections in a range of slots, with their slots, for display in parts whose time is bounded. A connection keeps
+    /// its slot.
+    pub fn connections_in(&self, slots: Range<u32>) -> impl Iterator<Item = (u32, ConnectionInfo)> + '_ {
+        self.tcp.connections_in(slots)
+    }
+
+    /// Number of slots of connections, in use or free.
+    pub fn connection_slots(&self) -> u32 {
+        self.tcp.connection_slots()
     }
 
     /// Number of connections in TIME-WAIT.

@@ -15,7 +15,10 @@ pub use echo::Echo;
 #[cfg(feature = "fuzz")]
 #[doc(hidden)]
 pub use kv::fuzz::fuzz_kv;
-pub use kv::{Kv, KvOptions, RECEIVE_BUFFER as KV_RECEIVE_BUFFER, SEND_BUFFER as KV_SEND_BUFFER};
+pub use kv::{
+    Kv, KvOptions, Links as KvLinks, MIN_MEMORY as KV_MIN_MEMORY, RECEIVE_BUFFER as KV_RECEIVE_BUFFER,
+    SEND_BUFFER as KV_SEND_BUFFER,
+};
 pub use proxy::{BUFFER as PROXY_BUFFER, Forward, Proxy, ProxyOptions};
 pub use source::Source;
 

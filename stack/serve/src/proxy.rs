@@ -21,7 +21,7 @@ const SEARCHED: usize = 4096;
 /// Maximum time between two searches.
 const SEARCH_INTERVAL: Duration = Duration::from_secs(1);
 /// Buffers of each size for copies.
-const POOL: PoolLimits = PoolLimits([16_384, 16_384, 1_024]);
+const POOL: PoolLimits = PoolLimits([16_384, 16_384, 1_024, 1_024]);
 
 /// How data passes a proxy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

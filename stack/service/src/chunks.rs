@@ -71,7 +71,7 @@ impl Stream {
     }
 
     /// Undoes the last [`Stream::take`], which returned `bytes` bytes.
-    pub(crate) fn untake(&mut self, free: &mut FreeChunks, bytes: u32) {
+    pub(crate) fn undo_take(&mut self, free: &mut FreeChunks, bytes: u32) {
         let Some(chunk) = self.chunks.back_mut() else { return };
         chunk.end -= bytes;
         self.held -= bytes;

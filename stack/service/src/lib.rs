@@ -28,4 +28,7 @@ pub use connector::Connector;
 pub use entry::StreamOptions;
 pub use limits::Limits;
 pub use reason::{Fault, Reason};
+#[cfg(feature = "fuzz")]
+#[doc(hidden)]
+pub use service::fuzz::fuzz_client;
 pub use service::{Service, ServiceOptions, Statistics};

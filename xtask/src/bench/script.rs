@@ -11,7 +11,7 @@ use super::Options;
 use crate::command;
 
 /// Time in seconds that a script has for start and end.
-const MORE: f64 = 60.0;
+const MORE: f64 = 180.0;
 /// Maximum number of lines of each log in an error.
 const SHOWN: usize = 12;
 

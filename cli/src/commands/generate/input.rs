@@ -221,6 +221,7 @@ pub(crate) fn validated_ends(
         model: crate::settings::model::ModelSettings::default(),
         workers: Vec::new(),
         placement: None,
+        grants: Vec::new(),
         bridges: ends.iter().map(|end| BridgeSettings::named(end)).collect(),
         ports: Vec::new(),
     };

@@ -59,6 +59,7 @@ fn unix_socket(kind: &PortKind) -> Option<(PathBuf, Mode)> {
         PortKind::VhostUser(own) => &own.socket,
         PortKind::VirtioUser(own) => &own.socket,
         PortKind::Memif(own) if !port::memif::is_abstract(&own.socket.path) => &own.socket,
+        PortKind::Grant(own) => return Some((own.switch.clone(), Mode::Client)),
         PortKind::Stream(own) => match own.site() {
             SocketAddress::Unix(path) | SocketAddress::Packets(path) => return Some((path, own.mode)),
             SocketAddress::Tcp(_) => return None,

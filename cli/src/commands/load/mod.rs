@@ -9,7 +9,7 @@ mod shown;
 mod tests;
 
 use crate::args::load::{ClientArgs, EchoArgs, HttpArgs, KvArgs, LoadCommand};
-use crate::commands::end::{End, texts};
+use crate::commands::end::{self, End, still_there, texts};
 use console::Diagnostic;
 use console::written::{Format, Outputs};
 use report::Report;
@@ -62,12 +62,10 @@ fn drive<W: Workload>(args: &ClientArgs, workload: W, text: String) -> anyhow::R
     own.addresses.extend(sources.iter().filter(|source| !args.end.addresses.contains(source)));
     let options = options(args, &sources);
     let stop = console::stop_on_signals()?;
-    // Connections that are being closed exist beside the ones that replace them.
-    let limit = args.connections.saturating_add(args.connections / 8).saturating_add(4096);
+    let limit = end::with_margin(args.connections);
     let mut end = End::open(&own, ROLE, |options| options.stack.limits.connections = limit)?;
     if !end.connect(&stop) {
-        end.host.close();
-        return Ok(());
+        return Ok(still_there(&end.name, &end.host.close())?);
     }
     let now = end.host.now();
     let load =

@@ -27,6 +27,7 @@ fn start(
         model: crate::settings::model::ModelSettings::default(),
         workers: vec![WorkerSettings::default()],
         placement: None,
+        grants: Vec::new(),
         bridges: vec![BridgeSettings {
             statics,
             max_macs_per_port: Some(7),

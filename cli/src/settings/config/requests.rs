@@ -6,7 +6,7 @@ use crate::host::Host;
 use crate::settings::model::{ModelKind, Role, RoleSettings};
 use crate::settings::reader::fields::Fields;
 use crate::settings::reader::node;
-use crate::settings::reader::notes::{Cause, Findings, Section};
+use crate::settings::reader::notes::{Cause, Findings, Section, shortened};
 use crate::settings::topology::{PortSettings, StaticEntry, Topology, Vlan, WorkerSettings};
 use console::Diagnostic;
 use std::path::Path;
@@ -27,6 +27,16 @@ pub(crate) fn new_port(
     candidate.ports.push(port.clone());
     validate::last_port(&candidate, control, &mut notes);
     finish(notes, port)
+}
+
+/// Validates a port of an application, which is made of a `[[grant]]` section, to be added to `running`.
+pub(crate) fn granted_port(port: &PortSettings, running: &Topology, control: &Path) -> Result<(), Refused> {
+    let mut notes = Findings::of_request();
+    notes.call(Section::Port(running.ports.len()), format!("port \"{}\"", shortened(&port.name)));
+    let mut candidate = running.clone();
+    candidate.ports.push(port.clone());
+    validate::last_port(&candidate, control, &mut notes);
+    finish(notes, ())
 }
 
 /// Reads and validates a static entry to be added to the bridge of its port.

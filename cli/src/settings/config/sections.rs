@@ -2,6 +2,7 @@
 //! this machine; `kinds` reads the keys of each kind of port.
 
 use crate::settings::access::Access;
+use crate::settings::grants::GrantSettings;
 use crate::settings::kinds;
 use crate::settings::model::RssMode;
 use crate::settings::reader::fields::Fields;
@@ -37,7 +38,7 @@ pub(crate) fn topology(root: &Node, notes: &mut Findings) -> Topology {
     let mut fields = Fields::open(root, Section::File, notes);
     let switch = fields.node("switch");
     let (worker, bridges) = (fields.node("worker"), sections(&mut fields, "bridge"));
-    let ports = sections(&mut fields, "port");
+    let (ports, grants) = (sections(&mut fields, "port"), sections(&mut fields, "grant"));
     let placement = fields.node("placement");
     fields.finish();
     let (model, workers) = super::workers::read(worker, super::placement::stages_by(placement), notes);
@@ -48,6 +49,7 @@ pub(crate) fn topology(root: &Node, notes: &mut Findings) -> Topology {
         placement: placement.map(|node| super::placement::read(node, notes)),
         bridges: bridges.iter().enumerate().map(|(i, node)| read_bridge(node, i, notes)).collect(),
         ports: ports.iter().enumerate().map(|(i, node)| read_port(node, i, notes)).collect(),
+        grants: grants.iter().enumerate().map(|(i, node)| read_grant(node, i, notes)).collect(),
     };
     complete(&mut topology);
     topology
@@ -64,6 +66,9 @@ fn complete(topology: &mut Topology) {
     for port in &mut topology.ports {
         complete_port(port, &topology.bridges, &topology.switch);
     }
+    for grant in &mut topology.grants {
+        complete_bridge(&mut grant.bridge, &topology.bridges);
+    }
 }
 
 /// Completes a port: without `bridge` it joins the bridge if there is only one. Unset access to its socket is
@@ -72,8 +77,12 @@ pub(crate) fn complete_port(port: &mut PortSettings, bridges: &[BridgeSettings],
     if let Some(access) = port.kind.access_mut() {
         access.complete(&switch.access);
     }
-    if let (true, [only]) = (port.bridge.is_empty(), bridges) {
-        port.bridge.clone_from(&only.name);
+    complete_bridge(&mut port.bridge, bridges);
+}
+
+fn complete_bridge(name: &mut String, bridges: &[BridgeSettings]) {
+    if let (true, [only]) = (name.is_empty(), bridges) {
+        name.clone_from(&only.name);
     }
 }
 
@@ -96,11 +105,12 @@ fn read_switch(node: &Node, notes: &mut Findings) -> SwitchSettings {
     let default = SwitchSettings::default();
     let name = fields.text("name").map_or(default.name, str::to_owned);
     let control = fields.text("control").map(PathBuf::from);
+    let grants = fields.text("grants").map(PathBuf::from);
     let rss_modes = [("symmetric", Rss::Symmetric), ("toeplitz", Rss::Toeplitz), ("pair", Rss::Pair)];
     let rss = fields.choice("rss", &rss_modes).unwrap_or_default();
     let access = Access::read(&mut fields);
     fields.finish();
-    SwitchSettings { name, control, rss, access }
+    SwitchSettings { name, control, grants, rss, access }
 }
 
 fn read_bridge(node: &Node, index: usize, notes: &mut Findings) -> BridgeSettings {
@@ -202,6 +212,23 @@ pub(crate) fn read_port(node: &Node, index: usize, notes: &mut Findings) -> Port
     };
     fields.finish();
     port
+}
+
+/// Reads a `[[grant]]` section.
+fn read_grant(node: &Node, index: usize, notes: &mut Findings) -> GrantSettings {
+    let section = Section::Grant(index);
+    notes.call(section, format!("grant {index}"));
+    let mut fields = Fields::open(node, section, notes);
+    let grant = GrantSettings {
+        vlan: read_vlan(&mut fields),
+        broadcast_limit: fields.number("broadcast_limit", PER_SECOND, "packets a second"),
+        unknown_limit: fields.number("unknown_limit", PER_SECOND, "packets a second"),
+        limit_burst: fields.number("limit_burst", LIMIT_BURST, "packets at once"),
+        security: Security::read(&mut fields),
+        ..GrantSettings::read(&mut fields)
+    };
+    fields.finish();
+    grant
 }
 
 /// `vlan = 10` or `vlan = { trunk = [10, 20], native = 1 }`.

@@ -5,9 +5,13 @@ use crate::settings::topology::{BridgeSettings, PortSettings, Topology};
 use bridge::{AllowedSource, PortConfig};
 use wire::MacAddress;
 
-/// Validates the security keys of one port. A conflict between two ports is reported for the later one.
-pub(super) fn validate(topology: &Topology, index: usize, notes: &mut Findings) {
-    let (section, port) = (Section::Port(index), &topology.ports[index]);
+/// Validates the security keys of one port. A conflict with one of the `earlier` ports is reported for this one.
+pub(super) fn validate(
+    topology: &Topology,
+    section: Section,
+    (port, earlier): (&PortSettings, &[PortSettings]),
+    notes: &mut Findings,
+) {
     let security = &port.security;
     if !security.learn && security.max_macs.is_some() {
         let reason = "`max_macs` has no effect: `learn` is false";
@@ -22,7 +26,7 @@ pub(super) fn validate(topology: &Topology, index: usize, notes: &mut Findings) 
     if let Some(mac) = security.macs.iter().find(|mac| count(&security.macs, **mac) > 1) {
         notes.wrong((section, "macs"), format!("`macs` lists {mac} twice"), "list it once");
     }
-    owned_once(port, &topology.ports[..index], section, notes);
+    owned_once(port, earlier, section, notes);
     if let Some(bridge) = topology.bridges.iter().find(|bridge| bridge.name == port.bridge) {
         on_bridge(port, bridge, section, notes);
     }

@@ -1,5 +1,6 @@
 //! Every error has a case here, with its line and the exact words.
 
+mod grants;
 mod security;
 mod syntax;
 

@@ -3,6 +3,7 @@
 
 use crate::host::{Host, lock_path};
 use crate::settings::kinds::claim::Claim;
+use crate::settings::kinds::granted::Granted;
 use crate::settings::model::{ModelKind, RssMode};
 use crate::settings::reader::fields::{exists, one_of};
 use crate::settings::reader::notes::{Findings, Place, Section, shortened};
@@ -24,6 +25,7 @@ pub(crate) fn topology(topology: &Topology, host: &Host, control: &Path, notes: 
     if let Some(path) = &topology.switch.control {
         paths::socket((Section::Switch, "control"), path, notes);
     }
+    grants_socket(topology, control, notes);
     workers(topology, host, notes);
     super::placement::validate(topology, notes);
     for i in 0..topology.bridges.len() {
@@ -38,6 +40,35 @@ pub(crate) fn topology(topology: &Topology, host: &Host, control: &Path, notes: 
         port(topology, i, &claims, control, notes);
         content(topology, i, notes);
     }
+    for i in 0..topology.grants.len() {
+        grant(topology, i, notes);
+    }
+}
+
+/// Validates the socket for grants, which `[[grant]]` sections need.
+fn grants_socket(topology: &Topology, control: &Path, notes: &mut Findings) {
+    let place = (Section::Switch, "grants");
+    match &topology.switch.grants {
+        Some(path) if Claim::file("grants", path).is(&Claim::file("control", control)) => {
+            notes.taken(place, "`grants` is the control socket", "give it a path of its own");
+        }
+        Some(path) => paths::socket(place, path, notes),
+        None if topology.grants.is_empty() => {}
+        None => {
+            let reason = "`grants` of [switch] is missing, so that no application can ask";
+            let remedy = "add a line to [switch] such as: grants = \"/run/linerate-grants.sock\"";
+            notes.wrong((Section::Grant(0), ""), reason, remedy);
+        }
+    }
+}
+
+/// Validates what each port of a `[[grant]]` section would have.
+fn grant(topology: &Topology, index: usize, notes: &mut Findings) {
+    let grant = &topology.grants[index];
+    let (section, port) = (Section::Grant(index), grant.port("", grant.queue_pairs, Granted::default()));
+    membership(topology, section, &port, notes);
+    super::security::validate(topology, section, (&port, &topology.ports), notes);
+    vlan(section, &port, notes);
 }
 
 /// Validates the file that a port plays. Reads it completely, which takes as long as the disk needs.
@@ -73,20 +104,27 @@ fn port(topology: &Topology, index: usize, claims: &[Vec<Claim<'_>>], control: &
         port.kind.validate(&mut validation);
         port.wrappers.validate(&mut validation, topology.model.model, topology.workers.len());
         super::peers::validate(topology, index, notes);
-        not_control(section, &claims[index], control, notes);
+        not_control(section, &claims[index], topology, control, notes);
     }
-    membership(topology, index, notes);
-    super::security::validate(topology, index, notes);
+    membership(topology, section, port, notes);
+    super::security::validate(topology, section, (port, &topology.ports[..index]), notes);
     rss(topology, section, port, notes);
     vlan(section, port, notes);
 }
 
 /// A port must not use the switch's own files.
-fn not_control(section: Section, claims: &[Claim<'_>], control: &Path, notes: &mut Findings) {
+fn not_control(
+    section: Section,
+    claims: &[Claim<'_>],
+    topology: &Topology,
+    control: &Path,
+    notes: &mut Findings,
+) {
     let lock = lock_path(control);
-    let taken = [(control, "the control socket"), (&lock, "the control socket's lock")];
+    let grants = topology.switch.grants.as_deref().map(|path| (path, "the socket for grants"));
+    let own = [(control, "the control socket"), (&lock, "the control socket's lock")];
     for claim in claims {
-        let found = taken.iter().find(|(path, _)| Claim::file("control", path).is(claim));
+        let found = own.iter().chain(&grants).find(|(path, _)| Claim::file("control", path).is(claim));
         if let Some((_, what)) = found {
             let reason = format!("`{}` is {what}", claim.key);
             notes.taken((section, claim.key), reason, "give the port a path of its own");
@@ -289,8 +327,8 @@ fn rss(topology: &Topology, section: Section, port: &PortSettings, notes: &mut F
     }
 }
 
-fn membership(topology: &Topology, index: usize, notes: &mut Findings) {
-    let (place, wanted) = ((Section::Port(index), "bridge"), &topology.ports[index].bridge);
+fn membership(topology: &Topology, section: Section, port: &PortSettings, notes: &mut Findings) {
+    let (place, wanted) = ((section, "bridge"), &port.bridge);
     let unsure = (0..topology.bridges.len()).any(|i| notes.is_spoiled((Section::Bridge(i), "name")));
     if unsure || topology.bridges.iter().any(|bridge| bridge.name == *wanted) {
         return;

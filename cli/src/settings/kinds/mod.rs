@@ -9,6 +9,8 @@
 pub(crate) mod af_packet;
 pub(crate) mod af_xdp;
 pub(crate) mod claim;
+pub(crate) mod grant;
+pub(crate) mod granted;
 pub(crate) mod interface;
 pub(crate) mod kind;
 pub(crate) mod memif;
@@ -44,14 +46,16 @@ struct Form {
     read: fn(&mut Fields<'_, '_>) -> PortKind,
 }
 
-/// Defines the enum of all kinds and its dispatch. The first kind is the default.
+/// Defines the enum of all kinds and its dispatch. The first kind is the default. The kind after the semicolon is not read
+/// from a section.
 macro_rules! kinds {
-    ($($(#[$attribute:meta])* $variant:ident($settings:ty)),+ $(,)?) => {
+    ($($(#[$attribute:meta])* $variant:ident($settings:ty)),+ $(,)?; $made:ident($made_settings:ty)) => {
         /// Kind of a port, with its settings.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(tag = "kind", rename_all = "kebab-case")]
         pub(crate) enum PortKind {
-            $($(#[$attribute])* #[allow(missing_docs, reason = "its type says it")] $variant($settings)),+
+            $($(#[$attribute])* #[allow(missing_docs, reason = "its type says it")] $variant($settings),)+
+            #[allow(missing_docs, reason = "its type says it")] $made($made_settings),
         }
 
         const FORMS: &[Form] = &[$(Form {
@@ -66,37 +70,37 @@ macro_rules! kinds {
         impl PortKind {
             /// Value of `kind` in a file.
             pub(crate) fn name(&self) -> &'static str {
-                match self { $(Self::$variant(_) => <$settings>::NAME),+ }
+                match self { $(Self::$variant(_) => <$settings>::NAME,)+ Self::$made(_) => <$made_settings>::NAME }
             }
 
             /// See [`Kind::validate`].
             pub(crate) fn validate(&self, validation: &mut Validation<'_>) {
-                match self { $(Self::$variant(own) => own.validate(validation)),+ }
+                match self { $(Self::$variant(own) => own.validate(validation),)+ Self::$made(own) => own.validate(validation) }
             }
 
             /// See [`Kind::claims`].
             pub(crate) fn claims(&self) -> Vec<Claim<'_>> {
-                match self { $(Self::$variant(own) => own.claims()),+ }
+                match self { $(Self::$variant(own) => own.claims(),)+ Self::$made(own) => own.claims() }
             }
 
             /// See [`Kind::access_mut`].
             pub(crate) fn access_mut(&mut self) -> Option<&mut Access> {
-                match self { $(Self::$variant(own) => own.access_mut()),+ }
+                match self { $(Self::$variant(own) => own.access_mut(),)+ Self::$made(own) => own.access_mut() }
             }
 
             /// See [`Kind::place`].
             pub(crate) fn place(&self) -> String {
-                match self { $(Self::$variant(own) => own.place()),+ }
+                match self { $(Self::$variant(own) => own.place(),)+ Self::$made(own) => own.place() }
             }
 
             /// See [`Kind::one_way`].
             pub(crate) fn one_way(&self, names: &[&str]) -> Option<(&'static str, &'static str)> {
-                match self { $(Self::$variant(own) => own.one_way(names)),+ }
+                match self { $(Self::$variant(own) => own.one_way(names),)+ Self::$made(own) => own.one_way(names) }
             }
 
             /// See [`Kind::plays`].
             pub(crate) fn plays(&self) -> Option<(&'static str, &Path)> {
-                match self { $(Self::$variant(own) => own.plays()),+ }
+                match self { $(Self::$variant(own) => own.plays(),)+ Self::$made(own) => own.plays() }
             }
 
             /// See [`Kind::open`].
@@ -105,12 +109,12 @@ macro_rules! kinds {
                 port: PortCommon<'_>,
                 loaded: Loaded,
             ) -> Result<Box<dyn PortControl>, OpenError> {
-                match self { $(Self::$variant(own) => own.open(port, loaded)),+ }
+                match self { $(Self::$variant(own) => own.open(port, loaded),)+ Self::$made(own) => own.open(port, loaded) }
             }
 
             /// Text printed after the kind's name; may be empty.
             fn details(&self) -> String {
-                match self { $(Self::$variant(own) => own.to_string()),+ }
+                match self { $(Self::$variant(own) => own.to_string(),)+ Self::$made(own) => own.to_string() }
             }
         }
     };
@@ -129,6 +133,8 @@ kinds! {
     AfXdp(af_xdp::AfXdp),
     #[serde(rename = "af_packet")]
     AfPacket(af_packet::AfPacket),
+    Grant(grant::Grant);
+    Granted(granted::Granted)
 }
 
 /// Replaces a kind that could not be read.

@@ -20,6 +20,7 @@ pub(crate) enum Section {
     Bridge(usize),
     Static(usize, usize),
     Port(usize),
+    Grant(usize),
 }
 
 /// One value: its section and its key. An empty key is the section itself.

@@ -113,7 +113,7 @@ macro_rules! with_kernel {
     target_arch = "x86_64",
     not(miri),
     not(feature = "two-kernels"),
-    any(feature = "every-kernel", not(debug_assertions))
+    any(test, feature = "every-kernel", not(debug_assertions))
 ))]
 #[macro_export]
 macro_rules! each_kernel {
@@ -133,7 +133,7 @@ macro_rules! each_kernel {
 #[cfg(all(
     target_arch = "x86_64",
     not(miri),
-    any(feature = "two-kernels", not(any(feature = "every-kernel", not(debug_assertions))))
+    any(feature = "two-kernels", not(any(test, feature = "every-kernel", not(debug_assertions))))
 ))]
 #[macro_export]
 macro_rules! each_kernel {

@@ -46,7 +46,7 @@ impl Memif {
     /// ([`super::is_abstract`]).
     pub fn listen(path: impl AsRef<Path>, options: Options) -> Result<Self, MemifError> {
         options.check()?;
-        let connector = Connector::listen(SocketAddress::Packets(path.as_ref().into()))?;
+        let connector = Connector::listen(&SocketAddress::Packets(path.as_ref().into()))?;
         Ok(Self::behind(connector, Role::Server, options))
     }
 
@@ -54,7 +54,7 @@ impl Memif {
     /// again after 100 ms to 2 s, with new memory each time.
     pub fn connect(path: impl AsRef<Path>, options: Options, now: Instant) -> Result<Self, MemifError> {
         options.check()?;
-        let connector = Connector::connect(SocketAddress::Packets(path.as_ref().into()), now)?;
+        let connector = Connector::connect(&SocketAddress::Packets(path.as_ref().into()), now)?;
         Ok(Self::behind(connector, Role::Client, options))
     }
 

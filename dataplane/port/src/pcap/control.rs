@@ -120,7 +120,7 @@ impl PortControl for Pcap {
                 }
             }
             PortState::Connected => {}
-            PortState::Faulted(_) | PortState::Closed => return,
+            PortState::Faulted(_) | PortState::Ended(_) | PortState::Closed => return,
         }
         if let Some(spool) = &mut self.spool {
             spool.handle(now, engine.epoch());

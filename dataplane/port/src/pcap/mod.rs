@@ -20,7 +20,7 @@ mod tests;
 mod tx;
 mod window;
 
-pub use crate::spool::{CreateError, Output};
+pub use crate::spool::{CaptureCounts, CaptureFeed, CaptureFile, CreateError, Output};
 pub use control::Pcap;
 pub use error::PcapError;
 pub use options::{Options, Pace, Playback, Repeat};

@@ -17,10 +17,18 @@ use std::time::{Duration, Instant};
 /// Timeout of a TCP connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Listener or connector with back-off.
+/// Where connections come from.
+#[derive(Debug)]
+enum Origin {
+    Address(SocketAddress),
+    /// One connection, until it is used, and its name for display.
+    Given(Option<OwnedFd>, String),
+}
+
+/// Listener or connector with back-off, or a single connection.
 #[derive(Debug)]
 pub(crate) struct Connector {
-    site: SocketAddress,
+    origin: Origin,
     epoll: OwnedFd,
     listener: Option<ListenSocket>,
     /// TCP connection in progress.
@@ -72,31 +80,44 @@ impl ListenSocket {
 
 impl Connector {
     /// Accepts peers on a socket at `site`.
-    pub(crate) fn listen(site: SocketAddress) -> Result<Self, ListenError> {
-        let listener = ListenSocket::at(&site)?;
-        let mut connector = Self::new(site)?;
-        connector.watch(listener.as_fd()).map_err(|errno| ListenError::at(&connector.site, errno))?;
+    pub(crate) fn listen(site: &SocketAddress) -> Result<Self, ListenError> {
+        let listener = ListenSocket::at(site)?;
+        let failed = |errno| ListenError::at(site, errno);
+        let mut connector = Self::new(Origin::Address(site.clone())).map_err(failed)?;
+        connector.watch(listener.as_fd()).map_err(failed)?;
         connector.listener = Some(listener);
         Ok(connector)
     }
 
     /// Connects to a listener at `site`, which may start later.
-    pub(crate) fn connect(site: SocketAddress, now: Instant) -> Result<Self, ListenError> {
-        let mut connector = Self::new(site)?;
-        connector.resume = Some(now);
-        Ok(connector)
+    pub(crate) fn connect(site: &SocketAddress, now: Instant) -> Result<Self, ListenError> {
+        let connector = Self::new(Origin::Address(site.clone()));
+        let connector = connector.map_err(|errno| ListenError::at(site, errno))?;
+        Ok(Self { resume: Some(now), ..connector })
     }
 
-    fn new(site: SocketAddress) -> Result<Self, ListenError> {
-        let epoll =
-            epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| ListenError::at(&site, errno))?;
+    /// Uses the connected non-blocking `socket`, and no other one after it. `place` is its name for display.
+    pub(crate) fn over(socket: OwnedFd, place: String, now: Instant) -> Result<Self, Errno> {
+        Ok(Self { resume: Some(now), ..Self::new(Origin::Given(Some(socket), place))? })
+    }
+
+    fn new(origin: Origin) -> Result<Self, Errno> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let (listener, dialing, resume, refused) = (None, None, None, None);
-        Ok(Self { site, epoll, listener, dialing, backoff: Backoff::default(), resume, refused })
+        Ok(Self { origin, epoll, listener, dialing, backoff: Backoff::default(), resume, refused })
     }
 
     /// Address for display.
     pub(crate) fn place(&self) -> String {
-        self.site.to_string()
+        match &self.origin {
+            Origin::Address(site) => site.to_string(),
+            Origin::Given(_, place) => place.clone(),
+        }
+    }
+
+    /// Whether there is only one connection.
+    pub(crate) fn is_single(&self) -> bool {
+        matches!(self.origin, Origin::Given(..))
     }
 
     /// Time at which the pause or the connection attempt ends.
@@ -141,7 +162,10 @@ impl Connector {
             }
             return None;
         }
-        let dialed = sys::start_connect(&self.site);
+        let dialed = match &mut self.origin {
+            Origin::Address(site) => sys::start_connect(site),
+            Origin::Given(socket, _) => return socket.take(),
+        };
         if matches!(dialed, Ok(Attempt::Waiting(_))) {
             self.resume = Some(now + CONNECT_TIMEOUT);
         }
@@ -184,8 +208,11 @@ impl Connector {
         socket.filter(|_| !inside)
     }
 
-    /// Pauses before the next attempt; the pause doubles each time.
+    /// Pauses before the next attempt; the pause doubles each time. There is none after a single connection.
     pub(crate) fn rest(&mut self, now: Instant) {
+        if self.is_single() {
+            return;
+        }
         if let Some(listener) = &self.listener {
             self.forget(listener.as_fd());
         }
@@ -206,6 +233,9 @@ impl Connector {
     /// Stops listening and connecting permanently.
     pub(crate) fn close(&mut self) {
         (self.listener, self.dialing, self.resume) = (None, None, None);
+        if let Origin::Given(socket, _) = &mut self.origin {
+            *socket = None;
+        }
     }
 }
 
@@ -242,7 +272,7 @@ mod tests {
     #[test]
     fn tcp_connection_completes_in_the_background() {
         let (listener, address) = loopback();
-        let mut connector = Connector::connect(SocketAddress::Tcp(address), Instant::now()).unwrap();
+        let mut connector = Connector::connect(&SocketAddress::Tcp(address), Instant::now()).unwrap();
         let _socket = accepted(&mut connector);
         listener.accept().unwrap();
         assert_eq!((connector.deadline(), connector.refused()), (None, None));
@@ -253,7 +283,7 @@ mod tests {
         let (listener, address) = loopback();
         drop(listener);
         let mut now = Instant::now();
-        let mut connector = Connector::connect(SocketAddress::Tcp(address), now).unwrap();
+        let mut connector = Connector::connect(&SocketAddress::Tcp(address), now).unwrap();
         while connector.refused().is_none() {
             assert!(connector.try_connect(now).is_none());
         }
@@ -269,9 +299,9 @@ mod tests {
     #[test]
     fn listener_accepts_one_peer_and_closes_others() {
         let (listener, address) = loopback();
-        assert!(matches!(Connector::listen(SocketAddress::Tcp(address)), Err(ListenError::Taken(_))));
+        assert!(matches!(Connector::listen(&SocketAddress::Tcp(address)), Err(ListenError::Taken(_))));
         drop(listener);
-        let mut connector = Connector::listen(SocketAddress::Tcp(address)).unwrap();
+        let mut connector = Connector::listen(&SocketAddress::Tcp(address)).unwrap();
         let _first = std::net::TcpStream::connect(address).unwrap();
         let _inside = accepted(&mut connector);
         let mut second = std::net::TcpStream::connect(address).unwrap();
@@ -283,6 +313,6 @@ mod tests {
     fn remote_listen_address_is_rejected() {
         // A documentation network (RFC 5737).
         let address: SocketAddr = "203.0.113.77:5555".parse().unwrap();
-        assert!(matches!(Connector::listen(SocketAddress::Tcp(address)), Err(ListenError::NotHere(_))));
+        assert!(matches!(Connector::listen(&SocketAddress::Tcp(address)), Err(ListenError::NotHere(_))));
     }
 }

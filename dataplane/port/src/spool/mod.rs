@@ -18,6 +18,7 @@
 //! After each flush the file ends with a complete record. A write error ends the file there, once, with a reason;
 //! traffic does not wait for it.
 
+mod capture;
 mod drain;
 mod feed;
 mod file;
@@ -27,6 +28,7 @@ mod record;
 mod tests;
 mod text;
 
+pub use capture::{CaptureCounts, CaptureFeed, CaptureFile};
 pub(crate) use drain::{Format, Spool};
 pub(crate) use feed::{Feed, Spooled};
 pub use file::{CreateError, Output};

@@ -1,7 +1,7 @@
 //! Record format of a spooled packet.
 
 use super::LINE;
-use crate::{DropReason, OFFLOAD_HEADER};
+use crate::{Burst, DropReason, OFFLOAD_HEADER};
 
 /// Size of a record header, in bytes.
 pub(super) const HEADER: usize = 32;
@@ -48,6 +48,13 @@ pub(crate) struct Record {
 }
 
 impl Record {
+    /// Metadata of packet `i` of a burst with loaded heads.
+    pub(crate) fn of(burst: &Burst, i: usize, direction: Direction, fate: Outcome) -> Self {
+        let has_offloads = burst.has_offloads();
+        let offload = if has_offloads { burst.offload(i).header(burst.head(i)) } else { [0; OFFLOAD_HEADER] };
+        Self { now: burst.now().0, len: burst.frame_len(i) as u32, direction, fate, offload }
+    }
+
     /// Header of a record followed by `stored` bytes.
     pub(super) fn encode(&self, stored: usize) -> [u8; HEADER] {
         let mut bytes = [0; HEADER];

@@ -39,7 +39,7 @@ impl Stream {
     /// # Errors
     /// [`ListenError`] if the socket cannot be created.
     pub fn listen(site: &SocketAddress) -> Result<Self, ListenError> {
-        Self::behind(Connector::listen(site.clone())?, site)
+        Self::behind(Connector::listen(site)?, site)
     }
 
     /// A port in client mode: connects to a listener at `site`, at `now` and then whenever there is no connection,
@@ -48,7 +48,7 @@ impl Stream {
     /// # Errors
     /// [`ListenError`] if the process is out of file descriptors. A missing listener is not an error.
     pub fn connect(site: &SocketAddress, now: Instant) -> Result<Self, ListenError> {
-        Self::behind(Connector::connect(site.clone(), now)?, site)
+        Self::behind(Connector::connect(site, now)?, site)
     }
 
     fn behind(connector: Connector, site: &SocketAddress) -> Result<Self, ListenError> {

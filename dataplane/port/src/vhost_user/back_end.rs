@@ -126,6 +126,7 @@ mod tests {
             protocol: ProtocolFeatures(ProtocolFeatures::REPLY_ACK),
             queue_pairs: 1,
             mtu: None,
+            memory: crate::vhost_user::MAX_BYTES,
         };
         assert!(matches!(BackEnd::connect(&path, offer), Err(BackEndError::NoFrontEnd(..))));
         let mut port = VirtioUser::listen(&path, Options::default()).unwrap();

@@ -25,7 +25,7 @@ pub use crate::socket::ListenError;
 pub use avail_cache::{PART, PREFETCH};
 pub use back_end::{BackEnd, BackEndError};
 pub use control::{Options, PlugError, VhostUser};
-pub use session::{Offer, Queues, Session};
+pub use session::{MAX_BYTES, Offer, Queues, Session};
 
 /// Constructors of the fast-path queues.
 #[doc(hidden)]

@@ -13,7 +13,8 @@ use super::{rx, tx};
 use crate::socket::{Connector, SocketAddress};
 use crate::vhost::message::feature_names;
 use crate::{
-    Attach, PortControl, PortFault, PortState, PortStatus, QueueState, QueueStatus, RxQueue, TxQueue,
+    Attach, GrantEnd, PortControl, PortFault, PortState, PortStatus, QueueState, QueueStatus, RxQueue,
+    TxQueue,
 };
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -42,14 +43,21 @@ impl VirtioUser {
     /// after 100 ms to 2 s.
     pub fn listen(path: impl AsRef<Path>, options: Options) -> Result<Self, PlugError> {
         options.check()?;
-        Ok(Self::behind(Connector::listen(SocketAddress::Unix(path.as_ref().into()))?, options))
+        Ok(Self::behind(Connector::listen(&SocketAddress::Unix(path.as_ref().into()))?, options))
     }
 
     /// Creates a front end in client mode: it connects to a back end that listens at `path`, first at `now` and,
     /// while not connected, again after 100 ms to 2 s.
     pub fn connect(path: impl AsRef<Path>, options: Options, now: Instant) -> Result<Self, PlugError> {
         options.check()?;
-        Ok(Self::behind(Connector::connect(SocketAddress::Unix(path.as_ref().into()), now)?, options))
+        Ok(Self::behind(Connector::connect(&SocketAddress::Unix(path.as_ref().into()), now)?, options))
+    }
+
+    /// Creates a front end on a connection to a back end of this project, which a switch has granted: `socket` is
+    /// connected and non-blocking. The port ends with its connection. `place` is shown as its place.
+    pub fn over(socket: OwnedFd, place: String, options: Options, now: Instant) -> Result<Self, PlugError> {
+        options.check()?;
+        Ok(Self::behind(Connector::over(socket, place, now).map_err(PlugError::Descriptor)?, options))
     }
 
     fn behind(connector: Connector, options: Options) -> Self {
@@ -66,7 +74,9 @@ impl VirtioUser {
 
     fn begin(&mut self, socket: OwnedFd, now: Instant) {
         if self.connector.watch(socket.as_fd()).is_err() {
-            return self.connector.rest(now);
+            self.connector.rest(now);
+            self.state = self.state_after(None);
+            return;
         }
         self.link = Some(Link::new(socket, self.options));
         self.state = PortState::Connected;
@@ -120,8 +130,16 @@ impl VirtioUser {
             return;
         }
         self.connector.part(since, now);
+        self.state = self.state_after(fault);
+    }
+
+    /// State after a connection that ended because of `fault`, or that the back end closed.
+    fn state_after(&self, fault: Option<PortFault>) -> PortState {
+        if self.connector.is_single() {
+            return PortState::Ended(fault.unwrap_or(PortFault::Grant(GrantEnd::Disconnected)));
+        }
         let left = || PortState::Waiting(Some(PortFault::Disconnected("back end")));
-        self.state = fault.map_or_else(left, PortState::Faulted);
+        fault.map_or_else(left, PortState::Faulted)
     }
 
     fn stop(&mut self, engine: &mut dyn Attach) {

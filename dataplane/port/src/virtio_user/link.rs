@@ -2,7 +2,8 @@
 //! after it.
 //!
 //! The front end sends requests and the back end replies, so at most one reply is pending at any time; any other
-//! message is a protocol violation. If the back end does not acknowledge requests, a request that needs a reply
+//! message is a protocol violation, except one: the back end of a grant sends an unasked reply to `RESET_OWNER` before
+//! it disconnects, with the reason ([`GrantEnd`]). If the back end does not acknowledge requests, a request that needs a reply
 //! follows the requests for each ring: messages are processed in order, so its reply implies that the others were
 //! processed, and no requests accumulate in the socket. Never blocks; time is passed in.
 
@@ -11,10 +12,10 @@ use super::negotiation::Negotiation;
 use super::options::Options;
 use super::script::{Attached, Line};
 use super::{FrontEndError, Negotiated};
-use crate::PortFault;
 use crate::socket::rights::ReceiveError;
-use crate::vhost::message::{Header, ProtocolFeatures, Reply, Request};
-use crate::vhost::wire::{Channel, WireError};
+use crate::vhost::message::{Code, Header, ProtocolFeatures, Reply, Request};
+use crate::vhost::wire::{Channel, Message, WireError};
+use crate::{GrantEnd, PortFault};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -140,7 +141,7 @@ impl Link {
         match self.channel.send(&request.encode(acknowledged && !request.has_reply()), file.as_slice()) {
             Ok(()) => {}
             Err(Errno::AGAIN) => return Err(protocol_error(format!("it does not read {name}"))),
-            Err(_) => return Err(End::Closed),
+            Err(_) => return Err(self.closed()),
         }
         if acknowledged || request.has_reply() {
             self.asked = Some((request.clone(), now + TIMEOUT));
@@ -179,6 +180,9 @@ impl Link {
             }
             return Ok(false);
         };
+        if let Some(end) = grant_end(&message) {
+            return Err(end);
+        }
         if message.header.code != request.code() {
             return Err(protocol_error(format!(
                 "unexpected reply to {name}: {}",
@@ -201,16 +205,33 @@ impl Link {
     fn check_unsolicited(&mut self) -> Result<Progress, End> {
         match self.channel.receive().map_err(ended)? {
             None => Ok(Progress::Waits),
-            Some(message) => {
-                Err(protocol_error(format!("it answers {} unasked", message.header.code.name())))
-            }
+            Some(message) => Err(grant_end(&message).unwrap_or_else(|| {
+                protocol_error(format!("it answers {} unasked", message.header.code.name()))
+            })),
         }
+    }
+
+    /// Reason why a back end does not receive any more.
+    fn closed(&mut self) -> End {
+        let message = self.channel.receive().ok().flatten();
+        message.and_then(|message| grant_end(&message)).unwrap_or(End::Closed)
     }
 }
 
 impl AsFd for Link {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.channel.as_fd()
+    }
+}
+
+/// The end of a grant, if the message reports one: no front end of this project sends `RESET_OWNER`.
+fn grant_end(message: &Message<'_>) -> Option<End> {
+    let answer = Reply::decode(Code::ResetOwner, message.payload);
+    match answer {
+        Ok(Reply::U64(number)) if message.header.code == Code::ResetOwner => {
+            Some(End::Fault(GrantEnd::from_number(number).into()))
+        }
+        _ => None,
     }
 }
 

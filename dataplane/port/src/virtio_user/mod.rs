@@ -39,6 +39,8 @@ pub use options::{MAX_QUEUE_SIZE, MIN_QUEUE_SIZE, Options, PlugError, RingKind, 
 pub use rings::VringSetup;
 
 #[cfg(test)]
+mod grant_tests;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod thaw_tests;

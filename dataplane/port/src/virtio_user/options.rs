@@ -7,6 +7,7 @@ use crate::memory::MAX_MEMORY;
 use crate::queue::OutOfRange;
 use crate::socket::ListenError;
 use crate::vhost::Features;
+use rustix::io::Errno;
 use std::borrow::Cow;
 
 /// Maximum ring size. Larger rings only use more memory.
@@ -129,6 +130,9 @@ pub enum PlugError {
     /// Ring size out of range.
     #[error("invalid ring size {0}")]
     QueueSize(u16),
+    /// No descriptor could be created.
+    #[error("cannot create an event descriptor: {0}")]
+    Descriptor(Errno),
     /// Every value is in range, but the total memory is not.
     #[error("rings and buffers need {0} bytes, above the limit of {MAX_MEMORY} per port")]
     Memory(u64),
@@ -143,6 +147,7 @@ impl Remedy for PlugError {
                 format!("write {MIN_QUEUE_SIZE} to {MAX_QUEUE_SIZE}, on split rings a power of two").into()
             }
             Self::Memory(..) => "use fewer queue pairs, shorter rings or a smaller MTU".into(),
+            Self::Descriptor(..) => return None,
         })
     }
 }

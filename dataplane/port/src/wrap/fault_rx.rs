@@ -6,7 +6,7 @@
 //! packets alternate with bursts of the inner queue.
 
 use super::counts::{Counts, FaultEvent};
-use super::delay_queue::{DelayQueue, turn};
+use super::delay_queue::{DelayQueue, turn, unverified};
 use super::options::Faults;
 use super::rng::{FaultRng, Verdict};
 use crate::timer::Timer;
@@ -118,6 +118,7 @@ impl<K: Kernel> FaultRx<K> {
         }
         if let (false, Some(bit)) = (kept, in_head) {
             turn(burst.head_mut(i), bit);
+            burst.set_offload(i, unverified(burst.offload(i)));
         }
         self.count(verdict, kept || in_head.is_some(), wanted, kept);
         kept

@@ -162,8 +162,9 @@ impl<K: Kernel> TxQueue for FaultTx<K> {
         Ok(indices.len())
     }
 
+    /// None with corruption: a checksum that is completed behind the flipped bit would cover it.
     fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
+        if self.faults.corrupt > 0.0 { Capabilities::NONE } else { self.inner.capabilities() }
     }
 
     fn room(&mut self, len: usize) -> usize {
@@ -209,5 +210,59 @@ impl<K: Kernel> TxQueue for FaultTx<K> {
 
     fn freeze(self: Box<Self>) -> QueueState {
         self.inner.freeze()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Offload;
+    use mem::copy::Portable;
+    use std::sync::Mutex;
+
+    /// A queue with all offloads, which notes those of its packets.
+    struct Sink(Arc<Mutex<Vec<Offload>>>);
+
+    impl TxQueue for Sink {
+        fn tx(&mut self, burst: &Burst, indices: &[u8], _: &mut BurstStats) -> Result<usize, PortFault> {
+            self.0.lock().unwrap().extend(indices.iter().map(|i| burst.offload((*i).into())));
+            Ok(indices.len())
+        }
+
+        fn capabilities(&self) -> Capabilities {
+            Capabilities::ALL
+        }
+
+        fn notify(&mut self) {}
+
+        fn fork(&mut self) -> Box<dyn TxQueue> {
+            Box::new(Self(self.0.clone()))
+        }
+
+        fn refresh(&mut self) -> Result<(), PortFault> {
+            Ok(())
+        }
+    }
+
+    /// Capabilities of a queue, and the offloads of a packet with a verified checksum that passed it.
+    fn pass(corrupt: f64) -> (Capabilities, Vec<Offload>) {
+        let (sent, faults) = (Arc::default(), Faults { corrupt, ..Faults::default() });
+        let (late, counts) = (Arc::new(DelayedTx::new(1).unwrap()), Arc::new(Counts::outward()));
+        let mut tx =
+            FaultTx::<Portable>::new(Box::new(Sink(Arc::clone(&sent))), &faults, 0, late, counts).unwrap();
+        let (mut burst, mut stats) = (Burst::new(), BurstStats::default());
+        burst.begin(0);
+        assert!(burst.push_own(&[7; 60]));
+        burst.set_offload(0, Offload::VALID);
+        assert_eq!(tx.tx(&burst, &[0], &mut stats), Ok(1));
+        let capabilities = tx.capabilities();
+        drop(tx);
+        (capabilities, sent.lock().unwrap().clone())
+    }
+
+    #[test]
+    fn corruption_leaves_checksums_to_be_verified() {
+        assert_eq!(pass(0.0), (Capabilities::ALL, vec![Offload::VALID]));
+        assert_eq!(pass(1.0), (Capabilities::NONE, vec![Offload::NONE]));
     }
 }

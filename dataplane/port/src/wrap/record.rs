@@ -5,19 +5,12 @@
 
 use crate::spool::{Direction, Feed, Outcome, Record};
 use crate::{
-    Burst, BurstStats, Capabilities, DropReason, Flush, Now, OFFLOAD_HEADER, PortFault, QueueState, RxQueue,
-    TxQueue,
+    Burst, BurstStats, Capabilities, DropReason, Flush, Now, PortFault, QueueState, RxQueue, TxQueue,
 };
 use mem::copy::Kernel;
 use ring::BufId;
 use rustix::fd::BorrowedFd;
 use std::marker::PhantomData;
-
-fn record(burst: &Burst, i: usize, direction: Direction, fate: Outcome) -> Record {
-    let offload =
-        if burst.has_offloads() { burst.offload(i).header(burst.head(i)) } else { [0; OFFLOAD_HEADER] };
-    Record { now: burst.now().0, len: burst.frame_len(i) as u32, direction, fate, offload }
-}
 
 /// A recorded receive queue.
 pub(super) struct RecordRx<K> {
@@ -42,7 +35,7 @@ impl<K: Kernel> RxQueue for RecordRx<K> {
         if !burst.is_empty() {
             burst.load_heads::<K>();
             for i in 0..burst.len() {
-                let record = record(burst, i, Direction::In, Outcome::Moved);
+                let record = Record::of(burst, i, Direction::In, Outcome::Moved);
                 self.feed.put_or_count::<K>(&record, &burst.frame(i));
             }
             self.feed.notify();
@@ -101,7 +94,7 @@ impl<K: Kernel> RecordTx<K> {
 
     fn record(&mut self, burst: &Burst, pick: u8, fate: Outcome) {
         let i = usize::from(pick);
-        self.feed.put_or_count::<K>(&record(burst, i, Direction::Out, fate), &burst.frame(i));
+        self.feed.put_or_count::<K>(&Record::of(burst, i, Direction::Out, fate), &burst.frame(i));
     }
 
     /// Records that `rest` found the queue full, once, even if retried.

@@ -86,7 +86,7 @@ fn unknown_identifiers_are_a_named_fault() {
     let (mock, mut ring) = out::<Split>(false, false);
     element(&mock, 0, 0x1_0001, 64);
     used_index(&mock, 1);
-    assert_eq!(take(&mut ring), Err(RingFault::NotOut(0x1_0001)), "all 32 bits are judged");
+    assert_eq!(take(&mut ring), Err(RingFault::NotOut(0x1_0001)), "all 32 bits are validated");
 }
 
 #[test]

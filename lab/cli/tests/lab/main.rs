@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of these tests are tests too")]
 
 mod copies;
+mod stack;
 mod usage;
 
 use serde_json::Value;

@@ -2,6 +2,7 @@
 
 mod arbitrary;
 mod copies;
+mod stack;
 mod usage;
 
 use super::*;

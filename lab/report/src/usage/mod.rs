@@ -14,7 +14,7 @@ mod placement;
 mod scaling;
 
 pub use page::usage_page;
-pub(super) use page::{heading, part};
+pub(super) use page::{heading, part, study};
 
 use figure::Figure;
 use measure::Kind;
@@ -49,7 +49,11 @@ pub struct Table {
 }
 
 impl Table {
-    fn new(heading: &str, titles: &[&'static str], rows: impl IntoIterator<Item = Vec<String>>) -> Table {
+    pub(crate) fn new(
+        heading: &str,
+        titles: &[&'static str],
+        rows: impl IntoIterator<Item = Vec<String>>,
+    ) -> Table {
         Table { heading: heading.to_owned(), titles: titles.to_vec(), rows: rows.into_iter().collect() }
     }
 }

@@ -46,7 +46,7 @@ pub(crate) fn heading(number: usize, results: &Results) -> String {
 }
 
 /// The section of a study; `before` is the prefix of its ids.
-fn study(before: &str, section: &Section, figures: &[Figure]) -> Markup {
+pub(crate) fn study(before: &str, section: &Section, figures: &[Figure]) -> Markup {
     let kind = figure::text::kind(section.kind).to_lowercase();
     html! {
         section id={ (before) (section.id) } class=(page::class(section.kind)) {

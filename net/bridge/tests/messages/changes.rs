@@ -128,7 +128,7 @@ fn memories<R: DriverRing>() -> Vec<ProtocolError<R>> {
         ("a smaller table", Do(|g| table(g, vec![long(g, 4096)])), Fault("outside the shared memory")),
         ("a table twice", Do(|g| table(g, vec![whole(g); 2])), Fault("overlap")),
         ("a table past the file", Do(|g| table(g, vec![long(g, 1 << 30)])), Fault("is refused")),
-        ("a table of far more", Do(|g| table(g, vec![long(g, 1 << 62)])), Fault("TiB together")),
+        ("a table of far more", Do(|g| table(g, vec![long(g, 1 << 62)])), Fault("MiB together")),
         ("others' memory", Do(foreign), Any),
         ("shifted memory", Do(shifted), Any),
         ("refused and told so", Do(refused), Flows),
@@ -198,7 +198,7 @@ fn others<R: DriverRing>() -> Vec<ProtocolError<R>> {
             Fault("the call descriptor is not usable"),
         ),
         ("memory to complain by", Odd(Request::SetVringErr(file(0))), Flows),
-        ("nobody's kick", Odd(Request::SetVringKick(file(77))), Fault("not usable")),
+        ("a kick of another descriptor", Odd(Request::SetVringKick(file(77))), Fault("not usable")),
         (
             "a call without descriptor",
             This(Request::SetVringCall(file(0))),

@@ -57,7 +57,7 @@ fn deaf<R: DriverRing>(stage: &Stage<'_>) {
     let (connects, limit) = (stage.connects(), Limit::new());
     let question = Request::GetFeatures.encode(false);
     for n in 0.. {
-        limit.check("the end of a connection whose answers nobody reads");
+        limit.check("the end of a connection whose answers are not read");
         if send(guest.front.as_fd(), &question, &[]).is_err() {
             break;
         }

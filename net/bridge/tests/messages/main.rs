@@ -4,10 +4,7 @@
 //! A separate binary, because it counts the descriptors and mappings of the whole process; scenarios run one at a time.
 
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
-#![allow(
-    dead_code,
-    reason = "guests and switch are those of the stories about workers, which use more of them"
-)]
+#![allow(dead_code, reason = "guests and switch are those of the tests of workers, which use more of them")]
 
 #[path = "../workers/calm.rs"]
 mod calm;

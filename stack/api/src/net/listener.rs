@@ -54,14 +54,14 @@ impl<W> Ends<W> {
 }
 
 impl<W: Clone> Net<W> {
-    pub(crate) fn listen(&mut self, local: SocketAddr, options: Options) -> Result<u32, ErrorKind> {
-        if local.port() == 0 {
-            return Err(ErrorKind::InvalidInput);
-        }
+    /// Adds a listener. Port 0 is replaced by an ephemeral port ([`Net::listening`]).
+    pub(crate) fn listen(&mut self, mut local: SocketAddr, options: Options) -> Result<u32, ErrorKind> {
         let id = self.host.stack().listen(local.into(), options).map_err(|error| match error {
             ListenError::InUse => ErrorKind::AddrInUse,
             ListenError::NotLocal => ErrorKind::AddrNotAvailable,
         })?;
+        let chosen = self.host.stack().listener(id).map_or(local.port(), |chosen| chosen.port);
+        local.set_port(chosen);
         let added = Listener { id, local, backlog: VecDeque::new(), acceptor: None };
         let end = self.ends.insert(End::Listener(added));
         self.ends.listeners.push((id, end));

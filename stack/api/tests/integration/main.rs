@@ -1,7 +1,8 @@
-//! Programs on tokens and futures, between two hosts in one process and over sockets of the kernel.
+//! Programs on completion queues, tokens and futures, between two hosts in one process and over sockets of the kernel.
 #![allow(clippy::unwrap_used, reason = "the helpers of these tests are tests too")]
 
 mod aio;
 mod hosts;
+mod queue;
 mod tokens;
 mod web;

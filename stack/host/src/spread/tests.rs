@@ -50,7 +50,9 @@ fn spreader(rule: Spread, index: usize) -> Spreader {
 fn owners(spreader: &Spreader, frames: &[Vec<u8>]) -> Vec<Owner> {
     let mut burst = Burst::new();
     burst.begin(0);
-    frames.iter().for_each(|frame| assert!(burst.push_own(frame)));
+    for frame in frames {
+        assert!(burst.push_own(frame));
+    }
     (0..frames.len()).map(|i| spreader.owner(&mut burst, i)).collect()
 }
 

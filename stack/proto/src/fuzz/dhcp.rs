@@ -36,6 +36,7 @@ pub fn fuzz_dhcp(script: &[u8]) {
             assert!(client.lease().is_some_and(|lease| lease.expires == Time::NEVER));
             now = now.min(Time(1 << 60));
         }
+        while client.probe(now).is_some() {}
         for sent in core::iter::from_fn(|| client.poll(now)) {
             let view = View::new(&sent.packet[28..]).expect("a message");
             transaction = view.transaction();

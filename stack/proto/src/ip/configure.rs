@@ -4,6 +4,7 @@
 
 use super::input::Datagram;
 use super::interface::solicited_node;
+use super::resolve::arp_probe;
 use super::{InterfaceId, Ip, Route};
 use crate::control::Control;
 use crate::dhcp::{CLIENT_PORT, Dhcp};
@@ -12,6 +13,7 @@ use crate::slaac::{self, Action, Slaac};
 use crate::{Address, Cidr, Counters, Frame, Identifier, Lease, Payload, Time};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::net::Ipv4Addr;
 use wire::checksum::{Sum, protocol};
 use wire::{UDP_HEADER, Udp};
 
@@ -53,6 +55,21 @@ impl Clients {
 
     fn slaac(&mut self, id: InterfaceId) -> Option<&mut Slaac> {
         self.slaac.iter_mut().find(|(interface, _)| *interface == id).map(|(_, slaac)| slaac)
+    }
+
+    /// Another host has an address, or probes it: a DHCP client that is about to use it declines it (RFC 5227 section
+    /// 2.1.1).
+    pub(super) fn detect_conflict(&mut self, id: InterfaceId, claimed: Ipv4Addr, now: Time) {
+        let client = self.dhcp(id).filter(|client| client.dhcp.probing() == Some(claimed));
+        if let Some(client) = client {
+            client.dhcp.conflict(now);
+            self.duplicates += 1;
+        }
+    }
+
+    /// Number of addresses of other hosts that were probed since the last call.
+    pub(super) fn take_duplicates(&mut self) -> u64 {
+        core::mem::take(&mut self.duplicates)
     }
 
     pub(super) fn deadline(&self) -> Time {
@@ -142,13 +159,7 @@ impl<P: Payload> Ip<P> {
             return;
         }
         for at in 0..self.clients.dhcp.len() {
-            while let Some(client) = self.clients.dhcp.get_mut(at)
-                && let Some(control) = client.dhcp.poll(now)
-            {
-                let id = client.interface;
-                self.apply_lease(id, now);
-                self.send_whole(id, control.destination, &control.packet, now, counters);
-            }
+            while self.run_dhcp(at, now, counters) {}
         }
         for at in 0..self.clients.slaac.len() {
             let Some((id, slaac)) = self.clients.slaac.get_mut(at) else { continue };
@@ -157,6 +168,24 @@ impl<P: Payload> Ip<P> {
             self.act(id, now, counters);
         }
         self.advance_probes(now, counters);
+    }
+
+    /// Sends a message or probe of a DHCP client that is due. Returns whether there was one.
+    fn run_dhcp(&mut self, at: usize, now: Time, counters: &mut Counters) -> bool {
+        let Some(client) = self.clients.dhcp.get_mut(at) else { return false };
+        let id = client.interface;
+        if let Some(address) = client.dhcp.probe(now) {
+            if let Some(frame) = arp_probe(&self.interfaces, id, address) {
+                self.outbox.push(frame);
+            }
+            return true;
+        }
+        let control = client.dhcp.poll(now);
+        self.apply_lease(id, now);
+        if let Some(control) = &control {
+            self.send_whole(id, control.destination, &control.packet, now, counters);
+        }
+        control.is_some()
     }
 
     /// Processes a datagram for the DHCP client of its interface. Returns false if there is none, or the datagram is for
@@ -241,7 +270,6 @@ impl<P: Payload> Ip<P> {
 
     /// Carries out what the address configuration of an interface decided.
     pub(super) fn act(&mut self, id: InterfaceId, now: Time, counters: &mut Counters) {
-        counters.duplicate_addresses += core::mem::take(&mut self.clients.duplicates);
         while let Some(action) = self.clients.slaac(id).and_then(Slaac::next_action) {
             match action {
                 Action::Send(control) => {

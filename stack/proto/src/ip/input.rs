@@ -40,7 +40,7 @@ struct LinkHeader {
 }
 
 /// Reason why a frame is not processed.
-enum Refusal {
+enum Rejected {
     NotForUs,
     InvalidHeader,
 }
@@ -59,8 +59,8 @@ impl<P: Payload> Ip<P> {
         self.count_drops(counters);
         received.unwrap_or_else(|refusal| {
             match refusal {
-                Refusal::NotForUs => counters.not_for_us += 1,
-                Refusal::InvalidHeader => counters.ip_header_errors += 1,
+                Rejected::NotForUs => counters.not_for_us += 1,
+                Rejected::InvalidHeader => counters.ip_header_errors += 1,
             }
             Received::Consumed
         })
@@ -72,9 +72,9 @@ impl<P: Payload> Ip<P> {
         frame: &mut F,
         now: Time,
         counters: &mut Counters,
-    ) -> Result<Received<P>, Refusal> {
-        let interface = self.interfaces.get(id).ok_or(Refusal::NotForUs)?;
-        let link = link_header(interface, frame.head()).ok_or(Refusal::NotForUs)?;
+    ) -> Result<Received<P>, Rejected> {
+        let interface = self.interfaces.get(id).ok_or(Rejected::NotForUs)?;
+        let link = link_header(interface, frame.head()).ok_or(Rejected::NotForUs)?;
         let (head, len) = (frame.head(), frame.len());
         let datagram = match link.ethertype {
             EtherType::ARP => {
@@ -84,7 +84,7 @@ impl<P: Payload> Ip<P> {
             }
             EtherType::IPV4 => ipv4(id, &link, head, len)?,
             EtherType::IPV6 => ipv6(id, &link, head, len)?,
-            _ => return Err(Refusal::NotForUs),
+            _ => return Err(Rejected::NotForUs),
         };
         let datagram = admit(interface, &self.groups, &link, datagram)?;
         Ok(self.deliver(frame, &datagram, now, counters))
@@ -218,13 +218,13 @@ fn ethernet(interface: &Interface, head: &[u8]) -> Option<LinkHeader> {
     })
 }
 
-fn ipv4(id: InterfaceId, link: &LinkHeader, head: &[u8], len: usize) -> Result<Datagram, Refusal> {
-    let view = head.get(link.network..).and_then(Ipv4::new).ok_or(Refusal::InvalidHeader)?;
+fn ipv4(id: InterfaceId, link: &LinkHeader, head: &[u8], len: usize) -> Result<Datagram, Rejected> {
+    let view = head.get(link.network..).and_then(Ipv4::new).ok_or(Rejected::InvalidHeader)?;
     let total = usize::from(view.total_len());
     let end = link.network + total;
     let is_valid = total >= view.header_len() && end <= len && view.is_checksum_valid();
     if !is_valid || view.has_source_route() {
-        return Err(Refusal::InvalidHeader);
+        return Err(Rejected::InvalidHeader);
     }
     let (source, destination) = view.source_and_destination();
     let packet = Packet {
@@ -246,19 +246,19 @@ fn ipv4(id: InterfaceId, link: &LinkHeader, head: &[u8], len: usize) -> Result<D
     })
 }
 
-fn ipv6(id: InterfaceId, link: &LinkHeader, head: &[u8], len: usize) -> Result<Datagram, Refusal> {
-    let view = head.get(link.network..).and_then(Ipv6::new).ok_or(Refusal::InvalidHeader)?;
+fn ipv6(id: InterfaceId, link: &LinkHeader, head: &[u8], len: usize) -> Result<Datagram, Rejected> {
+    let view = head.get(link.network..).and_then(Ipv6::new).ok_or(Rejected::InvalidHeader)?;
     let end = link.network + wire::IPV6_HEADER + usize::from(view.payload_len());
-    let upper = view.upper_layer().ok_or(Refusal::InvalidHeader)?;
+    let upper = view.upper_layer().ok_or(Rejected::InvalidHeader)?;
     let transport = link.network + upper.at;
     if end > len || transport > end || view.must_discard() {
-        return Err(Refusal::InvalidHeader);
+        return Err(Rejected::InvalidHeader);
     }
     let (source, destination) = view.source_and_destination();
     let (source, destination) = (Address::from(source), Address::from(destination));
     // IPv4-mapped addresses never appear on the wire; in tables they stand for IPv4.
     if source.is_v4() || destination.is_v4() {
-        return Err(Refusal::InvalidHeader);
+        return Err(Rejected::InvalidHeader);
     }
     let packet = Packet {
         interface: id,
@@ -285,7 +285,7 @@ fn admit(
     groups: &Groups,
     link: &LinkHeader,
     mut datagram: Datagram,
-) -> Result<Datagram, Refusal> {
+) -> Result<Datagram, Rejected> {
     let Packet { interface: id, source, destination, .. } = datagram.packet;
     let is_admitted = if interface.has(destination) {
         !link.destination.is_group()
@@ -303,7 +303,7 @@ fn admit(
     if is_admitted && is_possible_source(interface, source, &datagram.packet) {
         Ok(datagram)
     } else {
-        Err(Refusal::NotForUs)
+        Err(Rejected::NotForUs)
     }
 }
 

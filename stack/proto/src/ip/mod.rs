@@ -34,6 +34,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use configure::Clients;
 use fragment::Identifications;
+pub(crate) use fragment::slices;
 use group::Groups;
 use interface::Interfaces;
 use limiter::Limiter;
@@ -341,6 +342,22 @@ impl<P: Payload> Ip<P> {
         self.paths.describe(path)
     }
 
+    /// Interface of a path, its path MTU, and the size in bytes of a packet that probes for a larger one, or 0.
+    #[inline]
+    pub(crate) fn probed_path(&self, path: PathId) -> Option<(InterfaceId, u16, u16)> {
+        self.paths.describe_probed(path)
+    }
+
+    /// Whether a probe of the path MTU may be sent now. The caller sends it and reports its fate ([`Ip::note_probe`]).
+    pub(crate) fn take_probe(&mut self, path: PathId, now: Time) -> bool {
+        self.paths.take_probe(path, now)
+    }
+
+    /// Notes whether a probe of `size` bytes was delivered. Returns whether it raised the path MTU.
+    pub(crate) fn note_probe(&mut self, path: PathId, size: u16, is_delivered: bool, now: Time) -> bool {
+        self.paths.note_probe(path, size, is_delivered, now)
+    }
+
     /// Lowers a path MTU for a time, as reported about a packet that was sent.
     pub(crate) fn shrink_path(&mut self, ends: (Address, Address), mtu: u16, now: Time) {
         self.paths.shrink(ends, mtu, now);
@@ -349,6 +366,12 @@ impl<P: Payload> Ip<P> {
     /// Lowers a path MTU for a time because full segments are lost without a report.
     pub(crate) fn suspect_black_hole(&mut self, path: PathId, now: Time) {
         self.paths.suspect_black_hole(path, now);
+    }
+
+    /// Whether a neighbour was resolved since the last call.
+    #[inline]
+    pub(crate) fn take_resolved(&mut self) -> bool {
+        self.neighbours.take_resolved()
     }
 
     /// Confirms that a path's neighbour is reachable: an acknowledgement of new data came (RFC 4861 section 7.3.1).
@@ -389,8 +412,8 @@ impl<P: Payload> Ip<P> {
         tables.min(self.reassembly.deadline()).min(self.groups.deadline()).min(self.clients.deadline())
     }
 
-    /// Whether [`Ip::transmit`] or [`Ip::next_loopback`] has packets.
+    /// Whether [`Ip::transmit`] or [`Ip::next_loopback`] has packets, or connections may have waited for a neighbour.
     pub(crate) fn has_output(&self) -> bool {
-        !self.outbox.is_empty() || !self.loopback.is_empty()
+        !self.outbox.is_empty() || !self.loopback.is_empty() || self.neighbours.has_resolved()
     }
 }

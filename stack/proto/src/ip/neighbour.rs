@@ -31,6 +31,8 @@ pub(super) struct Neighbours<Q> {
     queue_limit: usize,
     /// Packets dropped since [`Neighbours::take_failed`].
     failed: u64,
+    /// Whether an entry was resolved since [`Neighbours::take_resolved`].
+    has_resolved: bool,
 }
 
 impl<Q> Neighbours<Q> {
@@ -45,6 +47,7 @@ impl<Q> Neighbours<Q> {
             limit: limits.neighbours as usize,
             queue_limit: limits.neighbour_queue as usize,
             failed: 0,
+            has_resolved: false,
         }
     }
 
@@ -108,6 +111,18 @@ impl<Q> Neighbours<Q> {
             _ => {}
         }
         Lookup::Ready(mac)
+    }
+
+    /// Whether an entry was resolved since the last call.
+    #[inline]
+    pub(super) fn take_resolved(&mut self) -> bool {
+        core::mem::take(&mut self.has_resolved)
+    }
+
+    /// Whether [`Neighbours::take_resolved`] is true.
+    #[inline]
+    pub(super) fn has_resolved(&self) -> bool {
+        self.has_resolved
     }
 
     /// Holds a packet of an unresolved entry; the oldest one is dropped if there are too many.
@@ -253,6 +268,7 @@ impl<Q> Neighbours<Q> {
             _ => {}
         }
         entry.mac = news.mac.unwrap_or(entry.mac);
+        self.has_resolved |= state == State::Incomplete;
         let (mac, waiting) = (entry.mac, core::mem::take(&mut entry.queue));
         if news.solicited {
             self.set(index, State::Reachable, now);

@@ -165,9 +165,10 @@ impl<P: Payload> Ip<P> {
         }
     }
 
-    /// Counts packets dropped at a limit.
+    /// Counts packets dropped at a limit, and addresses that other hosts have.
     pub(super) fn count_drops(&mut self, counters: &mut Counters) {
         counters.neighbour_failed += self.neighbours.take_failed();
+        counters.duplicate_addresses += self.clients.take_duplicates();
         counters.outbox_full += self.outbox.take_dropped();
         counters.fragment_failed += core::mem::take(&mut self.too_long);
     }

@@ -3,6 +3,8 @@
 //! Connections hold the number of a path. It must never lead to another path than the one that was looked up: a removed
 //! path leaves a generation behind that no later path has.
 
+mod search;
+
 use super::interface::Interface;
 use super::lru::Lru;
 use super::neighbour::NeighbourId;
@@ -14,10 +16,9 @@ use crate::{Address, Time};
 use core::hash::BuildHasher;
 use core::time::Duration;
 use hashbrown::HashMap;
+use search::{RAISE_TIME, Search};
 use wire::MacAddress;
 
-/// Time after which a reduced path MTU is forgotten (RFC 1191 section 6.3, RFC 8201 section 4).
-const MTU_TIME: Duration = Duration::from_mins(10);
 /// Interval in which the order of use is noted, so that most packets do not change it.
 const USE_INTERVAL: Duration = Duration::from_secs(1);
 /// Lower bound of the path MTU of IPv4: every host accepts packets of this length (RFC 791 section 3.1).
@@ -39,8 +40,9 @@ pub(super) struct Path {
     /// Maximum length of an IP packet, in bytes.
     pub(super) mtu: u16,
     link_mtu: u16,
-    /// Time at which `mtu` becomes `link_mtu` again.
-    mtu_until: Time,
+    /// Time at which larger packets are tried.
+    raise_at: Time,
+    search: Search,
     used: Time,
     /// Identification of the next IPv4 packet.
     pub(super) identification: u16,
@@ -60,7 +62,8 @@ impl Path {
             neighbour: NeighbourId::NONE,
             mtu,
             link_mtu: mtu,
-            mtu_until: Time::NEVER,
+            raise_at: Time::NEVER,
+            search: Search::none(false),
             used: now,
             identification,
         }
@@ -71,6 +74,26 @@ impl Path {
     pub(super) fn next_identification(&mut self) -> u16 {
         self.identification = self.identification.wrapping_add(1);
         self.identification
+    }
+
+    /// Lowers the path MTU. `is_silent` if no router reported it.
+    fn shrink(&mut self, mtu: u16, is_silent: bool, now: Time) {
+        (self.mtu, self.raise_at, self.search) = (mtu, now.after(RAISE_TIME), Search::none(is_silent));
+    }
+
+    /// The time of a reduced path MTU is over: connections search for a larger one.
+    fn raise(&mut self, now: Time) {
+        if self.search.is_ignored() {
+            (self.mtu, self.search, self.raise_at) = (self.link_mtu, Search::none(false), Time::NEVER);
+        } else {
+            self.search.start(self.link_mtu);
+            self.raise_at = now.after(self.search.wait());
+        }
+    }
+
+    /// The search is over.
+    fn rest(&mut self, now: Time) {
+        self.raise_at = if self.mtu == self.link_mtu { Time::NEVER } else { now.after(RAISE_TIME) };
     }
 }
 
@@ -162,30 +185,64 @@ impl Paths {
         let path = self.slab.get(*self.index.get(&ends)?)?;
         let mtu = reported_mtu(ends.0.is_v4(), len, mtu)?;
         let is_usable = mtu < path.link_mtu && path.plan.hop != Hop::Local;
-        is_usable.then_some(mtu.min(path.mtu))
+        is_usable.then_some(mtu)
     }
 
-    /// Lowers the path MTU for a time.
+    /// Lowers the path MTU for a time, or the size of probes if that is what the report is about.
     pub(super) fn shrink(&mut self, ends: (Address, Address), mtu: u16, now: Time) {
         let path = self.index.get(&ends).and_then(|index| self.slab.get_mut(*index));
-        if let Some(path) = path.filter(|path| mtu <= path.mtu) {
-            (path.mtu, path.mtu_until) = (mtu, now.after(MTU_TIME));
-            self.deadline = self.deadline.min(path.mtu_until);
+        let Some(path) = path else { return };
+        if mtu > path.mtu {
+            return path.search.on_report(mtu);
         }
+        path.shrink(mtu, false, now);
+        self.deadline = self.deadline.min(path.raise_at);
     }
 
-    /// Lowers a path MTU for a time because long packets seem to be lost without a report (RFC 8899 section 4.3): to the
-    /// base that almost every path carries, and then to the minimum.
+    fn get_mut(&mut self, id: PathId) -> Option<&mut Path> {
+        self.slab.get_mut(id.index).filter(|path| path.generation == id.generation)
+    }
+
+    /// Lowers a path MTU because long packets seem to be lost without a report (RFC 8899 section 4.3): to the base that
+    /// almost every path carries, and then to the minimum. The search for the right size starts at once.
     pub(super) fn suspect_black_hole(&mut self, id: PathId, now: Time) {
-        let Some(path) = self.get(id).filter(|path| path.plan.hop != Hop::Local) else { return };
-        let (ends, mtu) = ((path.plan.source, path.plan.destination), path.mtu);
-        let steps = if ends.0.is_v4() { [BASE_MTU4, MIN_MTU4] } else { [MIN_MTU6; 2] };
+        let Some(path) = self.get_mut(id).filter(|path| path.plan.hop != Hop::Local) else { return };
+        let (is_v4, mtu) = (path.plan.source.is_v4(), path.mtu);
+        let steps = if is_v4 { [BASE_MTU4, MIN_MTU4] } else { [MIN_MTU6; 2] };
         if let Some(step) = steps.into_iter().find(|step| *step < mtu) {
-            self.shrink(ends, step, now);
+            path.shrink(step, true, now);
+            path.search.start(mtu);
+            self.deadline = self.deadline.min(now.after(RAISE_TIME));
         }
     }
 
-    /// Removes path MTUs that are due.
+    /// Whether a probe of the path MTU may be sent now, which is noted.
+    pub(super) fn take_probe(&mut self, id: PathId, now: Time) -> bool {
+        let Some(path) = self.get_mut(id) else { return false };
+        let may = path.search.take(now);
+        if may {
+            path.raise_at = now.after(RAISE_TIME);
+        }
+        may
+    }
+
+    /// Notes whether a probe of `size` bytes was delivered. Returns whether it raised the path MTU; one of an earlier
+    /// search has no effect.
+    pub(super) fn note_probe(&mut self, id: PathId, size: u16, is_delivered: bool, now: Time) -> bool {
+        let Some(path) = self.get_mut(id).filter(|path| path.search.probe() == size) else { return false };
+        let is_over = if is_delivered {
+            path.mtu = size;
+            path.search.on_delivered()
+        } else {
+            path.search.on_lost(path.mtu)
+        };
+        if is_over {
+            path.rest(now);
+        }
+        is_delivered
+    }
+
+    /// Tries larger packets on paths that are due.
     pub(super) fn expire(&mut self, now: Time) {
         if now < self.deadline {
             return;
@@ -193,10 +250,10 @@ impl Paths {
         self.deadline = Time::NEVER;
         for index in 0..self.slab.capacity() as u32 {
             let Some(path) = self.slab.get_mut(index) else { continue };
-            if path.mtu_until <= now {
-                (path.mtu, path.mtu_until) = (path.link_mtu, Time::NEVER);
+            if path.raise_at <= now {
+                path.raise(now);
             }
-            self.deadline = self.deadline.min(path.mtu_until);
+            self.deadline = self.deadline.min(path.raise_at);
         }
     }
 
@@ -207,6 +264,12 @@ impl Paths {
     /// Interface and path MTU.
     pub(super) fn describe(&self, id: PathId) -> Option<(InterfaceId, u16)> {
         self.get(id).map(|path| (path.plan.interface, path.mtu))
+    }
+
+    /// Interface, path MTU, and the size of the next probe of it or 0.
+    #[inline]
+    pub(super) fn describe_probed(&self, id: PathId) -> Option<(InterfaceId, u16, u16)> {
+        self.get(id).map(|path| (path.plan.interface, path.mtu, path.search.probe()))
     }
 }
 
@@ -267,14 +330,41 @@ mod tests {
         assert_eq!((shrink(9000, 9000), shrink(9000, 70_000)), (None, None));
         assert_eq!(
             (shrink(9000, 0), shrink(1500, 1400), shrink(1500, 1500)),
-            (Some(8166), Some(1400), Some(1400))
+            (Some(8166), Some(1400), Some(1500))
         );
         assert_eq!((shrink(1400, 68), shrink(500, 0)), (Some(576), None));
         assert_eq!(paths.reported((OWN, OWN), 1500, 1000), None, "no such path");
         paths.expire(Time(0).after(Duration::from_secs(599)));
         assert_eq!(paths.describe(id), Some((InterfaceId(0), 576)));
-        paths.expire(Time(0).after(MTU_TIME));
+        paths.expire(Time(0).after(RAISE_TIME));
+        assert_eq!(paths.describe_probed(id), Some((InterfaceId(0), 576, 9000)), "a probe is due");
+        paths.expire(Time(0).after(RAISE_TIME + search::PROBE_WAIT));
         assert_eq!((paths.describe(id), paths.deadline()), (Some((InterfaceId(0), 9000)), Time::NEVER));
+    }
+
+    #[test]
+    fn probes_raise_the_path_mtu_and_end_its_search() {
+        let (mut paths, interfaces) = paths(2);
+        let (id, at) =
+            (add(&mut paths, &interfaces, 5, Time(0)), |seconds| Time(0).after(Duration::from_secs(seconds)));
+        paths.suspect_black_hole(id, at(0));
+        assert_eq!(paths.describe_probed(id), Some((InterfaceId(0), 1200, 9000)));
+        assert!(paths.take_probe(id, at(1)) && !paths.take_probe(id, at(1)));
+        assert!(!paths.note_probe(id, 8000, true, at(1)), "not the size of the search");
+        paths.shrink((OWN, Address::v4([10, 0, 0, 5])), 4000, at(1));
+        assert_eq!(paths.describe_probed(id), Some((InterfaceId(0), 1200, 4000)), "as reported");
+        assert!(paths.note_probe(id, 4000, true, at(2)));
+        assert_eq!(paths.describe_probed(id), Some((InterfaceId(0), 4000, 0)));
+        paths.expire(at(700));
+        assert_eq!(paths.describe_probed(id), Some((InterfaceId(0), 4000, 9000)), "searched again");
+        paths.expire(at(1400));
+        assert_eq!(paths.describe(id), Some((InterfaceId(0), 4000)), "long packets were lost silently");
+        assert!(paths.note_probe(id, 9000, true, at(1500)));
+        paths.expire(at(2200));
+        assert_eq!(
+            (paths.describe_probed(id), paths.deadline()),
+            (Some((InterfaceId(0), 9000, 0)), Time::NEVER)
+        );
     }
 
     #[test]

@@ -73,6 +73,18 @@ pub(super) fn announcement<P: Payload>(
     })
 }
 
+/// An ARP probe of an IPv4 address that is not used yet (RFC 5227 section 2.1.1).
+pub(super) fn arp_probe<P: Payload>(
+    interfaces: &Interfaces,
+    id: InterfaceId,
+    address: Ipv4Addr,
+) -> Option<OutFrame<P>> {
+    let interface = interfaces.get(id)?;
+    let sender = (interface.config.mac, Ipv4Addr::UNSPECIFIED);
+    let packet = arp_packet(Arp::REQUEST, sender, (MacAddress::ZERO, address));
+    Some(arp_frame(id, interface, MacAddress::BROADCAST, &packet))
+}
+
 fn arp_frame<P: Payload>(
     id: InterfaceId,
     interface: &Interface,
@@ -129,6 +141,10 @@ impl<P: Payload> Ip<P> {
         let target = Address::from(view.target_ip());
         let (key, is_for_us) = ((id, sender), interface.has(target));
         let is_neighbour = interface.is_on_link(sender) && !interface.is_broadcast(sender);
+        if mac != interface.config.mac {
+            let claimed = if sender.is_unspecified() { view.target_ip() } else { view.sender_ip() };
+            self.clients.detect_conflict(id, claimed, now);
+        }
         if interface.has(sender) && mac != interface.config.mac {
             return self.defend(id, sender, now);
         }

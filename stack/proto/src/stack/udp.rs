@@ -6,6 +6,9 @@ use crate::udp::{NoPort, UdpError, UdpOptions, datagram};
 use crate::{Address, Endpoint, Frame, Payload, Slice, SocketId, Time};
 use alloc::vec::Vec;
 
+/// Datagrams of one call, as with Linux's `UDP_SEGMENT`.
+const MAX_SEGMENTS: usize = 64;
+
 impl<P: Payload> Stack<P> {
     /// Opens a socket that receives datagrams to an address and port. The unspecified address stands for all addresses
     /// of its version; port 0 is replaced by an ephemeral port. Of several sockets, the most specific one receives a
@@ -58,6 +61,35 @@ impl<P: Payload> Stack<P> {
         }
         self.counters.udp_out += 1;
         self.ip.send(packet, now, &mut self.counters);
+        Ok(())
+    }
+
+    /// Queues datagrams to one destination: the payload in pieces of `segment` bytes, the last of which may be shorter.
+    /// Costs one look-up of the path. No datagram is fragmented. Nothing is queued without payload.
+    ///
+    /// # Errors
+    /// If there is no destination or no route, a segment is longer than the path MTU allows, or there are more than 64.
+    pub fn udp_send_segments(
+        &mut self,
+        socket: SocketId,
+        to: Option<Endpoint>,
+        payload: &[Slice<P>],
+        segment: u16,
+        now: Time,
+    ) -> Result<(), UdpError> {
+        let (path, from, to) = self.udp_path(socket, to, now)?;
+        let options = self.udp.socket(socket)?.options;
+        let (len, step) = (payload.iter().map(Slice::len).sum::<usize>(), usize::from(segment).max(1));
+        self.udp_fits(path, len.min(step), to.address)?;
+        if len.div_ceil(step) > MAX_SEGMENTS {
+            return Err(UdpError::TooLong(u16::try_from(step * MAX_SEGMENTS).unwrap_or(u16::MAX)));
+        }
+        for start in (0..len).step_by(step) {
+            let part = crate::ip::slices(payload, start..len.min(start + step)).collect();
+            let packet = datagram(path, from, to, options, part)?;
+            self.counters.udp_out += 1;
+            self.ip.send(packet, now, &mut self.counters);
+        }
         Ok(())
     }
 

@@ -6,12 +6,70 @@ use super::key::Key;
 use super::shared::Io;
 use super::{ConnectionId, ListenerId, Options, Tcp, reset};
 use crate::stack::{ConnectError, ListenError, SendError};
-use crate::{Closed, Endpoint, Payload, Slice, Time};
+use crate::{Address, Closed, Endpoint, Payload, Slice, Time};
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 
+/// Ports tested for one connection, so that one to a destination with few free ports takes bounded time.
+const TRIES: u16 = 256;
+/// Ports of ended connections that are tested after these.
+const FREED: usize = 256;
+
+/// Where free ports are looked for.
+#[derive(Default)]
+pub(super) struct Ports {
+    /// Ports tested so far, from where the next search continues.
+    cursor: u16,
+    /// Ports of connections that ended, oldest first.
+    freed: VecDeque<u16>,
+}
+
+impl Ports {
+    /// The connection with this port ended.
+    pub(super) fn release(&mut self, port: u16) {
+        if self.freed.len() >= FREED {
+            self.freed.pop_front();
+        }
+        self.freed.push_back(port);
+    }
+
+    /// The port of an ended connection that is free.
+    fn reuse(&mut self, is_free: impl Fn(u16) -> bool) -> Option<u16> {
+        let at = self.freed.iter().position(|port| is_free(*port))?;
+        self.freed.remove(at)
+    }
+}
+
 impl<P: Payload> Tcp<P> {
-    pub(crate) fn listen(&mut self, local: Endpoint, options: Options) -> Result<ListenerId, ListenError> {
+    /// Adds a listener. Port 0 is replaced by an ephemeral port.
+    pub(crate) fn listen(
+        &mut self,
+        mut local: Endpoint,
+        options: Options,
+    ) -> Result<ListenerId, ListenError> {
+        if local.port == 0 {
+            let Self { listeners, shared, affinity, ports, .. } = self;
+            let first = shared.secret.port(local.address, Address::UNSPECIFIED, 0);
+            let is_free = |port| !listeners.has(Endpoint::new(local.address, port));
+            // Tests one port more than there are listeners at most.
+            let port = affinity.choose((first, &mut ports.cursor, u16::MAX), local, None, is_free);
+            local.port = port.ok_or(ListenError::InUse)?;
+        }
+        let options = self.share(options);
         self.listeners.add(local, options)
+    }
+
+    /// Address and port of a listener.
+    pub(crate) fn listener(&self, listener: ListenerId) -> Option<Endpoint> {
+        self.listeners.get(listener)
+    }
+
+    /// Settings that connections share: applications open most of theirs with the same ones.
+    fn share(&mut self, options: Options) -> Arc<Options> {
+        if *self.options != options {
+            self.options = Arc::new(options);
+        }
+        self.options.clone()
     }
 
     pub(crate) fn unlisten(&mut self, listener: ListenerId) {
@@ -46,7 +104,8 @@ impl<P: Payload> Tcp<P> {
             self.time_waits.remove(at);
             io.counters.tcp_time_wait_reused += 1;
         }
-        let index = self.open(key, path, Arc::new(options), State::SynSent, io);
+        let options = self.share(options);
+        let index = self.open(key, path, options, State::SynSent, io);
         io.counters.tcp_active_opens += 1;
         let Self { connections, shared, .. } = self;
         let c = connections.get_mut(index).ok_or(ConnectError::TooMany)?;
@@ -57,20 +116,23 @@ impl<P: Payload> Tcp<P> {
 
     /// A key that is not in use, with this port or an ephemeral one.
     fn free_key(
-        &self,
-        (source, port): (crate::Address, u16),
+        &mut self,
+        (source, port): (Address, u16),
         remote: Endpoint,
         options: &Options,
         now: Time,
     ) -> Option<Key> {
         let key = |port| Key::new(Endpoint::new(source, port), remote);
-        let is_free = |key: &Key| self.is_free(key, options, now);
         if port != 0 {
-            return Some(key(port)).filter(is_free);
+            return Some(key(port)).filter(|key| self.is_free(key, options, now));
         }
         let first = self.shared.secret.port(source, remote.address, remote.port);
-        let (first, local) = (first.wrapping_add(self.generation as u16), Endpoint::new(source, 0));
-        self.affinity.choose(first, local, Some(remote), |port| is_free(&key(port))).map(key)
+        let (local, mut ports) = (Endpoint::new(source, 0), core::mem::take(&mut self.ports));
+        let is_free = |port| self.is_free(&key(port), options, now);
+        let port = self.affinity.choose((first, &mut ports.cursor, TRIES), local, Some(remote), is_free);
+        let port = port.or_else(|| ports.reuse(is_free));
+        self.ports = ports;
+        port.map(key)
     }
 
     /// Whether no connection has the numbers. One in TIME-WAIT gives them to a connection with timestamps, which are
@@ -125,14 +187,15 @@ impl<P: Payload> Tcp<P> {
         }
     }
 
-    /// Queues a FIN (RFC 9293 section 3.10.4).
+    /// Queues a FIN (RFC 9293 section 3.10.4). In SYN-SENT, a connection without queued data ends; queued data is sent
+    /// first, as in SYN-RECEIVED, where the RFC would discard it.
     pub(crate) fn close(&mut self, id: ConnectionId, io: &mut Io<'_, P>) {
         let Self { connections, shared, .. } = self;
         let Some(c) = connections.get_mut(id.index).filter(|c| c.generation == id.generation) else { return };
         if !c.state.can_send() || c.flags.has(Flags::FIN_QUEUED) {
             return;
         }
-        if c.state == State::SynSent {
+        if c.state == State::SynSent && c.tx.queue.held() == 0 {
             return self.remove(id.index, Outcome::Close(Closed::Aborted), io);
         }
         c.flags.set(Flags::FIN_QUEUED);
@@ -168,9 +231,10 @@ impl<P: Payload> Tcp<P> {
     }
 
     pub(crate) fn set_options(&mut self, id: ConnectionId, options: Options, now: Time) {
+        let options = self.share(options);
         let Self { connections, shared, .. } = self;
         let Some(c) = connections.get_mut(id.index).filter(|c| c.generation == id.generation) else { return };
-        c.options = Arc::new(options);
+        c.options = options;
         // Both timers are evaluated with the new settings.
         c.timers.idle = now;
         shared.wheel.schedule(id.index, now);

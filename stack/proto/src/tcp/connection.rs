@@ -37,6 +37,20 @@ pub enum State {
 }
 
 impl State {
+    /// Name in RFC 9293.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SynSent => "SYN-SENT",
+            Self::SynReceived => "SYN-RECEIVED",
+            Self::Established => "ESTABLISHED",
+            Self::FinWait1 => "FIN-WAIT-1",
+            Self::FinWait2 => "FIN-WAIT-2",
+            Self::CloseWait => "CLOSE-WAIT",
+            Self::Closing => "CLOSING",
+            Self::LastAck => "LAST-ACK",
+        }
+    }
+
     /// Whether the application may still queue data.
     pub(crate) const fn can_send(self) -> bool {
         matches!(self, Self::SynSent | Self::SynReceived | Self::Established | Self::CloseWait)
@@ -107,6 +121,12 @@ impl Flags {
     /// Urgent data is queued or unacknowledged; where it ends is in `Shared::urgent`.
     pub(crate) const URGENT: Self = Self(1 << 22);
 
+    /// A probe of the path MTU is in flight; its size and numbers are in `Shared::mtu_probes`.
+    pub(crate) const MTU_PROBE: Self = Self(1 << 23);
+
+    /// The SYN waits for the neighbour's address: the connection is in `Shared::unresolved`.
+    pub(crate) const UNRESOLVED: Self = Self(1 << 24);
+
     #[inline(always)]
     pub(crate) const fn has(self, flag: Self) -> bool {
         self.0 & flag.0 != 0
@@ -164,6 +184,8 @@ pub(crate) struct Sender {
     pub(crate) queue: SendQueue,
     /// Timestamp of the first retransmission since the last progress (RFC 3522).
     pub(crate) first_retransmit: Option<NonZeroU32>,
+    /// Segments retransmitted so far, at most 65,535.
+    pub(crate) retransmits: u16,
 }
 
 impl Sender {
@@ -182,6 +204,7 @@ impl Sender {
             scale: 0,
             queue: SendQueue::new(first),
             first_retransmit: None,
+            retransmits: 0,
         }
     }
 }

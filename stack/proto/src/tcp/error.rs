@@ -27,6 +27,7 @@ impl<P: Payload> Tcp<P> {
             // The next turn adapts the segment size and sends lost segments again.
             ErrorKind::TooBig(mtu) => {
                 io.ip.shrink_path((error.local.address, error.remote.address), mtu, io.now);
+                shared.drop_mtu_probe(c, seq);
                 return shared.make_ready(index, c);
             }
             ErrorKind::Refused => Closed::Refused,

@@ -1,8 +1,9 @@
 //! Connections for display.
 
 use super::connection::{Connection, State};
-use super::{ConnectionId, Tcp};
+use super::{CongestionAlgorithm, ConnectionId, Tcp};
 use crate::{Endpoint, Payload};
+use core::ops::Range;
 
 /// A connection, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +32,10 @@ pub struct ConnectionInfo {
     pub out_of_order: u32,
     /// Payload of a full segment in bytes.
     pub segment: u16,
+    /// Congestion control.
+    pub congestion: CongestionAlgorithm,
+    /// Segments retransmitted so far, at most 65,535.
+    pub retransmits: u16,
     /// Retransmission timeouts since the last progress.
     pub timeouts: u32,
     /// Bytes of memory of the connection itself.
@@ -51,6 +56,8 @@ fn info<P: Payload>(index: u32, c: &Connection<P>) -> ConnectionInfo {
         held: c.rx.held,
         out_of_order: c.out_of_order.bytes(),
         segment: c.tx.mss,
+        congestion: c.options.congestion,
+        retransmits: c.tx.retransmits,
         timeouts: c.recovery.timeouts(),
         memory: core::mem::size_of::<Connection<P>>(),
     }
@@ -60,6 +67,19 @@ impl<P: Payload> Tcp<P> {
     /// All connections, and the number of those in TIME-WAIT.
     pub(crate) fn connections(&self) -> impl Iterator<Item = ConnectionInfo> + '_ {
         self.connections.iter().map(|(index, c)| info(index, c))
+    }
+
+    /// Connections in a range of slots.
+    pub(crate) fn connections_in(
+        &self,
+        slots: Range<u32>,
+    ) -> impl Iterator<Item = (u32, ConnectionInfo)> + '_ {
+        self.connections.range(slots).map(|(index, c)| (index, info(index, c)))
+    }
+
+    /// Number of slots.
+    pub(crate) fn connection_slots(&self) -> u32 {
+        self.connections.capacity() as u32
     }
 
     pub(crate) fn connection(&self, id: ConnectionId) -> Option<ConnectionInfo> {

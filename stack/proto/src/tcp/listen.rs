@@ -33,12 +33,12 @@ impl Listeners {
         Self { all: HashMap::with_hasher(hasher.clone()), by_end: HashMap::with_hasher(hasher), next: 0 }
     }
 
-    pub(crate) fn add(&mut self, local: Endpoint, options: Options) -> Result<ListenerId, ListenError> {
+    pub(crate) fn add(&mut self, local: Endpoint, options: Arc<Options>) -> Result<ListenerId, ListenError> {
         if self.by_end.contains_key(&local) {
             return Err(ListenError::InUse);
         }
         self.next += 1;
-        self.all.insert(self.next, Listener { local, options: Arc::new(options) });
+        self.all.insert(self.next, Listener { local, options });
         self.by_end.insert(local, self.next);
         Ok(ListenerId(self.next))
     }
@@ -47,6 +47,16 @@ impl Listeners {
         if let Some(listener) = self.all.remove(&id.0) {
             self.by_end.remove(&listener.local);
         }
+    }
+
+    /// Whether a listener has the address and port, or the port on all addresses of the version.
+    pub(crate) fn has(&self, local: Endpoint) -> bool {
+        self.find(local).is_some()
+    }
+
+    /// Address and port of a listener.
+    pub(crate) fn get(&self, id: ListenerId) -> Option<Endpoint> {
+        self.all.get(&id.0).map(|listener| listener.local)
     }
 
     /// The listener for an address: its own, or that of all addresses of its version.

@@ -32,6 +32,8 @@ pub(crate) use shared::Io;
 use crate::ip::Packet;
 use crate::slab::Slab;
 use crate::{Affinity, Closed, Config, Event, Frame, Link, Payload, Time};
+use alloc::sync::Arc;
+use calls::Ports;
 use connection::{Connection, Flags};
 use input::{Arrival, Outcome};
 use key::{Key, Table};
@@ -101,6 +103,9 @@ pub(crate) struct Tcp<P: Payload> {
     listeners: Listeners,
     time_waits: TimeWaits,
     affinity: Affinity,
+    ports: Ports,
+    /// Settings of the connections opened last.
+    options: Arc<Options>,
     generation: u32,
 }
 
@@ -114,6 +119,8 @@ impl<P: Payload> Tcp<P> {
             time_waits: TimeWaits::new(secret.table(2), config.limits.time_wait),
             shared: Shared::new(config, secret, now),
             affinity: config.affinity.clone(),
+            ports: Ports::default(),
+            options: Arc::new(config.tcp),
             generation: 0,
         }
     }
@@ -267,6 +274,9 @@ impl<P: Payload> Tcp<P> {
         let Some(mut c) = self.connections.remove(index) else { return };
         self.table.remove(&c.key, index);
         self.shared.release(index, &mut c);
+        if c.flags.has(Flags::ACTIVE) && Affinity::owner(c.key.local_port, 1).is_some() {
+            self.ports.release(c.key.local_port);
+        }
         let is_half_open = c.state == State::SynReceived;
         self.shared.half_open -= u32::from(is_half_open && self.shared.half_open > 0);
         let reason = match outcome {
@@ -315,6 +325,9 @@ impl<P: Payload> Tcp<P> {
 
     /// Sends what is due, while the link has room. Each connection has a turn.
     pub(crate) fn transmit<L: Link<Payload = P>>(&mut self, link: &mut L, io: &mut Io<'_, P>) {
+        if io.ip.take_resolved() {
+            self.send_unresolved();
+        }
         for _ in 0..self.shared.ready.len() {
             let Some(index) = self.shared.ready.pop_front() else { return };
             let Self { connections, shared, .. } = self;
@@ -322,7 +335,7 @@ impl<P: Payload> Tcp<P> {
                 continue;
             };
             connection.flags.clear(Flags::QUEUED);
-            let mut turn = Turn { connection, shared, io, link, segment: 0 };
+            let mut turn = Turn { index, connection, shared, io, link, segment: 0 };
             let progress = turn.run();
             match progress {
                 Progress::Done => {}
@@ -333,6 +346,20 @@ impl<P: Payload> Tcp<P> {
             if progress == Progress::Blocked {
                 return;
             }
+        }
+    }
+
+    /// A neighbour was resolved: SYNs that waited for it leave now, for the first time. Their timeouts are forgotten.
+    #[cold]
+    fn send_unresolved(&mut self) {
+        let Self { connections, shared, .. } = self;
+        for (index, generation) in core::mem::take(&mut shared.unresolved) {
+            let c = connections.get_mut(index).filter(|c| c.generation == generation);
+            let Some(c) = c.filter(|c| !c.state.is_synchronised() && c.tx.una == c.tx.iss) else { continue };
+            c.flags.clear(Flags::UNRESOLVED);
+            c.recovery.restart(&mut shared.sent);
+            (c.tx.nxt, c.tx.first_retransmit) = (c.tx.iss, None);
+            shared.make_ready(index, c);
         }
     }
 

@@ -14,6 +14,17 @@ pub enum CongestionAlgorithm {
     Bbr,
 }
 
+impl CongestionAlgorithm {
+    /// Name in Linux.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NewReno => "reno",
+            Self::Cubic => "cubic",
+            Self::Bbr => "bbr",
+        }
+    }
+}
+
 /// Settings of a connection. Listeners pass theirs to the connections that they accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a socket option of its own")]

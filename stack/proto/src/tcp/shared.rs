@@ -4,6 +4,7 @@ use super::Seq;
 use super::connection::{Connection, Flags};
 use super::fast_open::CookieCache;
 use super::key::Key;
+use super::output::MtuProbe;
 use super::recovery::SentPool;
 use super::secret::{Cookie, Secret};
 use super::send_queue::ChunkPool;
@@ -65,6 +66,10 @@ pub(crate) struct Shared<P: Payload> {
     pub(crate) out_of_order: u32,
     /// Ends of the urgent data of connections with [`Flags::URGENT`], by their generation.
     pub(crate) urgent: HashMap<u32, Seq, FixedState>,
+    /// Probes of the path MTU of connections with [`Flags::MTU_PROBE`], by their generation.
+    pub(crate) mtu_probes: HashMap<u32, MtuProbe, FixedState>,
+    /// Connections, with their generations, whose SYN is sent when a neighbour is resolved.
+    pub(crate) unresolved: VecDeque<(u32, u32)>,
     /// Connections in SYN-RECEIVED.
     pub(crate) half_open: u32,
     pub(crate) challenges: Rate,
@@ -87,6 +92,8 @@ impl<P: Payload> Shared<P> {
             cookies_until: Time(0),
             out_of_order: 0,
             urgent: HashMap::default(),
+            mtu_probes: HashMap::default(),
+            unresolved: VecDeque::new(),
             half_open: 0,
             challenges: rate(limits.challenge_acks, "challenges"),
             resets: rate(limits.errors, "resets"),
@@ -105,8 +112,19 @@ impl<P: Payload> Shared<P> {
         if connection.flags.has(Flags::URGENT) {
             self.urgent.remove(&connection.generation);
         }
+        self.end_mtu_probe(connection);
         connection.tx.queue.release(&mut self.chunks);
         connection.recovery.release(&mut self.sent);
+    }
+
+    /// Notes that a connection's SYN waits for the neighbour's address. At most one entry for each connection.
+    #[cold]
+    pub(crate) fn await_neighbour(&mut self, index: u32, connection: &mut Connection<P>) {
+        let has_room = self.unresolved.len() < self.limits.connections as usize;
+        if has_room && !connection.flags.has(Flags::UNRESOLVED) {
+            connection.flags.set(Flags::UNRESOLVED);
+            self.unresolved.push_back((index, connection.generation));
+        }
     }
 
     /// Puts a connection into the list of those with output.

@@ -79,7 +79,8 @@ impl Table {
         let end = |port| Endpoint::new(local.address, port);
         let first = random.below(EPHEMERAL.len() as u64) as u16;
         let is_free = |port| !self.by_ends.contains_key(&Ends::bound(end(port)));
-        self.affinity.choose(first, local, None, is_free).map(end)
+        // Tests one port more than there are sockets at most.
+        self.affinity.choose((first, &mut 0, u16::MAX), local, None, is_free).map(end)
     }
 
     /// Adds a socket. Returns `None` if its end is in use.

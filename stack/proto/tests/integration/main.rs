@@ -8,8 +8,10 @@
 #![allow(clippy::cast_possible_wrap, reason = "lengths are short")]
 
 mod app;
+mod calls;
 #[path = "../../../../fuzz/src/corpus.rs"]
 mod corpus;
+mod corruption;
 mod hostile;
 mod independent;
 mod link;

@@ -284,6 +284,7 @@ fn aborted(rng: &mut Rng, top: u64) -> [Side; 2] {
 }
 
 /// Runs a seed and checks it. Returns the counters of both stacks.
+#[expect(clippy::large_stack_arrays, reason = "two hosts")]
 fn run(seed: u64) -> Counters {
     let mut scenario = Scenario::new(seed);
     let hosts = [scenario.host(0), scenario.host(1)];

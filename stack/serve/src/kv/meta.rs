@@ -8,6 +8,7 @@ use super::store::{Delta, DeltaError, MAX_KEY, MAX_VALUE, Mode, Put, Stored, exp
 use super::text::{self, NO_MEMORY, NOT_NUMERIC, TOO_LARGE, refuse};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use std::borrow::Cow;
 
 /// Maximum number of words of a command.
 const MAX_WORDS: usize = 19;
@@ -111,6 +112,16 @@ impl Flags {
 
 fn decode(key: &[u8]) -> Option<Vec<u8>> {
     BASE64.decode(key).ok().filter(|key| !key.is_empty())
+}
+
+/// The key of the command `name`, decoded if its flags say so and it can be.
+pub(super) fn key<'a>(name: &[u8], key: &'a [u8], flags: &[&[u8]]) -> Cow<'a, [u8]> {
+    let is_binary = match name {
+        b"me" => flags.first() == Some(&&b"b"[..]),
+        _ => flags.iter().any(|flag| flag.first() == Some(&b'b')),
+    };
+    let decoded = is_binary.then(|| decode(key)).flatten();
+    decoded.map_or(Cow::Borrowed(key), Cow::Owned)
 }
 
 /// Executes the command `m` and `kind`.
@@ -281,7 +292,7 @@ fn set(key: &[u8], words: &[&[u8]], context: &mut Context<'_>) -> State {
     match put {
         Err(error) => refuse(len, false, error, context),
         Ok((put, _)) if len > MAX_VALUE => {
-            context.store.delete(&put.key);
+            context.remove(&put.key);
             refuse(len, false, TOO_LARGE, context)
         }
         Ok((put, flags)) => {

@@ -1,8 +1,9 @@
 //! A cache of values by key, with memcached's text and meta protocol.
 //!
-//! [`Kv`] is the store of one core: it shares nothing, so several cores are several servers among which clients
-//! distribute their keys. A value is copied once, from where it was received into memory of its exact size, and sent
-//! from there by reference. Input of a connection waits in its receive window while its client does not read replies.
+//! Each core has a [`Kv`] with a part of the store: a key belongs to one of them, which executes its commands for the
+//! connections of all ([`Links`]). Nothing else is shared. A value is copied once, from where it was received into
+//! memory of its exact size, and sent from there by reference. Input of a connection waits in its receive window while
+//! its client does not read replies, or while other cores have no room for requests.
 //!
 //! Every limit of what a client can make the server hold is here, in `session` (lines), `output` (replies) and `store`
 //! (keys and values).
@@ -11,36 +12,43 @@ mod cache;
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) mod fuzz;
 mod line;
+mod links;
 mod meta;
 mod output;
 mod session;
+mod shard;
 mod stats;
 mod store;
 #[cfg(test)]
 mod tests;
 mod text;
 
+pub use links::Links;
+
 use crate::{Served, Server};
 use host::{App, Buffer};
-use output::Output;
-use session::{Context, Session};
+use output::Replies;
+use rustix::fd::BorrowedFd;
+use session::Session;
+use shard::{Room, Shard};
 use stack::tcp::ConnectionId;
 use stack::{Event, SendError, Slice, Stack, Time};
 use stats::ServerFacts;
 use std::collections::VecDeque;
 use std::time::Duration;
-use store::Store;
 
 /// Send buffer of a connection in bytes: the longest value with its header, and as much again. Values in it stay in
 /// memory although the store removes them.
 pub const SEND_BUFFER: u32 = 2 << 20;
+/// Minimum memory of a worker's items in bytes.
+pub const MIN_MEMORY: usize = 2 * store::MAX_VALUE;
 /// Receive buffer of a connection in bytes: requests that one event may have to process.
 pub const RECEIVE_BUFFER: u32 = 256 << 10;
 
 /// Settings of a [`Kv`].
 #[derive(Clone, Copy, Debug)]
 pub struct KvOptions {
-    /// Memory of the items in bytes, with their keys and administration: at least 2 MiB.
+    /// Memory of the items in bytes, with their keys and administration: at least [`MIN_MEMORY`].
     pub memory: usize,
     /// Maximum number of connections; more are reset.
     pub connections: u64,
@@ -55,40 +63,47 @@ struct Client {
     session: Session,
     /// Received bytes that wait until the replies before them are sent.
     input: VecDeque<Slice<Buffer>>,
-    /// Replies that wait for send space.
-    output: VecDeque<Slice<Buffer>>,
+    replies: Replies,
     /// Whether the peer has finished sending.
     is_finished: bool,
+    /// Whether input waits for room in a ring.
+    is_stalled: bool,
 }
 
 /// The server.
 #[derive(Debug)]
 pub struct Kv {
-    store: Store,
-    out: Output,
+    shard: Shard,
     /// By the number of the connection.
     clients: Vec<Option<Client>>,
     served: Served,
     open: u64,
     rejected: u64,
+    /// Connections whose input waits for room in a ring.
+    stalled: VecDeque<ConnectionId>,
     options: KvOptions,
     /// Copy of bytes that a peer may change while they are read.
     private: Vec<u8>,
 }
 
 impl Kv {
-    /// An empty store.
+    /// An empty store of one worker.
     pub fn new(options: KvOptions) -> Self {
-        let memory = options.memory.max(2 * store::MAX_VALUE);
-        let mut store = Store::new(memory);
-        store.advance(options.epoch.as_secs() as u32);
+        Self::sharded(options, Links::none())
+    }
+
+    /// The empty part of a store that belongs to the worker with these links.
+    pub fn sharded(options: KvOptions, links: Links) -> Self {
+        let memory = options.memory.max(MIN_MEMORY);
+        let mut shard = Shard::new(memory, links);
+        shard.store.advance(options.epoch.as_secs() as u32);
         Self {
-            store,
-            out: Output::new(),
+            shard,
             clients: Vec::new(),
             served: Served::default(),
             open: 0,
             rejected: 0,
+            stalled: VecDeque::new(),
             options,
             private: Vec::new(),
         }
@@ -108,8 +123,9 @@ impl Kv {
             id,
             session: Session::new(),
             input: VecDeque::new(),
-            output: VecDeque::new(),
+            replies: Replies::default(),
             is_finished: false,
+            is_stalled: false,
         });
     }
 
@@ -124,33 +140,73 @@ impl Kv {
         self.run(stack, id);
     }
 
-    /// Sends what waits, and processes input while all replies are sent.
+    /// Sends what waits, and processes input while there is room for replies and requests.
     fn run(&mut self, stack: &mut Stack<Buffer>, id: ConnectionId) {
         let facts = self.facts();
-        let Self { store, out, clients, served, private, .. } = self;
+        let Self { shard, clients, served, private, stalled, .. } = self;
         let client = clients.get_mut(id.index()).and_then(Option::as_mut);
         let Some(client) = client.filter(|client| client.id == id) else { return };
         while client.send(stack, served) {
             if client.session.is_closed() {
-                return client.end(stack);
+                return if client.replies.is_empty() {
+                    client.end(stack);
+                };
             }
-            let Some(data) = client.input.front() else {
-                if client.session.is_paused() {
-                    client.session.feed(&[], &mut Context { store, out, facts });
-                    client.output.extend(out.take());
+            match shard.room(&client.replies) {
+                Room::Free => {}
+                Room::Replies => return,
+                Room::Links => return client.stall(stalled),
+            }
+            let Client { session, replies, input, .. } = client;
+            let Some(data) = input.front() else {
+                if session.is_paused() {
+                    shard.feed(session, &[], replies, (id, facts));
                     continue;
                 }
                 break;
             };
             let bytes = private_bytes(data, private);
-            let (len, taken) = (data.len(), client.session.feed(bytes, &mut Context { store, out, facts }));
-            client.output.extend(out.take());
+            let (len, taken) = (data.len(), shard.feed(session, bytes, replies, (id, facts)));
             client.taken(taken, len);
             stack.consumed(id, taken);
         }
-        if client.is_finished && client.input.is_empty() && client.output.is_empty() {
+        if client.is_finished && client.input.is_empty() && client.replies.is_empty() {
             stack.close(id);
         }
+    }
+
+    /// Takes the answers of other workers. Returns whether there were any.
+    fn take_answers(&mut self, stack: &mut Stack<Buffer>) -> bool {
+        let mut worked = false;
+        for from in 0..self.shard.links.others() {
+            for _ in 0..self.shard.links.replies(from) {
+                let Some((ticket, answer)) = self.shard.links.reply(from) else { break };
+                worked = true;
+                // The connection may have ended.
+                if let Some(client) = self.client(ticket.client) {
+                    client.replies.fill(ticket.slot, answer);
+                    self.run(stack, ticket.client);
+                }
+            }
+        }
+        worked
+    }
+
+    /// Continues connections that waited for room in a ring, in order.
+    fn resume_stalled(&mut self, stack: &mut Stack<Buffer>) {
+        while self.shard.links.has_room()
+            && let Some(id) = self.stalled.pop_front()
+        {
+            if let Some(client) = self.client(id) {
+                client.is_stalled = false;
+                self.run(stack, id);
+            }
+        }
+    }
+
+    fn advance(&mut self, now: Time) {
+        let seconds = self.options.epoch + Duration::from_nanos(now.0);
+        self.shard.store.advance(seconds.as_secs() as u32);
     }
 
     fn facts(&self) -> ServerFacts {
@@ -171,9 +227,9 @@ fn private_bytes<'a>(data: &'a Slice<Buffer>, private: &'a mut Vec<u8>) -> &'a [
 }
 
 impl Client {
-    /// Sends replies. Returns whether none wait.
+    /// Sends replies in order, up to the first that another worker prepares. Returns `false` if there is no send space.
     fn send(&mut self, stack: &mut Stack<Buffer>, served: &mut Served) -> bool {
-        while let Some(piece) = self.output.front() {
+        while let Some(piece) = self.replies.front() {
             let len = piece.len() as u64;
             match stack.send(self.id, piece.clone()) {
                 Err(SendError::Full) => return false,
@@ -181,9 +237,16 @@ impl Client {
                 Err(SendError::Closed) => {}
                 Ok(()) => served.sent += len,
             }
-            self.output.pop_front();
+            self.replies.pop();
         }
         true
+    }
+
+    /// Continues when other workers have room for requests.
+    fn stall(&mut self, stalled: &mut VecDeque<ConnectionId>) {
+        if !std::mem::replace(&mut self.is_stalled, true) {
+            stalled.push_back(self.id);
+        }
     }
 
     /// Removes processed bytes from the first of the input.
@@ -208,12 +271,15 @@ impl Server for Kv {
     fn served(&self) -> Served {
         self.served
     }
+
+    fn named(&self) -> Vec<(&'static str, u64)> {
+        vec![("kv-forwarded", self.shard.links.forwarded())]
+    }
 }
 
 impl App for Kv {
     fn event(&mut self, stack: &mut Stack<Buffer>, event: Event<Buffer>, now: Time) {
-        let seconds = self.options.epoch + Duration::from_nanos(now.0);
-        self.store.advance(seconds.as_secs() as u32);
+        self.advance(now);
         match event {
             Event::Data { connection, data } => self.data(stack, connection, data),
             Event::Accepted { connection, .. } => self.accept(stack, connection),
@@ -233,5 +299,29 @@ impl App for Kv {
             }
             _ => {}
         }
+    }
+
+    fn poll(&mut self, stack: &mut Stack<Buffer>, now: Time) -> bool {
+        if self.shard.links.others() == 0 {
+            return false;
+        }
+        self.advance(now);
+        let facts = self.facts();
+        let worked = self.shard.serve(facts) | self.take_answers(stack);
+        self.resume_stalled(stack);
+        self.shard.links.ring();
+        worked
+    }
+
+    fn prepare_sleep(&mut self) -> bool {
+        self.shard.links.prepare_sleep()
+    }
+
+    fn wake_fds(&self) -> Vec<BorrowedFd<'_>> {
+        self.shard.links.wake_fds()
+    }
+
+    fn resume(&mut self) {
+        self.shard.links.resume();
     }
 }

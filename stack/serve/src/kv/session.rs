@@ -3,10 +3,13 @@
 //! A session takes bytes as they arrive, split anywhere. It holds at most one line or one value, and stops when enough
 //! replies are prepared, so that a client that does not read cannot make it hold more. It must not know the stack.
 
+use super::links::{Command, Links, Ticket};
 use super::output::Output;
-use super::stats::ServerFacts;
+use super::stats::{self, ServerFacts};
 use super::store::{Put, Store};
 use super::{line, meta, text};
+use stack::tcp::ConnectionId;
+use std::borrow::Cow;
 
 /// Maximum length in bytes of a line without its LF, as in memcached.
 const MAX_LINE: usize = 2048;
@@ -23,7 +26,48 @@ const RESERVED: usize = 64 << 10;
 pub(super) struct Context<'a> {
     pub(super) store: &'a mut Store,
     pub(super) out: &'a mut Output,
+    pub(super) links: &'a mut Links,
+    pub(super) client: ConnectionId,
     pub(super) facts: ServerFacts,
+}
+
+impl Context<'_> {
+    /// Whether there is room for replies and for a request to each other worker.
+    pub(super) fn has_room(&mut self) -> bool {
+        self.out.has_room() && self.links.has_room()
+    }
+
+    /// Sends a command to another worker, whose reply follows the replies so far.
+    pub(super) fn forward(&mut self, to: usize, command: Command) {
+        let slot = self.links.slot();
+        if self.links.request(to, Ticket { client: self.client, slot }, command) {
+            self.out.awaits(slot);
+        } else {
+            // Not reached: each step of a session begins with room for one request.
+            self.out.line(b"SERVER_ERROR busy");
+        }
+    }
+
+    /// Sends a command to all other workers. Replies that follow wait for its execution.
+    pub(super) fn forward_all(&mut self, command: impl Fn() -> Command) {
+        (0..self.links.others()).for_each(|to| self.forward(to, command()));
+    }
+
+    /// Removes an item without a reply.
+    pub(super) fn remove(&mut self, key: &[u8]) {
+        match self.links.owner(key) {
+            Some(to) => self.forward(to, Command::Remove(key.into())),
+            None => drop(self.store.delete(key)),
+        }
+    }
+
+    /// Writes the general statistics of all workers.
+    pub(super) fn write_stats(&mut self) {
+        let ticket = Ticket { client: self.client, slot: self.links.slot() };
+        let others = (0..self.links.others()).filter(|to| self.links.request(*to, ticket, Command::Stats));
+        let missing = others.count();
+        self.out.gathers(ticket.slot, missing, stats::totals(self.store, self.facts));
+    }
 }
 
 /// What comes next in a stream.
@@ -93,7 +137,7 @@ impl Session {
         }
         self.is_started |= !bytes.is_empty();
         let mut at = 0;
-        while context.out.has_room() {
+        while context.has_room() {
             let rest = &bytes[at..];
             if let State::Keys(keys) = &mut self.state {
                 if let Some(next) = keys.resume(context) {
@@ -113,11 +157,12 @@ impl Session {
         match &mut self.state {
             State::Line => self.take_line(rest, context),
             State::Value(pending) => {
-                let (taken, is_complete) = pending.take(rest, context);
-                if is_complete {
-                    self.state = State::Line;
+                let part = &rest[..rest.len().min(pending.len - pending.data.len())];
+                let Some(data) = pending.take(part) else { return part.len() };
+                if let State::Value(pending) = std::mem::replace(&mut self.state, State::Line) {
+                    pending.finish(data, context);
                 }
-                taken
+                part.len()
             }
             State::Skip(left) => {
                 let taken = rest.len().min(*left);
@@ -167,37 +212,40 @@ impl Session {
 }
 
 impl Pending {
-    /// Takes bytes of the value. Returns their number, and whether the command is complete.
-    fn take(&mut self, rest: &[u8], context: &mut Context<'_>) -> (usize, bool) {
-        let missing = self.len - self.data.len();
-        if self.data.is_empty()
-            && let Some(whole) = rest.get(..missing)
-        {
-            self.store(whole, context);
-            return (missing, true);
+    /// Takes bytes of the value. Returns the value once it is complete.
+    fn take<'a>(&mut self, part: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+        if self.data.is_empty() && part.len() == self.len {
+            return Some(Cow::Borrowed(part));
         }
         if self.data.is_empty() {
             self.data.reserve(self.len.min(RESERVED));
         }
-        let part = &rest[..rest.len().min(missing)];
         self.data.extend_from_slice(part);
-        let is_complete = self.data.len() == self.len;
-        if is_complete {
-            let data = std::mem::take(&mut self.data);
-            self.store(&data, context);
-        }
-        (part.len(), is_complete)
+        (self.data.len() == self.len).then(|| Cow::Owned(std::mem::take(&mut self.data)))
     }
 
-    fn store(&mut self, data: &[u8], context: &mut Context<'_>) {
+    /// Executes the command, or sends it to the worker of its key.
+    fn finish(mut self: Box<Self>, data: Cow<'_, [u8]>, context: &mut Context<'_>) {
         if !data.ends_with(b"\r\n") {
             let is_silent = matches!(self.reply, Reply::Text { is_silent: true });
             return text::reply(is_silent, b"CLIENT_ERROR bad data chunk", context);
         }
+        match context.links.owner(&self.put.key) {
+            Some(to) => {
+                self.data = data.into_owned();
+                context.forward(to, Command::Put(self));
+            }
+            None => self.store(data, context),
+        }
+    }
+
+    /// Executes the command.
+    pub(super) fn store(&self, data: Cow<'_, [u8]>, context: &mut Context<'_>) {
+        let len = data.len() - 2;
         let stored = context.store.put(&self.put, data);
         match &self.reply {
             Reply::Text { is_silent } => text::stored(*is_silent, stored, context),
-            Reply::Meta(reply) => reply.write(stored, &self.put, data.len() - 2, context),
+            Reply::Meta(reply) => reply.write(stored, &self.put, len, context),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Counters of a store, under memcached's names.
 
-use super::output::Output;
 use super::store::Store;
+use std::fmt::Write;
 
 /// Version that `version` and `stats` report: that of memcached whose answers are given. Clients choose by it which
 /// commands and errors they expect.
@@ -86,35 +86,61 @@ impl Stats {
     }
 }
 
-/// Writes the general statistics.
-pub(super) fn write(store: &Store, facts: ServerFacts, out: &mut Output) {
-    let Store { stats, .. } = store;
-    let (cache, now) = (store.cache(), store.now());
-    let mut stat = |name: &str, value: u64| {
-        out.push(b"STAT ");
-        out.push(name.as_bytes());
-        out.push(b" ");
-        out.number(value);
-        out.push(b"\r\n");
-    };
-    stat("pid", std::process::id().into());
-    stat("uptime", now.saturating_sub(facts.started).into());
-    stat("time", now.into());
-    stat("pointer_size", usize::BITS.into());
-    stat("curr_connections", facts.open);
-    stat("total_connections", facts.total);
-    stat("rejected_connections", facts.rejected);
-    stats.named().into_iter().for_each(|(name, value)| stat(name, value));
-    stat("store_too_large", stats.too_large);
-    stat("bytes_read", facts.received);
-    stat("bytes_written", facts.sent);
-    stat("limit_maxbytes", cache.limit() as u64);
-    stat("threads", 1);
-    stat("bytes", cache.bytes() as u64);
-    stat("curr_items", cache.len() as u64);
-    stat("total_items", stats.total_items);
-    stat("evictions", cache.removed.evicted);
-    stat("reclaimed", cache.removed.reclaimed);
-    out.line(format!("STAT version {VERSION}").as_bytes());
-    out.line(b"END");
+/// General statistics of one or several stores.
+#[derive(Clone, Debug)]
+pub(super) struct Totals {
+    uptime: u32,
+    now: u32,
+    /// Sums, by name.
+    sums: Vec<(&'static str, u64)>,
+}
+
+/// The statistics of one store.
+pub(super) fn totals(store: &Store, facts: ServerFacts) -> Totals {
+    let (stats, cache, now) = (&store.stats, store.cache(), store.now());
+    let of_server = [
+        ("curr_connections", facts.open),
+        ("total_connections", facts.total),
+        ("rejected_connections", facts.rejected),
+    ];
+    let of_store = [
+        ("store_too_large", stats.too_large),
+        ("bytes_read", facts.received),
+        ("bytes_written", facts.sent),
+        ("limit_maxbytes", cache.limit() as u64),
+        ("threads", 1),
+        ("bytes", cache.bytes() as u64),
+        ("curr_items", cache.len() as u64),
+        ("total_items", stats.total_items),
+        ("evictions", cache.removed.evicted),
+        ("reclaimed", cache.removed.reclaimed),
+    ];
+    let sums = of_server.into_iter().chain(stats.named()).chain(of_store).collect();
+    Totals { uptime: now.saturating_sub(facts.started), now, sums }
+}
+
+impl Totals {
+    /// Adds the statistics of another store.
+    pub(super) fn add(&mut self, other: &Self) {
+        for ((_, sum), (_, more)) in self.sums.iter_mut().zip(&other.sums) {
+            *sum += more;
+        }
+    }
+
+    /// The reply to `stats`.
+    pub(super) fn text(&self) -> Vec<u8> {
+        let first = [
+            ("pid", std::process::id().into()),
+            ("uptime", self.uptime.into()),
+            ("time", self.now.into()),
+            ("pointer_size", usize::BITS.into()),
+        ];
+        let all = first.iter().chain(&self.sums);
+        let mut text = String::new();
+        for (name, value) in all {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "STAT {name} {value}\r\n");
+        }
+        (text + &format!("STAT version {VERSION}\r\nEND\r\n")).into_bytes()
+    }
 }

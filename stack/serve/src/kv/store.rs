@@ -7,6 +7,7 @@ use super::line;
 use super::stats::Stats;
 use host::Buffer;
 use stack::Slice;
+use std::borrow::Cow;
 
 /// Maximum length of a key in bytes.
 pub(super) const MAX_KEY: usize = 250;
@@ -84,6 +85,8 @@ pub(super) struct Store {
     cache: Cache,
     /// Version of the last change.
     version: u64,
+    /// Number of stores that share keys: the versions of each have another remainder.
+    step: u64,
     /// Second of a flush that was requested with a delay.
     flush_at: Option<u32>,
     /// Current second.
@@ -104,13 +107,19 @@ pub(super) fn expiry(exptime: i32, now: u32) -> u32 {
 /// The value of an item in memory of its exact size: `parts`, which end with CR and LF. The sum is stored with it, so
 /// that sending it needs no pass over its bytes.
 fn value(parts: &[&[u8]]) -> Slice<Buffer> {
-    Slice::new(Buffer::from(parts.concat())).summed()
+    stored(Cow::Owned(parts.concat()))
+}
+
+/// As [`value`]. Bytes that are owned are not copied.
+fn stored(data: Cow<'_, [u8]>) -> Slice<Buffer> {
+    Slice::new(Buffer::from(data.into_owned())).summed()
 }
 
 impl Store {
-    /// An empty store of at most `memory` bytes.
-    pub(super) fn new(memory: usize) -> Self {
-        Self { cache: Cache::new(memory), version: 0, flush_at: None, now: 0, stats: Stats::default() }
+    /// An empty store of at most `memory` bytes: number `index` of `count`.
+    pub(super) fn new(memory: usize, (index, count): (usize, usize)) -> Self {
+        let (version, step) = (index as u64, count as u64);
+        Self { cache: Cache::new(memory), version, step, flush_at: None, now: 0, stats: Stats::default() }
     }
 
     pub(super) fn cache(&self) -> &Cache {
@@ -133,10 +142,9 @@ impl Store {
 
     /// Makes the items that exist at second `at` invalid, now if it is not in the future.
     pub(super) fn flush(&mut self, at: u32) {
-        self.stats.cmd_flush += 1;
         self.flush_at = Some(at);
         if at <= self.now {
-            self.version += 1;
+            self.version += self.step;
             self.advance(self.now);
         }
     }
@@ -157,13 +165,13 @@ impl Store {
 
     fn next_version(&mut self, version: Option<u64>) -> u64 {
         version.unwrap_or_else(|| {
-            self.version += 1;
+            self.version += self.step;
             self.version
         })
     }
 
     /// Stores a value, which ends with CR and LF.
-    pub(super) fn put(&mut self, put: &Put, data: &[u8]) -> Stored {
+    pub(super) fn put(&mut self, put: &Put, data: Cow<'_, [u8]>) -> Stored {
         self.stats.cmd_set += 1;
         let old = self.find(&put.key);
         let result = match old {
@@ -179,18 +187,18 @@ impl Store {
         result
     }
 
-    fn put_new(&mut self, put: &Put, data: &[u8]) -> Stored {
+    fn put_new(&mut self, put: &Put, data: Cow<'_, [u8]>) -> Stored {
         match (put.mode, put.vivify) {
-            (Mode::Set | Mode::Add, _) => self.link(put, None, put.expires, Marks::default(), value(&[data])),
+            (Mode::Set | Mode::Add, _) => self.link(put, None, put.expires, Marks::default(), stored(data)),
             (Mode::Append | Mode::Prepend, Some(expires)) => {
-                self.link(put, None, expires, Marks::default(), value(&[data]))
+                self.link(put, None, expires, Marks::default(), stored(data))
             }
             (Mode::Cas, _) => Stored::NotFound,
             _ => Stored::Refused,
         }
     }
 
-    fn put_over(&mut self, put: &Put, at: At, data: &[u8]) -> Stored {
+    fn put_over(&mut self, put: &Put, at: At, data: Cow<'_, [u8]>) -> Stored {
         let old = self.cache.item(at).clone();
         let matches = put.expected == old.cas;
         let becomes_stale = put.may_be_stale && put.expected != 0 && put.expected < old.cas;
@@ -200,16 +208,16 @@ impl Store {
                 Stored::Refused
             }
             Mode::Set | Mode::Replace => {
-                self.link(put, Some(at), put.expires, Marks::default(), value(&[data]))
+                self.link(put, Some(at), put.expires, Marks::default(), stored(data))
             }
             Mode::Cas if put.expected != 0 && matches => {
-                self.link(put, Some(at), put.expires, Marks::default(), value(&[data]))
+                self.link(put, Some(at), put.expires, Marks::default(), stored(data))
             }
             Mode::Cas if becomes_stale => {
                 let marks = Marks { stale: true, won: old.marks.won, ..Marks::default() };
-                self.link(put, Some(at), old.expires, marks, value(&[data]))
+                self.link(put, Some(at), old.expires, marks, stored(data))
             }
-            Mode::Append | Mode::Prepend if put.expected == 0 || matches => self.join(put, at, &old, data),
+            Mode::Append | Mode::Prepend if put.expected == 0 || matches => self.join(put, at, &old, &data),
             Mode::Append | Mode::Prepend | Mode::Cas => Stored::Exists,
         }
     }

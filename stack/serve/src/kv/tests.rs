@@ -1,6 +1,8 @@
 //! Conversations, and the store against a model.
 
 use super::fuzz::{Bench, START};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
@@ -181,6 +183,67 @@ fn statistics_count_commands_and_reset_clears_them() {
     );
 }
 
+/// A store of three workers; the session is one of the first.
+fn sharded() -> Bench {
+    Bench::sharded(LARGE, 3)
+}
+
+/// The replies to a conversation.
+fn say(bench: &mut Bench, requests: &str) -> String {
+    bench.replies.clear();
+    bench.feed(requests.replace('\n', "\r\n").as_bytes());
+    String::from_utf8_lossy(&bench.replies).replace("\r\n", "\n")
+}
+
+#[test]
+fn every_command_reaches_the_worker_of_its_key() {
+    let mut bench = sharded();
+    for key in 0..30 {
+        let base64 = BASE64.encode(format!("k{key}"));
+        assert_eq!(say(&mut bench, &format!("set k{key} 0 0 1\n1\n")), "STORED\n");
+        let requests = format!(
+            "incr k{key} 8\ndecr k{key} 7\ntouch k{key} 0\nme k{key}\nme {base64} b\nmg {base64} b v\n"
+        );
+        let replies = say(&mut bench, &requests);
+        let lines: Vec<_> = replies.lines().collect();
+        assert_eq!((&lines[..3], &lines[5..]), (&["9", "2", "TOUCHED"][..], &["VA 1", "2"][..]), "{replies}");
+        assert!(lines[3].starts_with(&format!("ME k{key} ")) && lines[4] == lines[3], "{replies}");
+        let requests = format!("ms {base64} 1 b MA k\nx\nma {base64} b\nmd {base64} b q\ndelete k{key}\n");
+        let numeric = "CLIENT_ERROR cannot increment or decrement non-numeric value\n";
+        assert_eq!(say(&mut bench, &requests), format!("HD k{base64} b\n{numeric}NOT_FOUND\n"));
+        let (long, value) = ((1 << 20) + 1, "v".repeat((1 << 20) + 1));
+        let too_large = "SERVER_ERROR object too large for cache";
+        let requests = format!("set k{key} 0 0 1\n1\nset k{key} 0 0 {long}\n{value}\nget k{key}\n");
+        assert_eq!(say(&mut bench, &requests), format!("STORED\n{too_large}\nEND\n"));
+    }
+}
+
+#[test]
+fn versions_are_unique_and_flush_and_statistics_concern_all_workers() {
+    let mut bench = sharded();
+    let keys: Vec<_> = (0..100).map(|key| format!("k{key}")).collect();
+    let sets: Vec<_> = keys.iter().map(|key| format!("set {key} 0 0 1 noreply\nx\n")).collect();
+    assert_eq!(say(&mut bench, &sets.concat()), "");
+    let all = keys.join(" ");
+    let replies = say(&mut bench, &format!("gets {all}\n"));
+    let heads: Vec<Vec<_>> = replies.lines().step_by(2).map(|line| line.split(' ').collect()).collect();
+    assert!(heads.iter().zip(&keys).all(|(head, key)| head[1] == key), "the order of the request: {replies}");
+    let versions: std::collections::HashSet<_> = heads[..100].iter().map(|head| head[4]).collect();
+    assert_eq!(versions.len(), 100);
+    let text = say(&mut bench, "stats\nmn\n");
+    for line in ["cmd_set 100", "get_hits 100", "curr_items 100", "threads 3", "limit_maxbytes 25165824"] {
+        assert!(text.contains(&format!("STAT {line}\n")), "{line} in {text}");
+    }
+    assert!(text.ends_with("END\nMN\n") && text.matches("STAT").count() == 35, "{text}");
+    assert_eq!(say(&mut bench, &format!("flush_all\nget {all}\nstats reset\n")), "OK\nEND\nRESET\n");
+    let text = say(&mut bench, &format!("set {} 0 0 1\nx\nflush_all 10\nstats\n", keys[0]));
+    for line in ["cmd_set 1", "get_misses 0", "cmd_flush 1"] {
+        assert!(text.contains(&format!("STAT {line}\n")), "{line} in {text}");
+    }
+    bench.pass(10);
+    assert_eq!(say(&mut bench, &format!("get {all}\n")), "END\n");
+}
+
 /// An item of the model.
 #[derive(Clone, Debug)]
 struct Item {
@@ -340,6 +403,13 @@ impl Model {
     }
 }
 
+/// Version of a key; one that no item has if there is none.
+fn version(bench: &mut Bench, key: u8) -> u64 {
+    let text = say(bench, &format!("gets k{key}\n"));
+    let head = text.lines().next().unwrap_or_default();
+    head.split(' ').nth(4).map_or(999_999, |version| version.parse().expect("a number"))
+}
+
 /// Whether `strtoull` and Rust read a value alike: random bytes may be signs or other white space.
 fn is_plain(command: &Command) -> bool {
     let (Command::Store(.., value) | Command::Cas(.., value)) = command else { return true };
@@ -371,6 +441,40 @@ proptest! {
                 rest = after;
             }
             prop_assert_eq!(String::from_utf8_lossy(&bench.replies), String::from_utf8_lossy(&expected), "{:?}", command);
+        }
+    }
+
+    /// Several workers answer as one does, with any number of requests that wait for them. Versions differ, so `cas`
+    /// has the one that `gets` returned before, or another one.
+    #[test]
+    fn several_workers_answer_as_one(
+        commands in prop::collection::vec(Command::any(), 1..80),
+        workers in 2..5_usize,
+        batch in 1..40_usize,
+    ) {
+        let mut benches = [Bench::new(LARGE), Bench::sharded(LARGE, workers)];
+        for commands in commands.chunks(batch) {
+            let said = benches.each_mut().map(|bench| {
+                let versions: Vec<_> = (0..4).map(|key| version(bench, key)).collect();
+                let mut requests = Vec::new();
+                for command in commands {
+                    match command {
+                        Command::Cas(key, back, value) => {
+                            let version = versions[usize::from(*key)] + (back % 2) * 1_000_000;
+                            requests.extend(Command::Cas(*key, version, value.clone()).request());
+                        }
+                        Command::Gets(key) => requests.extend(format!("get k{key} k1 none k2\r\n").bytes()),
+                        Command::Pass(_) => {}
+                        other => requests.extend(other.request()),
+                    }
+                }
+                bench.replies.clear();
+                bench.feed(&requests);
+                let seconds = commands.iter().map(|command| if let Command::Pass(n) = command { *n } else { 0 });
+                bench.pass(seconds.sum());
+                String::from_utf8_lossy(&bench.replies).into_owned()
+            });
+            prop_assert_eq!(&said[0], &said[1], "{:?}", commands);
         }
     }
 

@@ -1,10 +1,12 @@
 //! Commands of memcached's text protocol (doc/protocol.txt), with the errors of memcached 1.6.
 
 use super::line::{MAX_WORDS, Words, signed_32, unsigned, unsigned_32};
+use super::links::Command;
 use super::meta;
 use super::session::{Context, Pending, Reply, State};
-use super::stats::{self, Stats, VERSION};
+use super::stats::{Stats, VERSION};
 use super::store::{Delta, DeltaError, MAX_KEY, MAX_VALUE, Mode, Put, Stored, expiry};
+use std::borrow::Cow;
 
 const BAD_FORMAT: &[u8] = b"CLIENT_ERROR bad command line format";
 const BAD_EXPTIME: &[u8] = b"CLIENT_ERROR invalid exptime argument";
@@ -22,7 +24,7 @@ pub(super) struct Keys {
 
 /// A form of `get`.
 #[derive(Clone, Copy, Debug)]
-struct Get {
+pub(super) struct Get {
     has_version: bool,
     /// New expiry.
     expires: Option<u32>,
@@ -67,7 +69,24 @@ pub(super) fn execute(line: &[u8], context: &mut Context<'_>) -> State {
         *place = word;
         len += 1;
     }
-    dispatch(&words[..len], context)
+    let words = &words[..len];
+    if context.links.others() > 0
+        && let Some(key) = key(words)
+        && let Some(to) = context.links.owner(&key)
+    {
+        context.forward(to, Command::Line(line.into()));
+        return State::Line;
+    }
+    dispatch(words, context)
+}
+
+/// The key of a command that its worker executes without a value. Keys of others are looked at later.
+fn key<'a>(words: &[&'a [u8]]) -> Option<Cow<'a, [u8]>> {
+    match words {
+        [b"incr" | b"decr" | b"delete" | b"touch", key, ..] => Some(Cow::Borrowed(key)),
+        [name @ (b"mg" | b"md" | b"ma" | b"me"), key, flags @ ..] => Some(meta::key(name, key, flags)),
+        _ => None,
+    }
 }
 
 /// Executes a command other than `get`.
@@ -97,9 +116,10 @@ fn dispatch(words: &[&[u8]], context: &mut Context<'_>) -> State {
         (b"flush_all", 1..=3) => flush_all(words, is_silent, context),
         (b"verbosity", 2 | 3) => verbosity(words, is_silent, context),
         (b"version", _) => context.out.line(format!("VERSION {VERSION}").as_bytes()),
-        (b"stats", 1) => stats::write(context.store, context.facts, context.out),
+        (b"stats", 1) => context.write_stats(),
         (b"stats", _) if words[1] == b"reset" => {
             context.store.stats = Stats::default();
+            context.forward_all(|| Command::Reset);
             context.out.line(b"RESET");
         }
         _ => context.out.line(b"ERROR"),
@@ -142,17 +162,21 @@ fn get(
 impl Get {
     /// Answers keys while there is room. Returns whether all are answered.
     fn run(self, keys: &mut Words<'_>, context: &mut Context<'_>) -> bool {
-        while context.out.has_room() {
+        while context.has_room() {
             let Some(key) = keys.next() else {
                 context.out.line(b"END");
                 return true;
             };
-            self.one(key, context);
+            match context.links.owner(key) {
+                Some(to) => context.forward(to, Command::Get(key.into(), self)),
+                None => self.read(key, context),
+            }
         }
         false
     }
 
-    fn one(self, key: &[u8], context: &mut Context<'_>) {
+    /// Answers a key of this worker.
+    pub(super) fn read(self, key: &[u8], context: &mut Context<'_>) {
         let Context { store, out, .. } = context;
         let at = store.find(key);
         match self.expires {
@@ -203,7 +227,7 @@ fn update(mode: Mode, words: &[&[u8]], is_silent: bool, context: &mut Context<'_
     if len > MAX_VALUE {
         if mode == Mode::Set {
             // After this command the client expects the new value, so the old one must not remain.
-            context.store.delete(&put.key);
+            context.remove(&put.key);
         }
         return refuse(len, is_silent, TOO_LARGE, context);
     }
@@ -298,7 +322,9 @@ fn flush_all(words: &[&[u8]], is_silent: bool, context: &mut Context<'_>) {
         let Some(delay) = signed_32(words[1]) else { return reply(is_silent, BAD_EXPTIME, context) };
         at = if delay > 0 { expiry(delay, now) } else { now };
     }
+    context.store.stats.cmd_flush += 1;
     context.store.flush(at);
+    context.forward_all(|| Command::Flush(at));
     reply(is_silent, b"OK", context);
 }
 

@@ -160,7 +160,7 @@ impl Connection {
                 return Flushed::NoArena;
             };
             if !channel.send(Completion::Data { id: self.id, range }) {
-                self.stream.untake(&mut channel.free, range.len);
+                self.stream.undo_take(&mut channel.free, range.len);
                 return Flushed::RingFull;
             }
             let len = range.len as usize;

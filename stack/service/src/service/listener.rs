@@ -36,7 +36,7 @@ impl Service {
         &mut self,
         stack: &mut Stack<Buffer>,
         client: usize,
-        (id, local, shares): (u32, Endpoint, bool),
+        (id, mut local, shares): (u32, Endpoint, bool),
     ) -> Result<(), Reason> {
         let shared_by = shares.then_some(self.clients[client].uid);
         let key = if let Some(&key) = self.by_end.get(&local) {
@@ -48,9 +48,11 @@ impl Service {
             key
         } else {
             let options = stack.config().tcp;
+            let listening = stack.listen(local, options)?;
+            local = stack.listener(listening).unwrap_or(local);
             let listener = Listener {
                 local,
-                stack: stack.listen(local, options)?,
+                stack: listening,
                 shared_by,
                 queues: AcceptQueues::new(self.options.accept, self.options.limits.backlog as usize),
                 members: Vec::new(),

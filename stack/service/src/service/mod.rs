@@ -7,6 +7,8 @@
 mod client;
 mod commands;
 mod connection;
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) mod fuzz;
 mod listener;
 mod remove;
 mod udp;
@@ -84,7 +86,8 @@ pub struct Service {
     /// Bytes received on connections without a client.
     unaccepted: u32,
     arrivals: Receiver<UnixStream>,
-    door: (Option<UnixListener>, Connector),
+    listener: Option<UnixListener>,
+    connector: Connector,
     controlled: Time,
     hasher: RandomState,
     statistics: Statistics,
@@ -112,7 +115,8 @@ impl Service {
             lingering: VecDeque::new(),
             unaccepted: 0,
             arrivals,
-            door: (None, connector),
+            listener: None,
+            connector,
             controlled: Time(0),
             hasher: RandomState::new(),
             statistics: Statistics::default(),
@@ -121,7 +125,7 @@ impl Service {
 
     /// Connects clients of this process.
     pub fn connector(&self) -> Connector {
-        self.door.1.clone()
+        self.connector.clone()
     }
 
     /// Serves other processes at a Unix socket, which is created. Its file permissions decide which users may connect.
@@ -131,7 +135,7 @@ impl Service {
     pub fn listen(&mut self, path: &Path) -> io::Result<()> {
         let listener = UnixListener::bind(path)?;
         listener.set_nonblocking(true)?;
-        self.door.0 = Some(listener);
+        self.listener = Some(listener);
         Ok(())
     }
 
@@ -151,7 +155,7 @@ impl Service {
         while let Ok(socket) = self.arrivals.try_recv() {
             self.add_client(socket);
         }
-        if let Some(Ok((socket, _))) = self.door.0.as_ref().map(UnixListener::accept) {
+        if let Some(Ok((socket, _))) = self.listener.as_ref().map(UnixListener::accept) {
             self.add_client(socket);
         }
         for (_, client) in &mut self.clients {
@@ -324,12 +328,11 @@ impl App for Service {
     }
 
     fn wake_fds(&self) -> Vec<BorrowedFd<'_>> {
-        let (listener, connector) = &self.door;
         let clients = self.clients.iter();
         let of_clients =
             clients.flat_map(|(_, client)| [client.channel.to_service.as_fd(), client.socket.as_fd()]);
-        let of_door = listener.iter().map(AsFd::as_fd).chain([connector.event()]);
-        of_clients.chain(of_door).collect()
+        let new = self.listener.iter().map(AsFd::as_fd).chain([self.connector.event()]);
+        of_clients.chain(new).collect()
     }
 
     fn resume(&mut self) {
@@ -337,7 +340,7 @@ impl App for Service {
             client.channel.commands.resume();
             port::eventfd::clear(&client.channel.to_service);
         }
-        port::eventfd::clear(&self.door.1.event());
+        port::eventfd::clear(&self.connector.event());
         // The next round looks for new and ended clients.
         self.controlled = Time(0);
     }

@@ -1,82 +1,14 @@
 //! Clients that violate the protocol, over their own memory.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
+use super::fuzz::{self, Raw, Setup};
 use super::*;
 use crate::chunks::{ArenaRange, CHUNK};
 use crate::entry::{ACCEPTED, Command, Completion, StreamOptions};
-use crate::region::{Descriptors, Parts};
-use crate::ring::{Consumer, Producer, Words};
-use mem::SharedRange;
+use crate::ring::Words;
 use proptest::prelude::*;
-use stack::ip::InterfaceConfig;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
-
-/// A client without the library.
-pub(crate) struct Raw {
-    commands: Producer<SharedRange>,
-    completions: Consumer<SharedRange>,
-    parts: Parts,
-    _fds: Descriptors,
-    socket: UnixStream,
-}
-
-impl Raw {
-    fn new(service: &mut Service) -> Self {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        service.add_client(theirs);
-        let (sizes, fds) = handshake::receive(ours.as_fd()).unwrap();
-        let parts = Parts::map(fds.memory.as_fd(), &sizes).unwrap();
-        let commands = Producer::new(parts.commands.clone(), sizes.ring);
-        let completions = Consumer::new(parts.completions.clone(), sizes.ring);
-        Self { commands, completions, parts, _fds: fds, socket: ours }
-    }
-
-    fn send(&mut self, words: &Words) {
-        assert_eq!(self.commands.push(words), Ok(true));
-        self.commands.publish();
-    }
-
-    fn next(&mut self) -> Option<Completion> {
-        let words = self.completions.pop().unwrap()?;
-        self.completions.release();
-        Some(Completion::decode(&words).unwrap())
-    }
-}
-
-/// A service over a stack without a wire.
-struct Setup {
-    service: Service,
-    stack: Stack<Buffer>,
-    now: Time,
-}
-
-impl Setup {
-    fn new() -> Self {
-        let limits = Limits { ring: 64, arena: 4 * CHUNK, sends: 4, sockets: 8, ..Limits::default() };
-        let service = Service::new(ServiceOptions { limits, ..ServiceOptions::default() }).unwrap();
-        let mut stack = Stack::new(stack::Config::new([1; 16]), Time(0));
-        let mac = wire::MacAddress::new([2; 6]);
-        let interface = stack.add_interface(InterfaceConfig { mac, mtu: 1500, vlan: None });
-        stack.add_address(interface, "10.0.0.1/24".parse().unwrap(), Time(0));
-        Self { service, stack, now: Time(0) }
-    }
-
-    /// Runs rounds until nothing happens.
-    fn run(&mut self) {
-        for _ in 0..100 {
-            self.now = Time(self.now.0 + 2 * CONTROL_INTERVAL);
-            let mut worked = false;
-            while let Some(event) = self.stack.poll_event() {
-                self.service.event(&mut self.stack, event, self.now);
-                worked = true;
-            }
-            if !self.service.poll(&mut self.stack, self.now) && !worked {
-                return;
-            }
-        }
-    }
-}
 
 fn end(text: &str) -> Endpoint {
     text.parse::<SocketAddr>().unwrap().into()
@@ -188,35 +120,7 @@ fn a_client_has_at_most_its_number_of_sockets() {
 
 proptest! {
     #[test]
-    fn no_sequence_of_entries_stops_the_service(
-        entries in prop::collection::vec((0..14_u64, 0..4_u64, 0..4_u32, 0..3_u32, any::<[u64; 3]>()), 1..200)
-    ) {
-        let mut setup = Setup::new();
-        let mut client = Raw::new(&mut setup.service);
-        for (kind, detail, id, other, rest) in entries {
-            let range = (u64::from(other) * 3000) | ((rest[0] % 3000) << 32);
-            let address = if rest[1] % 2 == 0 { 0x0100_000a_ffff_0000 } else { rest[1] };
-            let ports = (rest[2] % 3) << 16 | (rest[2] % 5) << 32;
-            let words = [
-                kind | detail << 8 | ports,
-                u64::from(id) | (rest[0] % 4) << 32,
-                range,
-                rest[0],
-                u64::from_be(address),
-                0,
-                u64::from_be(address),
-                0,
-            ];
-            if client.commands.push(&words) == Ok(true) {
-                client.commands.publish();
-            }
-            setup.run();
-            let _ = client.completions.pop();
-            client.completions.release();
-        }
-        drop(client);
-        setup.run();
-        prop_assert_eq!(setup.service.clients(), 0);
-        prop_assert_eq!((setup.service.connections.len(), setup.service.listeners.len()), (0, 0));
+    fn no_sequence_of_entries_stops_the_service(script in prop::collection::vec(any::<u8>(), 0..2000)) {
+        fuzz::fuzz_client(&script);
     }
 }

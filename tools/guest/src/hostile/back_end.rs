@@ -88,6 +88,7 @@ pub(super) const OFFER: Offer = Offer {
     ),
     queue_pairs: 1,
     mtu: None,
+    memory: port::vhost_user::MAX_BYTES,
 };
 
 impl From<BackEndError> for GuestError {

@@ -14,11 +14,12 @@ pub use offer::{Options, PlugError};
 use super::session::{Offer, Queues, Session};
 use crate::socket::rights::ReceiveError;
 use crate::socket::{Connector, SocketAddress};
-use crate::vhost::message::{Header, feature_names};
+use crate::vhost::message::{Code, Header, Reply, feature_names};
 use crate::vhost::wire::{Channel, WireError};
-use crate::{Attach, PortControl, PortDetail, PortDetails, PortFault, PortState, PortStatus};
+use crate::{Attach, GrantEnd, PortControl, PortDetail, PortDetails, PortFault, PortState, PortStatus};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
+use rustix::net::Shutdown;
 use std::path::Path;
 use std::time::Instant;
 
@@ -72,7 +73,7 @@ impl VhostUser {
     #[doc(hidden)]
     pub fn listen_with(path: impl AsRef<Path>, options: Options, queues: Queues) -> Result<Self, PlugError> {
         let offer = options.offer()?;
-        Ok(Self::behind(Connector::listen(SocketAddress::Unix(path.as_ref().into()))?, true, offer, queues))
+        Ok(Self::behind(Connector::listen(&SocketAddress::Unix(path.as_ref().into()))?, true, offer, queues))
     }
 
     /// Like [`VhostUser::connect`], with other queue constructors.
@@ -85,11 +86,20 @@ impl VhostUser {
     ) -> Result<Self, PlugError> {
         let offer = options.offer()?;
         Ok(Self::behind(
-            Connector::connect(SocketAddress::Unix(path.as_ref().into()), now)?,
+            Connector::connect(&SocketAddress::Unix(path.as_ref().into()), now)?,
             false,
             offer,
             queues,
         ))
+    }
+
+    /// Creates a back end on a connection that a switch grants to an application: `socket` is connected and
+    /// non-blocking. The port ends with its connection, and tells the front end why before ([`GrantEnd`]). `place` is
+    /// shown as its place.
+    pub fn over(socket: OwnedFd, place: String, options: Options, now: Instant) -> Result<Self, PlugError> {
+        let offer = options.offer()?;
+        let connector = Connector::over(socket, place, now).map_err(PlugError::Descriptor)?;
+        Ok(Self::behind(connector, false, offer, super::QUEUES))
     }
 
     fn behind(connector: Connector, listens: bool, offer: Offer, queues: Queues) -> Self {
@@ -99,7 +109,9 @@ impl VhostUser {
 
     fn begin(&mut self, socket: OwnedFd, now: Instant) {
         if self.connector.watch(socket.as_fd()).is_err() {
-            return self.connector.rest(now);
+            self.connector.rest(now);
+            self.state = self.state_after(None);
+            return;
         }
         let channel = Channel::new(socket, Header::expect_request);
         self.link = Some(Link { channel, session: Session::new(self.offer, self.queues) });
@@ -125,16 +137,36 @@ impl VhostUser {
         let Some(mut link) = self.link.take() else { return };
         let is_suspended = link.session.is_suspended();
         link.session.end(engine);
+        if self.connector.is_single() {
+            link.end_grant(fault.is_some().then_some(GrantEnd::Violation));
+        }
         drop(link);
         if !self.listens || fault.is_some() || is_suspended {
             self.connector.rest(now);
         }
+        self.state = self.state_after(fault);
+    }
+
+    /// State after a connection that ended because of `fault`, or that the front end closed.
+    fn state_after(&self, fault: Option<PortFault>) -> PortState {
+        if self.connector.is_single() {
+            return PortState::Ended(fault.unwrap_or(PortFault::Disconnected("application")));
+        }
         let left = || PortState::Waiting(Some(PortFault::Disconnected("guest")));
-        self.state = fault.map_or_else(left, PortState::Faulted);
+        fault.map_or_else(left, PortState::Faulted)
     }
 }
 
 impl Link {
+    /// Reports the end of a grant to the front end, if it has a reason, and closes the connection also for other
+    /// descriptors of the socket. A front end that does not read is not waited for.
+    fn end_grant(&self, end: Option<GrantEnd>) {
+        if let Some(number) = end.and_then(GrantEnd::number) {
+            let _ = self.channel.send(&Reply::U64(number).encode(Code::ResetOwner), &[]);
+        }
+        let _ = rustix::net::shutdown(&self.channel, Shutdown::Both);
+    }
+
     /// Processes the available messages.
     fn serve(&mut self, engine: &mut dyn Attach) -> Result<(), End> {
         for _ in 0..MESSAGES_AT_ONCE {
@@ -209,6 +241,9 @@ impl PortControl for VhostUser {
     fn close(&mut self, engine: &mut dyn Attach) {
         if let Some(mut link) = self.link.take() {
             link.session.end(engine);
+            if self.connector.is_single() {
+                link.end_grant(Some(GrantEnd::Revoked));
+            }
         }
         self.connector.close();
         self.state = PortState::Closed;

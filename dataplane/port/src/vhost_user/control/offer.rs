@@ -6,7 +6,8 @@ use crate::queue::OutOfRange;
 use crate::socket::ListenError;
 use crate::vhost::Features;
 use crate::vhost::message::ProtocolFeatures;
-use crate::vhost_user::session::Offer;
+use crate::vhost_user::session::{MAX_BYTES, Offer};
+use rustix::io::Errno;
 use std::borrow::Cow;
 
 /// Features supported in every configuration.
@@ -48,6 +49,8 @@ pub struct Options {
     /// Maximum packet length, without Ethernet header, reported to the guest (68 to 65535 bytes). By default none is
     /// reported, and the guest uses its own.
     pub mtu: Option<u16>,
+    /// Maximum memory that the front end may share, in bytes, at most [`MAX_BYTES`].
+    pub memory: u64,
     /// Mask of the offered features. Unsupported features are never offered.
     pub features: Features,
 }
@@ -61,6 +64,9 @@ pub enum PlugError {
     /// An option is out of range.
     #[error(transparent)]
     Range(#[from] OutOfRange),
+    /// No descriptor could be created.
+    #[error("cannot create an event descriptor: {0}")]
+    Descriptor(Errno),
 }
 
 impl Remedy for PlugError {
@@ -68,6 +74,7 @@ impl Remedy for PlugError {
         match self {
             Self::Listen(error) => error.remedy(),
             Self::Range(error) => error.remedy(),
+            Self::Descriptor(..) => None,
         }
     }
 }
@@ -82,7 +89,7 @@ impl Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { queue_pairs: 1, mtu: None, features: Features(u64::MAX) }
+        Self { queue_pairs: 1, mtu: None, memory: MAX_BYTES, features: Features(u64::MAX) }
     }
 }
 
@@ -111,6 +118,7 @@ impl Options {
             protocol: ProtocolFeatures(protocol),
             queue_pairs: self.queue_pairs,
             mtu: self.mtu,
+            memory: self.memory.min(MAX_BYTES),
         })
     }
 }

@@ -47,6 +47,7 @@ const OFFER: Offer = Offer {
     ),
     queue_pairs: 2,
     mtu: Some(1500),
+    memory: super::session::MAX_BYTES,
 };
 
 /// Runs a script.

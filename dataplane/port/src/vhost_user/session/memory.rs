@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Maximum memory of one front end in bytes, so that a few hostile front ends cannot exhaust the address space (128
 /// TiB).
-const MAX_BYTES: u64 = 4 << 40;
+pub const MAX_BYTES: u64 = 4 << 40;
 
 impl Session {
     pub(super) fn set_mem_table(
@@ -22,7 +22,7 @@ impl Session {
         descriptors: impl Iterator<Item = OwnedFd>,
         engine: &mut dyn Attach,
     ) -> Result<(), RequestError> {
-        check_total(regions.iter())?;
+        check_total(regions.iter(), self.offer.memory)?;
         let regions = regions
             .iter()
             .zip(descriptors)
@@ -49,7 +49,7 @@ impl Session {
             return Ok(());
         }
         let specs: Vec<_> = current.regions().iter().map(|r| r.spec()).chain([region]).collect();
-        check_total(specs.iter())?;
+        check_total(specs.iter(), self.offer.memory)?;
         self.replace(current.with(map(&fd, region)?), engine)
     }
 
@@ -93,11 +93,15 @@ fn overlap(one: RegionSpec, other: RegionSpec) -> bool {
     one.guest < end(other) && other.guest < end(one)
 }
 
-fn check_total<'a>(mut regions: impl Iterator<Item = &'a RegionSpec>) -> Result<(), RequestError> {
+fn check_total<'a>(
+    mut regions: impl Iterator<Item = &'a RegionSpec>,
+    limit: u64,
+) -> Result<(), RequestError> {
     match regions.try_fold(0u64, |sum, r| sum.checked_add(r.len)) {
-        Some(sum) if sum <= MAX_BYTES => Ok(()),
+        Some(sum) if sum <= limit => Ok(()),
         _ => {
-            Err(RequestError::Failed(format!("the regions have more than {} TiB together", MAX_BYTES >> 40)))
+            let mib = limit >> 20;
+            Err(RequestError::Failed(format!("the regions have more than {mib} MiB together, the limit")))
         }
     }
 }

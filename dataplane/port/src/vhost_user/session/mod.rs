@@ -19,6 +19,7 @@ use crate::vhost::Features;
 use crate::vhost::message::{Header, ProtocolFeatures, Reply, Request};
 use crate::{Attach, PortFault, QueueStatus, RxQueue, TxQueue};
 use mem::MemTable;
+pub use memory::MAX_BYTES;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use vring::Vring;
@@ -34,6 +35,8 @@ pub struct Offer {
     pub queue_pairs: u16,
     /// Maximum packet length (without Ethernet header) reported to the guest, if any.
     pub mtu: Option<u16>,
+    /// Maximum memory of the front end in bytes, at most [`MAX_BYTES`].
+    pub memory: u64,
 }
 
 /// Constructors of queues from a ring's setup: those of the fast path, or of a test.

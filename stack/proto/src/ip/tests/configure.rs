@@ -59,6 +59,31 @@ fn a_lease_gives_address_route_and_mtu_until_it_ends() {
 }
 
 #[test]
+fn a_leased_address_of_another_host_is_declined() {
+    let mut a = bare();
+    a.ip.start_dhcp(InterfaceId(0), a.now);
+    let declined = core::cell::Cell::new(0);
+    run(&mut a, 10, |sent| {
+        let ethernet = Ethernet::new(sent).ok()?;
+        if let Some(probe) = wire::Arp::new(ethernet.payload()) {
+            let theirs = (B, probe.target_ip());
+            assert_eq!(
+                (probe.sender_ip().is_unspecified(), address("10.0.0.5")),
+                (true, probe.target_ip().into())
+            );
+            let reply = wire::arp_packet(wire::Arp::REPLY, theirs, (probe.sender_mac(), probe.sender_ip()));
+            return Some(frame(probe.sender_mac(), B, EtherType::ARP, &reply));
+        }
+        let kind =
+            Layers::of(sent).and_then(|layers| Dhcp::new(&sent[layers.transport + 8..])?.message_type());
+        declined.set(declined.get() + u32::from(kind == Some(Dhcp::DECLINE)));
+        serve(sent)
+    });
+    assert!(a.ip.lease(InterfaceId(0)).is_none() && !a.ip.is_local(address("10.0.0.5")));
+    assert_eq!((declined.get(), a.counters.duplicate_addresses), (1, 1));
+}
+
+#[test]
 fn a_lease_is_given_back() {
     let mut a = bare();
     assert!(a.ip.add_neighbour(InterfaceId(0), address("10.0.0.2"), B, a.now));

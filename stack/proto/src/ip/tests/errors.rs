@@ -98,7 +98,9 @@ fn too_big_lowers_the_path_mtu_for_ten_minutes() {
         assert_eq!(a.ip.path(path).unwrap().1, lowest);
         a.send(path, 6, &[0; 20], &[0; 1390], false);
         assert_eq!(a.counters.fragment_failed, if kind == 3 { 1 } else { 2 });
+        // No connection probes the path.
         a.wait(600_100);
+        a.wait(60_100);
         assert_eq!(a.ip.path(path).unwrap().1, 1500);
     }
 }

@@ -73,20 +73,21 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         let (c, s, now) = (&mut *self.connection, &self.segment, self.io.now);
         let echo = s.timestamps.map(|(_, echo)| echo).filter(|_| c.flags.has(Flags::TIMESTAMPS));
         let age = echo.map(|echo| c.timestamp(now).wrapping_sub(echo)).filter(|age| *age <= MAX_ECHO_AGE);
-        // The answer to a SYN echoes an earlier copy of it.
         let is_handshake = c.tx.una == c.tx.iss;
-        let is_repeated_syn = is_handshake && c.tx.first_retransmit.is_some();
+        let echoes_original =
+            c.tx.first_retransmit
+                .and_then(|first| echo.map(|echo| echo.wrapping_sub(first.get()).cast_signed() < 0));
+        // The answer to a SYN may echo an earlier copy of it: the age would include the timeout of that one.
+        let age = age.filter(|_| !is_handshake || echoes_original != Some(true));
         let ack = Ack {
             una: c.tx.una,
             ack: s.ack,
             nxt: c.tx.nxt,
             sack: &ranges.list[..ranges.len],
             duplicate: ranges.duplicate,
-            timestamp_rtt: age.filter(|_| !is_repeated_syn).map(|millis| millis.saturating_mul(1000)),
-            echoes_original: c
-                .tx
-                .first_retransmit
-                .and_then(|first| echo.map(|echo| echo.wrapping_sub(first.get()).cast_signed() < 0)),
+            // Timestamps are whole milliseconds.
+            timestamp_rtt: age.map(|millis| millis.max(1).saturating_mul(1000)),
+            echoes_original,
             is_update,
             has_ece: s.flags.has(TcpFlags::ECE) && !s.flags.has(TcpFlags::SYN) && c.flags.has(Flags::ECN),
             is_app_limited: c.flags.has(Flags::APP_LIMITED),
@@ -152,7 +153,8 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
             c.timers.confirmed = now;
             self.io.ip.confirm(c.path, now);
         }
-        if c.flags.has(Flags::REPORT_ACKS) || c.flags.has(Flags::WANTS_SPACE) {
+        if c.flags.has(Flags::REPORT_ACKS) || c.flags.has(Flags::WANTS_SPACE) || c.flags.has(Flags::MTU_PROBE)
+        {
             self.report(bytes);
         }
     }
@@ -160,6 +162,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
     #[cold]
     fn report(&mut self, bytes: u32) {
         let c = &mut *self.connection;
+        self.shared.confirm_mtu_probe(c, self.io);
         let connection = ConnectionId { index: self.index, generation: c.generation };
         if c.flags.has(Flags::REPORT_ACKS) && bytes > 0 {
             self.io.events.push_back(Event::Acknowledged { connection, bytes });

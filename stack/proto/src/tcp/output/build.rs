@@ -54,14 +54,19 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         let first = iss + 1;
         let data = if reason == Syn::First { self.fast_open_data() } else { 0 };
         self.emit_segment(iss, first..first + data, flags, 0);
+        let counted = (self.io.counters.tcp_out, self.io.counters.tcp_retransmits);
         match reason {
             Syn::Answer => self.io.counters.tcp_out += 1,
             Syn::First | Syn::Again => self.note_sent(iss..first + data, reason == Syn::Again),
         }
+        if self.connection.flags.has(Flags::UNRESOLVED) {
+            // It is counted when it leaves.
+            (self.io.counters.tcp_out, self.io.counters.tcp_retransmits) = counted;
+        }
     }
 
     #[inline]
-    fn emit_data(&mut self, range: Range<Seq>, again: bool) {
+    pub(super) fn emit_data(&mut self, range: Range<Seq>, again: bool) {
         let c = &mut *self.connection;
         let end = c.tx.queue.end();
         let mut flags = TcpFlags::ACK;
@@ -121,6 +126,9 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
                 self.io.counters.frames_out += 1;
             }
             Err(NotReady::Removed) => {}
+            Err(NotReady::Resolving) if flags.has(TcpFlags::SYN) => {
+                self.shared.await_neighbour(self.index, self.connection);
+            }
             Err(NotReady::Resolving | NotReady::Loopback) => self.emit_later(header, &range, ecn),
         }
         if flags.has(TcpFlags::ACK) {

@@ -1,6 +1,7 @@
 //! Segments that leave: what is sent next, and when nothing may be sent.
 
 mod build;
+mod mtu_probe;
 
 use super::Seq;
 use super::connection::{Connection, Flags, State};
@@ -9,6 +10,7 @@ use crate::ip::InterfaceId;
 use crate::{Link, Payload, Time};
 use core::num::NonZeroU32;
 use core::ops::Range;
+pub(crate) use mtu_probe::MtuProbe;
 
 /// Segments of one connection before others have their turn.
 const QUANTUM: usize = 32;
@@ -49,6 +51,7 @@ enum Syn {
 
 /// A connection's turn to send.
 pub(crate) struct Turn<'a, 'b, P: Payload, L> {
+    pub(crate) index: u32,
     pub(crate) connection: &'a mut Connection<P>,
     pub(crate) shared: &'a mut Shared<P>,
     pub(crate) io: &'a mut Io<'b, P>,
@@ -60,9 +63,12 @@ pub(crate) struct Turn<'a, 'b, P: Payload, L> {
 impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
     /// Sends what is due.
     pub(crate) fn run(&mut self) -> Progress {
-        let Some((interface, mtu)) = self.path() else { return Progress::Done };
+        let Some((interface, mtu, probe)) = self.path() else { return Progress::Done };
         self.adapt_segment_size(mtu);
         self.segment = u32::from(self.connection.tx.mss) - self.sack_len();
+        if probe > 0 && self.link.has_room(interface) {
+            self.probe_mtu(probe);
+        }
         for _ in 0..QUANTUM {
             if !self.link.has_room(interface) {
                 return Progress::Blocked;
@@ -76,16 +82,17 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         Progress::More
     }
 
-    /// Interface and MTU of the connection's path, which is looked up again if it was removed.
+    /// Interface and MTU of the connection's path, which is looked up again if it was removed, and the size of a probe of
+    /// its MTU or 0.
     #[inline]
-    fn path(&mut self) -> Option<(InterfaceId, u16)> {
-        if let Some(found) = self.io.ip.path(self.connection.path) {
+    fn path(&mut self) -> Option<(InterfaceId, u16, u16)> {
+        if let Some(found) = self.io.ip.probed_path(self.connection.path) {
             return Some(found);
         }
         let key = &self.connection.key;
         let (path, _) = self.io.ip.route(Some(key.local), key.remote, self.io.now).ok()?;
         self.connection.path = path;
-        self.io.ip.path(path)
+        self.io.ip.probed_path(path)
     }
 
     /// Follows the path MTU and the peer's MSS.
@@ -284,6 +291,8 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         let (c, now) = (&mut *self.connection, self.io.now);
         if again {
             self.io.counters.tcp_retransmits += 1;
+            c.tx.retransmits = c.tx.retransmits.saturating_add(1);
+            self.shared.fail_mtu_probe(c, &range, self.io);
             if c.tx.first_retransmit.is_none() {
                 c.tx.first_retransmit = NonZeroU32::new(c.timestamp(now).max(1));
             }

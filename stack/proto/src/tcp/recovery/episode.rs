@@ -25,6 +25,7 @@ pub(super) enum Frto {
 }
 
 /// A loss episode.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about the episode")]
 #[derive(Debug)]
 pub(super) struct Episode {
     /// Window before the reduction, and the controller if it is to be restored.
@@ -44,6 +45,8 @@ pub(super) struct Episode {
     is_examined: bool,
     /// Whether the connection already answers a congestion mark of this window.
     pub(super) is_mark_answered: bool,
+    /// Whether only a probe of the path MTU is repaired, for which the window was not reduced.
+    pub(super) repairs_probe: bool,
     pub(super) frto: Frto,
 }
 
@@ -60,6 +63,7 @@ impl Episode {
             has_retransmitted: false,
             is_examined: false,
             is_mark_answered: false,
+            repairs_probe: false,
             frto: Frto::Off,
         }
     }

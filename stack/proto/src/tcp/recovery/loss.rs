@@ -20,12 +20,12 @@ const MIN_PROBE_TIME: u64 = 2_000;
 
 /// Flight when a reduction starts.
 #[derive(Clone, Copy, Debug)]
-struct Start {
+pub(super) struct Start {
     /// First unacknowledged sequence number before the acknowledgement, and next one to send.
-    una: Seq,
-    nxt: Seq,
+    pub(super) una: Seq,
+    pub(super) nxt: Seq,
     /// Flight before the acknowledgement in bytes, without what was delivered earlier (`RecoverFS` of RFC 9937).
-    flight: u32,
+    pub(super) flight: u32,
 }
 
 impl Recovery {
@@ -48,7 +48,7 @@ impl Recovery {
         let flight = ack.nxt.since(ack.ack).saturating_add(delivery.bytes());
         let flight = flight.saturating_sub(self.board.sacked());
         let start = Start { una: ack.una, nxt: ack.nxt, flight };
-        self.enter_recovery(start);
+        self.enter_recovery(pool, start);
         let is_reduced_by_ece = ack.has_ece && self.answer_mark(start);
         let is_safe = is_advancing && self.board.lost() <= lost;
         self.limit(delivered, ack.nxt.since(ack.ack), is_safe);
@@ -201,13 +201,19 @@ impl Recovery {
         (self.phase, self.duplicates) = (Phase::Open, 0);
     }
 
-    /// Starts to repair losses, if there are some. A reduction for a congestion mark is not repeated.
-    fn enter_recovery(&mut self, start: Start) {
+    /// Starts to repair losses, if there are some. A reduction for a congestion mark is not repeated, and the loss of a
+    /// probe of the path MTU alone is no reason for one (RFC 4821 section 7.6.1).
+    fn enter_recovery(&mut self, pool: &SentPool, start: Start) {
         if self.board.lost() == 0 {
             return;
         }
+        if self.is_mtu_probe_lost_only(pool) {
+            return self.repair_mtu_probe(start);
+        }
+        let repairs_probe = self.episode.as_ref().is_some_and(|episode| episode.repairs_probe);
         match self.phase {
             Phase::Open => self.reduce(start, Congestion::Loss),
+            Phase::Loss if repairs_probe => self.reduce(start, Congestion::Loss),
             Phase::Marked => {
                 if let Some(episode) = &mut self.episode {
                     (episode.recover, episode.prr) = (start.nxt, Prr::new(start.flight));
@@ -239,7 +245,7 @@ impl Recovery {
     }
 
     /// Starts an episode with the present window.
-    fn begin(&mut self, start: Start) {
+    pub(super) fn begin(&mut self, start: Start) {
         let mut episode = Episode::new(self.window, self.controller.checkpoint(), start.una, start.nxt);
         episode.prr = Prr::new(start.flight);
         self.episode = Some(Box::new(episode));
@@ -352,7 +358,8 @@ impl Recovery {
         }
         if let Some((una, nxt)) = self.board.bounds(pool) {
             let flight = nxt.since(una);
-            self.enter_recovery(Start { una, nxt, flight: flight.saturating_sub(self.board.sacked()) });
+            let flight_left = flight.saturating_sub(self.board.sacked());
+            self.enter_recovery(pool, Start { una, nxt, flight: flight_left });
             self.limit(0, flight, false);
         }
         LossTimer::Reordering

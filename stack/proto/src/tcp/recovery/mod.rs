@@ -18,6 +18,7 @@ mod hostile;
 mod loss;
 #[cfg(test)]
 mod model;
+mod mtu_probe;
 mod pool;
 mod prr;
 mod rack;
@@ -83,6 +84,7 @@ enum Cause {
 }
 
 /// Loss recovery and congestion control of one connection.
+#[expect(clippy::struct_excessive_bools, reason = "independent conditions")]
 pub(crate) struct Recovery {
     board: Scoreboard,
     rtt: Rtt,
@@ -104,6 +106,8 @@ pub(crate) struct Recovery {
     allows_sack: bool,
     /// Whether a round-trip time was measured since the last probe, which the next one needs (RFC 8985 section 7.3).
     may_probe: bool,
+    /// Whether a probe of the path MTU may be among the unacknowledged entries.
+    has_mtu_probe: bool,
     timeouts: u8,
     mss: u16,
     /// Next sequence number to send when the probe was sent (`TLP.end_seq`).
@@ -142,6 +146,7 @@ impl Recovery {
             has_sack: false,
             allows_sack: options.sack,
             may_probe: false,
+            has_mtu_probe: false,
             timeouts: 0,
             mss,
             probe_end: Seq(0),
@@ -416,6 +421,13 @@ impl Recovery {
     /// Congestion window in bytes, and slow-start threshold.
     pub(crate) fn window(&self) -> (u32, u32) {
         (self.window.congestion, self.window.threshold)
+    }
+
+    /// Nothing of what was recorded has left the host.
+    pub(crate) fn restart(&mut self, pool: &mut SentPool) {
+        self.release(pool);
+        self.timeouts = 0;
+        self.rtt.forget_back_off();
     }
 
     /// Returns all entries to the pool, at the end of the connection.

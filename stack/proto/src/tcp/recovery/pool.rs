@@ -37,6 +37,8 @@ pub(super) struct Entry {
     pub(super) snapshot: Snapshot,
     pub(super) mark: Mark,
     pub(super) is_retransmitted: bool,
+    /// Whether the segment probes the path MTU, so that its loss is no sign of congestion.
+    pub(super) is_probe: bool,
 }
 
 const _: () = assert!(size_of::<Entry>() <= 64);

@@ -81,6 +81,11 @@ impl Rtt {
         self.backoff = (self.backoff + 1).min(26);
     }
 
+    /// Ends the back-off of segments that were not sent.
+    pub(super) fn forget_back_off(&mut self) {
+        self.backoff = 0;
+    }
+
     /// A retransmission was acknowledged, and there is no sample yet (RFC 6298 section 5.7).
     pub(super) fn on_late_handshake(&mut self) {
         if self.smoothed == 0 && self.backoff > 0 {

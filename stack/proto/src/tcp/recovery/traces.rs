@@ -236,6 +236,25 @@ fn marks_replace_losses() {
     }
 }
 
+/// BBR answers the marks of each probe for bandwidth once: rate and window stay lower until the next probe, which forgets
+/// them, and the queue causes no losses.
+#[test]
+fn bbr_answers_marks_until_the_next_probe() {
+    let mut transfer = bottleneck(Bbr, 500_000);
+    transfer.conditions().mark = 10_000;
+    transfer.run_until(START + 3 * SECOND);
+    let (before, reductions) = (transfer.acknowledged(), transfer.reductions);
+    let windows = trace(&mut transfer, 40_000, 500);
+    assert_eq!(windows[..16], [71, 71, 71, 71, 71, 71, 98, 102, 71, 71, 71, 71, 71, 71, 91, 102]);
+    assert_eq!((windows.iter().min(), windows.iter().max()), (Some(&71), Some(&102)));
+    // A cycle of eight round trips of 40 ms.
+    let reductions = transfer.reductions - reductions;
+    assert!((58..=64).contains(&reductions), "{reductions} reductions in 20 s");
+    let rate = u64::from(transfer.acknowledged() - before) / 20;
+    assert!(rate > 1_250_000 * 90 / 100, "{rate}");
+    assert_eq!((transfer.dropped, transfer.retransmitted), (0, 0));
+}
+
 /// `HyStart++` leaves slow start while the queue grows.
 #[test]
 fn slow_start_of_cubic_spares_the_queue() {

@@ -60,6 +60,7 @@ impl Bench {
             protocol: ProtocolFeatures(PROTOCOL),
             queue_pairs: 2,
             mtu: Some(9000),
+            memory: MAX_BYTES,
         };
         Self { session: Session::new(offer, QUEUES), engine: FakeEngine::default(), memory: memory(LEN) }
     }

@@ -1,7 +1,8 @@
 //! BBR: the window and the pacing rate follow a model of the path, its bandwidth and minimum round-trip time.
 //!
 //! The states and their names are those of draft-ietf-ccwg-bbr; the model is that of version 1, without bounds learnt
-//! from losses. Times are in microseconds modulo 2^32, rates in bytes per second, gains in 1/1000.
+//! from losses. Congestion marks must be treated as congestion (section 2 of the draft, "ECN"): each window with a mark
+//! sets the short-term bounds that the draft sets for losses, until the path is probed again. Times are in microseconds modulo 2^32, rates in bytes per second, gains in 1/1000.
 
 use super::max_filter::MaxFilter;
 use super::{AckSample, Congestion, CongestionControl, MAX_WINDOW, Window};
@@ -25,6 +26,8 @@ const PROBE_RTT_TIME: u32 = 200_000;
 const MIN_SEGMENTS: u32 = 4;
 /// Bounds of what is sent at once: two segments to one burst of segmentation offload.
 const MAX_QUANTUM: u32 = 65_536;
+/// Factor of the short-term bounds for each window with a congestion mark, in 1/10 (`BBR.Beta`).
+const BETA: u64 = 7;
 /// Time that late transmissions catch up, in nanoseconds.
 const CATCH_UP: u64 = 1_000_000;
 
@@ -48,6 +51,38 @@ struct FullPipe {
     is_full: bool,
 }
 
+/// Bounds from congestion marks (`BBR.bw_shortterm`, `BBR.inflight_shortterm`), and the largest delivery of the present
+/// round, below which they do not fall.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    /// Bytes per second, and bytes in flight.
+    bandwidth: u64,
+    inflight: u32,
+    /// The same of the present round (`BBR.bw_latest`, `BBR.inflight_latest`).
+    latest: (u64, u32),
+}
+
+impl Bounds {
+    const NONE: Self = Self { bandwidth: u64::MAX, inflight: u32::MAX, latest: (0, 0) };
+
+    /// `UpdateLatestDeliverySignals` and `AdvanceLatestDeliverySignals`.
+    fn on_delivered(&mut self, bandwidth: u64, bytes: u32, is_round_start: bool) {
+        let (rate, volume) = if is_round_start { (0, 0) } else { self.latest };
+        self.latest = (rate.max(bandwidth), volume.max(bytes));
+    }
+
+    /// `InitLowerBounds` and `LossLowerBounds`.
+    fn on_mark(&mut self, bandwidth: u64, window: u32) {
+        self.bandwidth = (self.bandwidth.min(bandwidth) / 10 * BETA).max(self.latest.0);
+        self.inflight = (u64::from(self.inflight.min(window)) * BETA / 10).max(self.latest.1.into()) as u32;
+    }
+
+    /// `ResetShortTermModel`.
+    const fn reset(&mut self) {
+        *self = Self { latest: self.latest, ..Self::NONE };
+    }
+}
+
 /// Controller of one connection.
 #[expect(clippy::struct_excessive_bools, reason = "independent conditions of the model")]
 #[derive(Clone, Debug)]
@@ -55,6 +90,7 @@ pub(in super::super) struct Bbr {
     state: State,
     bandwidth: MaxFilter,
     full: FullPipe,
+    bounds: Bounds,
     /// Minimum round-trip time, and when it was measured; `u32::MAX` without a sample.
     min_rtt: u32,
     min_rtt_at: u32,
@@ -80,6 +116,7 @@ impl Bbr {
             state: State::Startup,
             bandwidth: MaxFilter::default(),
             full: FullPipe::default(),
+            bounds: Bounds::NONE,
             min_rtt: u32::MAX,
             min_rtt_at: 0,
             round: 0,
@@ -119,10 +156,9 @@ impl Bbr {
         matches!(self.state, State::ProbeRtt { .. })
     }
 
-    /// Estimated bandwidth in bytes per second.
-    #[cfg(test)]
+    /// Estimated bandwidth in bytes per second, within the bound from marks (`BBR.bw`).
     pub(in super::super) fn bandwidth(&self) -> u64 {
-        self.bandwidth.get()
+        self.bandwidth.get().min(self.bounds.bandwidth)
     }
 
     fn pacing_gain(&self) -> u32 {
@@ -136,10 +172,10 @@ impl Bbr {
 
     /// Product of bandwidth, minimum round-trip time and gain, in bytes; the initial window without samples.
     fn inflight(&self, gain: u32, mss: u32) -> u32 {
-        if self.min_rtt == u32::MAX || self.bandwidth.get() == 0 {
+        if self.min_rtt == u32::MAX || self.bandwidth() == 0 {
             return Window::initial(mss).congestion;
         }
-        let product = u128::from(self.bandwidth.get()) * u128::from(self.min_rtt) * u128::from(gain);
+        let product = u128::from(self.bandwidth()) * u128::from(self.min_rtt) * u128::from(gain);
         (product / 1_000_000_000).min(u128::from(MAX_WINDOW)) as u32
     }
 
@@ -158,9 +194,11 @@ impl Bbr {
     fn update_bandwidth(&mut self, ack: &AckSample) {
         if let Some(rate) = ack.rate
             && let Some(bandwidth) = rate.bytes_per_second()
-            && (bandwidth >= self.bandwidth.get() || !rate.is_app_limited)
         {
-            self.bandwidth.update(bandwidth, self.round);
+            self.bounds.on_delivered(bandwidth, rate.delivered, self.is_round_start);
+            if bandwidth >= self.bandwidth.get() || !rate.is_app_limited {
+                self.bandwidth.update(bandwidth, self.round);
+            }
         }
     }
 
@@ -176,7 +214,7 @@ impl Bbr {
         if let State::ProbeBw { phase, start } = self.state
             && self.is_phase_over(phase, start, ack)
         {
-            self.state = State::ProbeBw { phase: (phase + 1) % CYCLE.len() as u8, start: ack.now };
+            self.start_phase((phase + 1) % CYCLE.len() as u8, ack.now);
         }
     }
 
@@ -200,7 +238,15 @@ impl Bbr {
             0 => 0,
             other => other + 1,
         };
-        self.state = State::ProbeBw { phase, start: ack.now };
+        self.start_phase(phase, ack.now);
+    }
+
+    /// Starts a phase of the cycle. The first one probes for bandwidth, so earlier marks are forgotten.
+    fn start_phase(&mut self, phase: u8, now: u32) {
+        self.state = State::ProbeBw { phase, start: now };
+        if phase == 0 {
+            self.bounds.reset();
+        }
     }
 
     fn is_phase_over(&self, phase: u8, start: u32, ack: &AckSample) -> bool {
@@ -256,7 +302,7 @@ impl Bbr {
     }
 
     fn update_pacing(&mut self) {
-        let rate = u128::from(self.bandwidth.get()) * u128::from(self.pacing_gain());
+        let rate = u128::from(self.bandwidth()) * u128::from(self.pacing_gain());
         let rate = (rate * u128::from(PACING_MARGIN) / 1_000_000).min(u128::from(u64::MAX)) as u64;
         if rate > 0 && (self.full.is_full || rate > self.pacing_rate) {
             self.pacing_rate = rate;
@@ -298,7 +344,7 @@ impl Bbr {
                 window.grow(ack.delivered);
             }
         }
-        window.congestion = window.congestion.max(MIN_SEGMENTS * ack.mss);
+        window.congestion = window.congestion.min(self.bounds.inflight).max(MIN_SEGMENTS * ack.mss);
         if self.is_probing_rtt() {
             window.congestion = window.congestion.min(MIN_SEGMENTS * ack.mss);
         }
@@ -319,12 +365,17 @@ impl CongestionControl for Bbr {
     fn on_congestion(&mut self, window: &mut Window, reason: Congestion, _flight: u32, mss: u32) {
         window.threshold = MAX_WINDOW;
         match reason {
-            // The path may have changed: the growth of the bandwidth is judged anew.
+            // The path may have changed: the growth of the bandwidth is measured anew.
             Congestion::Timeout => (self.full.bandwidth, self.full.rounds) = (0, 0),
             Congestion::Loss => {}
             Congestion::Mark => {
                 self.full.is_full = true;
-                window.congestion = (window.congestion / 10 * 7).max(MIN_SEGMENTS * mss);
+                self.bounds.on_mark(self.bandwidth.get(), window.congestion);
+                window.congestion = window.congestion.min(self.bounds.inflight).max(MIN_SEGMENTS * mss);
+                if let State::ProbeBw { phase: 0, start } = self.state {
+                    // What was added is drained.
+                    self.start_phase(1, start);
+                }
                 return;
             }
         }
@@ -361,5 +412,22 @@ mod tests {
         bbr.on_sent(1_000, Time(10_000_000));
         assert_eq!(bbr.paced_until(), Time(11_000_000));
         assert_eq!(bbr.quantum(1_000), 2_000);
+    }
+
+    #[test]
+    fn marks_lower_the_bounds_to_what_is_delivered_until_the_next_probe() {
+        let mut bounds = Bounds::NONE;
+        bounds.on_delivered(400_000, 4_000, true);
+        bounds.on_delivered(300_000, 5_000, false);
+        bounds.on_mark(1_000_000, 10_000);
+        assert_eq!((bounds.bandwidth, bounds.inflight), (700_000, 7_000));
+        bounds.on_mark(1_000_000, 10_000);
+        assert_eq!((bounds.bandwidth, bounds.inflight), (490_000, 5_000));
+        bounds.on_mark(1_000_000, 10_000);
+        assert_eq!((bounds.bandwidth, bounds.inflight), (400_000, 5_000));
+        bounds.reset();
+        bounds.on_delivered(1, 1, true);
+        bounds.on_mark(1_000_000, 10_000);
+        assert_eq!((bounds.bandwidth, bounds.inflight), (700_000, 7_000));
     }
 }

@@ -92,6 +92,7 @@ impl Scoreboard {
             snapshot,
             mark: Mark::InFlight,
             is_retransmitted: false,
+            is_probe: false,
         });
         match pool.entries.get_mut(previous) {
             Some(tail) if previous == older => (tail.next, tail.newer) = (at, at),

@@ -67,6 +67,39 @@ impl Scoreboard {
         }
     }
 
+    /// Notes that the newest entry probes the path MTU.
+    pub(in super::super) fn mark_probe(&mut self, pool: &mut SentPool) {
+        if let Some(entry) = pool.entries.get_mut(self.tail) {
+            entry.is_probe = true;
+        }
+    }
+
+    /// Bytes of probes of the path MTU in flight, and lost and not sent again since.
+    pub(in super::super) fn probes(&self, pool: &SentPool) -> (u32, u32) {
+        let (mut at, mut flight, mut lost) = (self.head, 0, 0);
+        while let Some(entry) = pool.entries.get(at) {
+            match entry.mark {
+                Mark::InFlight if entry.is_probe => flight += entry.len(),
+                Mark::Lost if entry.is_probe => lost += entry.len(),
+                _ => {}
+            }
+            at = entry.next;
+        }
+        (flight, lost)
+    }
+
+    /// Marks a probe of the path MTU in flight lost.
+    pub(in super::super) fn mark_probe_lost(&mut self, pool: &mut SentPool) {
+        let mut at = self.head;
+        while let Some(entry) = pool.entries.get(at) {
+            let next = entry.next;
+            if entry.mark == Mark::InFlight && entry.is_probe {
+                self.mark_lost(pool, at);
+            }
+            at = next;
+        }
+    }
+
     /// Marks everything lost that was not selectively acknowledged. If the first entry was, the peer has discarded data
     /// (reneging, RFC 2018 section 8), and everything is lost.
     pub(in super::super) fn mark_all_lost(&mut self, pool: &mut SentPool) {
@@ -139,7 +172,8 @@ impl Scoreboard {
             }
             let Some(part) = self.isolate(pool, this, range, None) else { continue };
             if let Some(entry) = pool.entries.get_mut(part) {
-                (entry.sent, entry.snapshot, entry.is_retransmitted) = (sent, snapshot, true);
+                (entry.sent, entry.snapshot) = (sent, snapshot);
+                (entry.is_retransmitted, entry.is_probe) = (true, false);
                 bytes = bytes.saturating_add(entry.len());
             }
             self.set_mark(pool, part, Mark::InFlight);

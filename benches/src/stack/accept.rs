@@ -1,0 +1,105 @@
+//! Short connections that several clients of the service accept, by its accept policy.
+
+use crate::pair;
+use anyhow::{Context, Result, bail};
+use host::Host;
+use port::virtio_user::RingKind;
+use serve::load::{EchoLoad, Load, LoadOptions};
+use service::net::TcpListener;
+use service::{Connector, Service, ServiceOptions};
+use stack::Endpoint;
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+pub use service::AcceptPolicy;
+
+const SERVER: Endpoint = Endpoint::new(pair::SERVER, 7);
+/// Connections at the same time.
+const CONNECTIONS: u32 = 32;
+const MESSAGE: usize = 64;
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// Connections per second of this many accepting threads, and the largest part of them that one thread accepted. Each
+/// connection carries one request and its reply.
+///
+/// # Errors
+/// If a thread cannot listen, or if there are too few replies within a minute.
+pub fn measure(policy: AcceptPolicy, workers: usize, requests: u64) -> Result<(f64, f64)> {
+    let mut hosts = pair::connected(RingKind::Split)?;
+    let (client, server) = (hosts.pop().context("a client")?, hosts.pop().context("a server")?);
+    let service = Service::new(ServiceOptions { accept: policy, ..ServiceOptions::default() })?;
+    let (connector, ready, stop) = (service.connector(), AtomicUsize::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let serving = scope.spawn(|| {
+            let (mut service, mut server) = (service, server);
+            server.run(&mut service, &stop);
+        });
+        let threads: Vec<_> = (0..workers).map(|_| scope.spawn(|| serve(&connector, &ready))).collect();
+        let rate = wait(&ready, workers).and_then(|()| load(client, requests));
+        // The end of the service ends the threads.
+        stop.store(true, Ordering::Relaxed);
+        let is_served = serving.join().is_ok();
+        let counts = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| bail!("a panic")));
+        let counts = counts.collect::<Result<Vec<u64>>>()?;
+        if !is_served {
+            bail!("the service panicked");
+        }
+        let (most, all) = (counts.iter().max().copied().unwrap_or_default(), counts.iter().sum::<u64>());
+        Ok((rate?, most as f64 / all.max(1) as f64))
+    })
+}
+
+/// Accepts and answers until the service ends. Returns the number of connections.
+fn serve(connector: &Connector, ready: &AtomicUsize) -> Result<u64> {
+    let client = connector.connect()?;
+    let local = SocketAddr::new(SERVER.address.ip(), SERVER.port);
+    let listener = TcpListener::bind_shared(&client, local)?;
+    ready.fetch_add(1, Ordering::Relaxed);
+    let (mut accepted, mut message) = (0, [0; MESSAGE]);
+    while let Ok((mut stream, _)) = listener.accept() {
+        accepted += 1;
+        // A connection that the client resets at its end is not answered.
+        let _ = stream.read_exact(&mut message).and_then(|()| stream.write_all(&message));
+    }
+    Ok(accepted)
+}
+
+fn wait(ready: &AtomicUsize, workers: usize) -> Result<()> {
+    let begin = Instant::now();
+    while ready.load(Ordering::Relaxed) < workers {
+        if begin.elapsed() > LIMIT {
+            bail!("the service has no clients after {LIMIT:?}");
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+/// Replies per second after a tenth of the requests, with a connection for each.
+fn load(mut client: Host, requests: u64) -> Result<f64> {
+    let tcp =
+        stack::tcp::Options { no_delay: true, time_wait: Duration::ZERO, ..stack::tcp::Options::default() };
+    let options = LoadOptions {
+        requests_per_connection: Some(1),
+        tcp,
+        ..LoadOptions::closed(SERVER, CONNECTIONS, Duration::from_hours(1))
+    };
+    let (workload, now) = (EchoLoad::new(MESSAGE as u32, false), client.now());
+    let mut load = Load::new(workload, options, Arc::default(), client.stack(), now)?;
+    let begin = Instant::now();
+    let mut until = |count: u64| -> Result<Instant> {
+        while load.answered() < count {
+            client.poll(&mut load);
+            if begin.elapsed() > LIMIT {
+                bail!("only {} replies in {LIMIT:?}", load.answered());
+            }
+        }
+        Ok(Instant::now())
+    };
+    let start = until(requests / 10)?;
+    let end = until(requests / 10 + requests)?;
+    Ok(requests as f64 / (end - start).as_secs_f64())
+}

@@ -1,0 +1,73 @@
+//! Echo between two stacks on one thread over a vhost-user socket: the server's cost by number of connections, by size of
+//! message, and with and without checksums by software.
+
+use crate::pair;
+use anyhow::{Result, bail};
+use host::Host;
+use port::virtio_user;
+use serve::Echo;
+use serve::load::{EchoLoad, Load, LoadOptions};
+use stack::Endpoint;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const SERVER: Endpoint = Endpoint::new(pair::SERVER, 7);
+const LIMIT: Duration = Duration::from_mins(5);
+
+/// Settings of a measurement.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Number of connections, each with one request on its way.
+    pub connections: u32,
+    /// Bytes of a request and of a reply.
+    pub bytes: u32,
+    /// Whether the port has offloads, so that the stack computes no checksum of payload.
+    pub offloads: bool,
+    /// Requests after the warm-up.
+    pub requests: u64,
+}
+
+/// Nanoseconds per request in the server, after two requests of each connection.
+///
+/// # Errors
+/// If a host or a port cannot be created, or if there are too few replies within five minutes.
+pub fn measure(plan: Plan) -> Result<f64> {
+    let options = virtio_user::Options { offloads: plan.offloads, ..pair::options() };
+    let (mut hosts, sources) = pair::many(options, plan.connections)?;
+    let tcp = stack::tcp::Options { no_delay: true, ..stack::tcp::Options::default() };
+    hosts[0].stack().listen(SERVER, tcp)?;
+    let options = LoadOptions {
+        sources,
+        timeout: LIMIT,
+        ..LoadOptions::closed(SERVER, plan.connections, Duration::from_hours(1))
+    };
+    let (workload, now) = (EchoLoad::new(plan.bytes, false), hosts[1].now());
+    let mut load = Load::new(workload, options, Arc::default(), hosts[1].stack(), now)?;
+    let (mut echo, begin) = (Echo::default(), Instant::now());
+    run(&mut hosts, &mut echo, &mut load, 2 * u64::from(plan.connections), begin)?;
+    let before = load.answered();
+    let served = run(&mut hosts, &mut echo, &mut load, before + plan.requests, begin)?;
+    Ok(served.as_nanos() as f64 / (load.answered() - before) as f64)
+}
+
+/// Runs until the client has this many replies. Returns the time in the server.
+fn run(
+    hosts: &mut [Host],
+    echo: &mut Echo,
+    load: &mut Load<EchoLoad>,
+    until: u64,
+    begin: Instant,
+) -> Result<Duration> {
+    let mut served = Duration::ZERO;
+    let [server, client] = hosts else { bail!("two hosts are needed") };
+    while load.answered() < until {
+        while client.poll(load) {}
+        let start = Instant::now();
+        while server.poll(echo) {}
+        served += start.elapsed();
+        if begin.elapsed() > LIMIT || load.error().is_some() {
+            bail!("only {} replies in {:?}", load.answered(), begin.elapsed());
+        }
+    }
+    Ok(served)
+}

@@ -1,0 +1,91 @@
+//! Responses of the HTTP server between two stacks over a vhost-user socket, by the way in which bodies are kept.
+
+use crate::pair;
+use anyhow::{Result, bail};
+use host::Host;
+use port::virtio_user;
+use serve::http::{Http, HttpOptions};
+use serve::load::{HttpLoad, Load, LoadOptions};
+use stack::Endpoint;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub use serve::http::Bodies;
+
+const PORT: u16 = 80;
+const HOST: &str = "10.100.0.1";
+const PATH: &str = "/file";
+/// Name of the file in the folder of [`Pair::new`].
+pub const FILE: &str = "file";
+
+/// Requests of the file in a closed loop.
+pub type Client = Load<HttpLoad>;
+
+/// A server and a client at the ends of one socket.
+pub struct Pair {
+    hosts: Vec<Host>,
+    http: Http,
+    connections: u32,
+}
+
+/// The server's rounds until it has answered all requests that arrived.
+#[inline(never)]
+fn serve_part(server: &mut Host, app: &mut Http) {
+    while server.poll(app) {}
+}
+
+impl Pair {
+    /// A server of the folder, whose port has no offloads, so that checksums are computed in software.
+    ///
+    /// # Errors
+    /// If a host, its port or the folder cannot be used.
+    pub fn new(folder: &Path, bodies: Bodies, connections: u32) -> Result<Self> {
+        let mut hosts = pair::with(virtio_user::Options { offloads: false, ..pair::options() })?;
+        let tcp = stack::tcp::Options { no_delay: true, ..stack::tcp::Options::default() };
+        hosts[0].stack().listen(Endpoint::new(pair::SERVER, PORT), tcp)?;
+        let http = Http::new(HttpOptions { bodies, ..HttpOptions::new(folder) })?;
+        Ok(Self { hosts, http, connections })
+    }
+
+    /// The client's requests.
+    ///
+    /// # Errors
+    /// If a connection cannot be opened.
+    pub fn load(&mut self) -> Result<Client> {
+        let server = Endpoint::new(pair::SERVER, PORT);
+        let options = LoadOptions::closed(server, self.connections, Duration::from_hours(1));
+        let workload = HttpLoad::new(HOST, &[PATH.to_owned()])?;
+        let now = self.hosts[1].now();
+        Ok(Load::new(workload, options, Arc::default(), self.hosts[1].stack(), now)?)
+    }
+
+    /// Runs until the client has this many replies. Returns the time in the server.
+    fn run(&mut self, load: &mut Client, until: u64) -> Result<Duration> {
+        let (begin, mut served) = (Instant::now(), Duration::ZERO);
+        let [server, client] = self.hosts.as_mut_slice() else { bail!("two hosts are needed") };
+        while load.answered() < until {
+            while client.poll(load) {}
+            let start = Instant::now();
+            serve_part(server, &mut self.http);
+            served += start.elapsed();
+            if begin.elapsed() > Duration::from_mins(2) {
+                bail!("only {} replies in 120 s", load.answered());
+            }
+        }
+        Ok(served)
+    }
+
+    /// Nanoseconds per request in the server.
+    ///
+    /// # Errors
+    /// If there are too few replies within two minutes.
+    pub fn measure(&mut self, load: &mut Client, count: u64) -> Result<f64> {
+        let before = load.answered();
+        let warm = before + 20 * u64::from(self.connections);
+        self.run(load, warm)?;
+        let start = load.answered();
+        let served = self.run(load, start + count)?;
+        Ok(served.as_nanos() as f64 / (load.answered() - start) as f64)
+    }
+}

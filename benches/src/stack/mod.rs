@@ -1,0 +1,11 @@
+//! Measurements of the TCP/IP stack. A function takes one reading; programs of this crate and `linerate lab stack` repeat
+//! and print them.
+
+pub mod accept;
+pub mod cores;
+pub mod echo;
+pub mod http;
+pub mod interfaces;
+pub mod proxy;
+pub mod queue;
+pub mod reads;

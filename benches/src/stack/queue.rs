@@ -1,0 +1,146 @@
+//! Callbacks against the completion queue, for connections of few and of many messages: an echo server over vhost-user,
+//! both ends on one thread.
+
+use crate::pair;
+use anyhow::{Result, bail};
+use api::queue::Queue;
+use host::{App, Buffer, Host};
+use port::virtio_user::RingKind;
+use stack::tcp::{ConnectionId, Options};
+use stack::{Endpoint, Event, Slice, Stack, Time};
+use std::time::{Duration, Instant};
+
+const SERVER: Endpoint = Endpoint::new(pair::SERVER, 7);
+const MESSAGE: usize = 64;
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// Echoes data and closes after the peer.
+#[inline]
+fn echo(stack: &mut Stack<Buffer>, event: Event<Buffer>) {
+    match event {
+        Event::Data { connection, data } => {
+            let length = data.len();
+            // The peer waits for each reply, so the send buffer has space.
+            let _ = stack.send(connection, data);
+            stack.consumed(connection, length);
+        }
+        Event::Finished { connection } => stack.close(connection),
+        _ => {}
+    }
+}
+
+struct Callbacks;
+
+impl App for Callbacks {
+    #[inline]
+    fn event(&mut self, stack: &mut Stack<Buffer>, event: Event<Buffer>, _now: Time) {
+        echo(stack, event);
+    }
+}
+
+/// The server, with one of the interfaces.
+enum Server {
+    Callbacks(Host),
+    Queue(Queue, usize),
+}
+
+impl Server {
+    /// Runs until all requests that arrived are answered.
+    #[inline(never)]
+    fn serve(&mut self) {
+        match self {
+            Self::Callbacks(host) => while host.poll(&mut Callbacks) {},
+            Self::Queue(queue, batch) => {
+                while queue.wait(*batch, Duration::ZERO) > 0 {
+                    while let Some(completion) = queue.pop() {
+                        echo(queue.stack(), completion.event);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Opens a new connection whenever one has exchanged its messages.
+struct Client {
+    message: Slice<Buffer>,
+    /// Messages per connection.
+    messages: u32,
+    /// Messages that are left, by the number of the connection.
+    left: Vec<u32>,
+    replies: u64,
+}
+
+impl Client {
+    fn open(stack: &mut Stack<Buffer>, now: Time) {
+        let options = Options { no_delay: true, time_wait: Duration::ZERO, ..Options::default() };
+        if let Err(error) = stack.connect(Endpoint::default(), SERVER, options, now) {
+            eprintln!("cannot connect: {error}");
+        }
+    }
+
+    fn request(&mut self, stack: &mut Stack<Buffer>, to: ConnectionId) {
+        let left = &mut self.left[to.index()];
+        if *left == 0 {
+            return stack.close(to);
+        }
+        *left -= 1;
+        let _ = stack.send(to, self.message.clone());
+    }
+}
+
+impl App for Client {
+    fn event(&mut self, stack: &mut Stack<Buffer>, event: Event<Buffer>, now: Time) {
+        match event {
+            Event::Connected { connection } => {
+                let at = connection.index();
+                self.left.resize(self.left.len().max(at + 1), 0);
+                self.left[at] = self.messages;
+                self.request(stack, connection);
+            }
+            Event::Data { connection, data } => {
+                stack.consumed(connection, data.len());
+                self.replies += 1;
+                self.request(stack, connection);
+            }
+            Event::Closed { .. } => Self::open(stack, now),
+            _ => {}
+        }
+    }
+}
+
+/// Nanoseconds per request in the server, and the number of all requests. `variant` is the batch of the queue; `None` for
+/// callbacks.
+///
+/// # Errors
+/// If there are too few replies within a minute.
+pub fn measure(variant: Option<usize>, messages: u32, connections: u64, requests: u64) -> Result<(f64, u64)> {
+    let mut hosts = pair::connected(RingKind::Split)?;
+    let (Some(mut peer), Some(mut host)) = (hosts.pop(), hosts.pop()) else { bail!("two hosts are needed") };
+    host.stack().listen(SERVER, Options { no_delay: true, ..Options::default() })?;
+    let mut server = match variant {
+        None => Server::Callbacks(host),
+        Some(batch) => Server::Queue(Queue::new(host), batch),
+    };
+    let message = Slice::new(Buffer::from(vec![7; MESSAGE])).summed();
+    let mut client = Client { message, messages, left: Vec::new(), replies: 0 };
+    let now = peer.now();
+    (0..connections).for_each(|_| Client::open(peer.stack(), now));
+    let begin = Instant::now();
+    let mut run = |until: u64| -> Result<(u64, Duration)> {
+        let mut served = Duration::ZERO;
+        while client.replies < until {
+            while peer.poll(&mut client) {}
+            let start = Instant::now();
+            server.serve();
+            served += start.elapsed();
+            if begin.elapsed() > LIMIT {
+                bail!("only {} replies in {LIMIT:?}", client.replies);
+            }
+        }
+        Ok((client.replies, served))
+    };
+    let (before, _) = run(requests / 10)?;
+    let (after, served) = run(before + requests)?;
+    Ok((served.as_nanos() as f64 / (after - before) as f64, after))
+}

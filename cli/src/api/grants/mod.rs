@@ -1,0 +1,180 @@
+//! Grants: applications ask for ports over a socket of their own, on a thread of its own.
+//!
+//! Every user may connect. The kernel names the user of a connection (`SO_PEERCRED`), and `policy` decides. A connection
+//! has one request and one answer ([`crate::grant`]); if the answer grants a port, the same connection carries the
+//! vhost-user protocol of the port, and the port is removed when it is closed: by the application, at its death, or by
+//! the switch. At most [`MAX_PENDING`] applications that have no port wait for an answer, each for at most the two
+//! timeouts. The control API has another socket and another thread, so applications cannot delay it otherwise than by
+//! the ports that the policy allows.
+
+pub(super) mod policy;
+
+use super::control;
+use super::error::ApiError;
+use super::server::Server;
+use super::service::ApiService;
+use crate::grant::{self, GrantAnswer, GrantRequest};
+use crate::settings::kinds::granted::{Granted, Holder};
+use console::Diagnostic;
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream as StdStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::net::UnixStream;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::timeout;
+use tracing::{info, warn};
+
+/// Maximum number of connections without a port.
+const MAX_PENDING: usize = 64;
+/// Timeout for reading a request.
+const READ_TIMEOUT: Duration = Duration::from_secs(3);
+/// Timeout for writing an answer.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(3);
+/// Pause after a failed accept.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Path of the socket for grants. Dropping it removes the file.
+#[derive(Debug)]
+pub(crate) struct GrantSocket(PathBuf);
+
+impl Drop for GrantSocket {
+    fn drop(&mut self) {
+        // It is not an error if the file is already removed.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Listens at `path`. Every user may connect.
+pub(crate) fn listen(path: &Path) -> Result<(GrantSocket, UnixListener), Diagnostic> {
+    let place = || format!("socket for grants {}", path.display());
+    let remedy = "choose another path with `grants` in [switch]";
+    if StdStream::connect(path).is_ok() {
+        let reason = "another process listens there; it was not touched";
+        return Err(Diagnostic::bad(place(), reason, remedy));
+    }
+    let failed = |error: io::Error| Diagnostic::failed(place(), error, remedy);
+    let listener = control::listen_on(path).map_err(failed)?;
+    let socket = GrantSocket(path.to_owned());
+    fs::set_permissions(path, Permissions::from_mode(0o666)).map_err(failed)?;
+    Ok((socket, listener))
+}
+
+/// Answers applications that connect to `listener`.
+pub(crate) fn start(listener: UnixListener, service: Arc<ApiService>) -> io::Result<Server> {
+    Server::run("grants", listener, |listener, closed| serve(listener, service, closed))
+}
+
+async fn serve(
+    listener: tokio::net::UnixListener,
+    service: Arc<ApiService>,
+    mut closed: oneshot::Receiver<()>,
+) {
+    let room = Arc::new(Semaphore::new(MAX_PENDING));
+    loop {
+        let next = async {
+            let place = room.clone().acquire_owned().await;
+            (listener.accept().await, place)
+        };
+        let (accepted, place) = tokio::select! {
+            _ = &mut closed => return,
+            next = next => next,
+        };
+        let Ok((stream, _)) = accepted else {
+            // Usually no descriptor is available.
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        let service = service.clone();
+        tokio::spawn(async move {
+            let Ok((stream, granted)) = converse(stream, &service).await else { return };
+            drop(place);
+            if let Some(granted) = granted {
+                closed_by_either(&stream).await;
+                end(&service, &granted);
+            }
+        });
+    }
+}
+
+/// Answers one request. Returns the connection, and the grant.
+async fn converse(mut stream: UnixStream, service: &ApiService) -> io::Result<(UnixStream, Option<Granted>)> {
+    let holder = holder(&stream)?;
+    let request = timeout(READ_TIMEOUT, read(&mut stream)).await??;
+    let granted = decide(&request, holder, &stream, service);
+    let answer = match &granted {
+        Ok(_) => GrantAnswer { status: 201, error: None },
+        Err(error) => {
+            let (status, error) = error.clone().status();
+            GrantAnswer { status, error: Some(error) }
+        }
+    };
+    match (&granted, &answer.error) {
+        (Ok(granted), _) => info!(grant = granted.grant, %holder, "granted"),
+        (_, error) => warn!(%holder, reason = error.as_ref().map(Diagnostic::in_one_line), "refused a port"),
+    }
+    let written = timeout(WRITE_TIMEOUT, stream.write_all(&grant::encode(&answer)?)).await;
+    if !matches!(written, Ok(Ok(()))) {
+        // The application has gone, or does not read.
+        if let Ok(granted) = &granted {
+            end(service, granted);
+        }
+        return Err(io::ErrorKind::BrokenPipe.into());
+    }
+    Ok((stream, granted.ok()))
+}
+
+fn holder(stream: &UnixStream) -> io::Result<Holder> {
+    let peer = stream.peer_cred()?;
+    Ok(Holder { pid: peer.pid().unwrap_or_default(), uid: peer.uid(), gid: peer.gid() })
+}
+
+async fn read(stream: &mut UnixStream) -> io::Result<Vec<u8>> {
+    let mut prefix = [0; 4];
+    stream.read_exact(&mut prefix).await?;
+    let mut json = vec![0; grant::length(prefix)?];
+    stream.read_exact(&mut json).await?;
+    Ok(json)
+}
+
+/// Adds the port, on another descriptor of the connection. The front end of the application sends nothing before the
+/// answer, so the port and this thread do not read at the same time.
+fn decide(
+    request: &[u8],
+    holder: Holder,
+    stream: &UnixStream,
+    service: &ApiService,
+) -> Result<Granted, ApiError> {
+    let request: GrantRequest = serde_json::from_slice(request)
+        .map_err(|error| ApiError::invalid("request", error, "send name, queue_pairs and memory"))?;
+    let socket = stream.as_fd().try_clone_to_owned().map_err(|error| {
+        ApiError::Failed(Diagnostic::failed("the switch", error, "raise its limit of open files"))
+    })?;
+    service.grant(&request, holder, socket)
+}
+
+/// Returns when the application or the port has closed the connection. What the application sends is read by the port.
+async fn closed_by_either(stream: &UnixStream) {
+    while let Ok(ready) = stream.ready(Interest::READABLE).await {
+        if ready.is_read_closed() {
+            return;
+        }
+        // Waits for the next change.
+        let _ = stream.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
+    }
+}
+
+fn end(service: &ApiService, granted: &Granted) {
+    match service.end_grant(granted) {
+        Ok(()) => info!(grant = granted.grant, holder = %granted.holder, "ended"),
+        Err(error) => {
+            let (_, error) = error.status();
+            warn!(grant = granted.grant, holder = %granted.holder, reason = error.in_one_line(), "ended with an error");
+        }
+    }
+}

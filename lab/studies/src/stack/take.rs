@@ -1,0 +1,127 @@
+//! Takes one reading of a cell.
+
+use super::Plan;
+use super::study::{Cell, Study};
+use benches::stack::{accept, cores, echo, http, interfaces, proxy, queue, reads};
+use measure::pinning::pin;
+use std::fmt::Display;
+use std::time::Duration;
+
+/// Connections of studies that do not vary them.
+const CONNECTIONS: u32 = 16;
+/// Bytes of a request of studies that do not vary them.
+const BYTES: u64 = 64;
+/// Time that a reading of the proxy needs for this many requests.
+const PROXY_REQUESTS_PER_MS: u64 = 100;
+
+/// Reason why a reading could not be taken.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct ReadingError(String);
+
+impl ReadingError {
+    fn new(error: impl Display) -> Self {
+        Self(format!("{error:#}"))
+    }
+}
+
+/// A value, and those of [`Study::more`].
+type Taken = (f64, Vec<f64>);
+
+/// Takes a reading on a thread of its own, because it pins itself.
+pub(super) fn take(plan: &Plan, cell: &Cell) -> Result<Taken, ReadingError> {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            if !cell.study.is_parallel() {
+                pin(plan.cpus[0]).map_err(ReadingError::new)?;
+            }
+            of(plan, cell)
+        });
+        thread.join().unwrap_or_else(|_| Err(ReadingError::new("the measuring thread panicked")))
+    })
+}
+
+fn of(plan: &Plan, cell: &Cell) -> Result<Taken, ReadingError> {
+    let (at, small, requests) = (cell.at, cell.at as u32, plan.requests);
+    let alone = |value: f64| (value, Vec::new());
+    let is = |variant| cell.variant == variant;
+    match cell.study {
+        Study::Calls => in_folder(|folder| reads::measure(folder, small, is("io_uring"), requests))
+            .map(|(value, calls)| (value, vec![calls])),
+        Study::Accept => accept::measure(policy(cell.variant), at as usize, requests)
+            .map(|(value, share)| (value, vec![share]))
+            .map_err(ReadingError::new),
+        Study::Batch => {
+            let measured = queue::measure(cell.variant.parse().ok(), small, 64, requests);
+            measured.map(|(value, _)| alone(value)).map_err(ReadingError::new)
+        }
+        Study::Ports => cores::ports(plan.cpus, is("home"), CONNECTIONS.into(), BYTES, requests)
+            .map(|(rate, crossed)| (rate, vec![crossed]))
+            .map_err(ReadingError::new),
+        Study::Frames if is("stored-sums") => bodies(at, http::Bodies::Summed, requests).map(alone),
+        Study::Gather if is("copy") => bodies(at, http::Bodies::Copied, requests).map(alone),
+        Study::Frames | Study::Gather => bodies(at, http::Bodies::Plain, requests).map(alone),
+        Study::Proxy => {
+            let forward = if is("copy") { proxy::Forward::Copy } else { proxy::Forward::Reference };
+            let time = Duration::from_millis((requests / PROXY_REQUESTS_PER_MS).max(1));
+            in_folder(|folder| proxy::Rig::new(folder)?.measure(small, CONNECTIONS, forward, time)).map(alone)
+        }
+        Study::Connections => echo_server(small, BYTES as u32, true, requests),
+        Study::Checksum => echo_server(CONNECTIONS, small, is("offloaded"), requests),
+        Study::Threads => cores::threads(plan.cpus, model(cell.variant), at, BYTES, requests)
+            .map(|(rate, p50, p99)| (rate, vec![p50, p99]))
+            .map_err(ReadingError::new),
+        Study::Interfaces => {
+            let plan = interfaces::Plan { connections: CONNECTIONS, bytes: at as usize, requests };
+            interface(cell.variant)(plan).map(alone).map_err(ReadingError::new)
+        }
+    }
+}
+
+/// Runs `measure` with a temporary folder.
+fn in_folder<T, E: Display>(
+    measure: impl FnOnce(&std::path::Path) -> Result<T, E>,
+) -> Result<T, ReadingError> {
+    let folder = tempfile::tempdir().map_err(ReadingError::new)?;
+    measure(folder.path()).map_err(ReadingError::new)
+}
+
+fn bodies(bytes: u64, bodies: http::Bodies, requests: u64) -> Result<f64, ReadingError> {
+    in_folder(|folder| {
+        std::fs::write(folder.join(http::FILE), vec![b'x'; bytes as usize])?;
+        let mut pair = http::Pair::new(folder, bodies, CONNECTIONS)?;
+        let mut load = pair.load()?;
+        pair.measure(&mut load, requests)
+    })
+}
+
+fn echo_server(connections: u32, bytes: u32, offloads: bool, requests: u64) -> Result<Taken, ReadingError> {
+    let measured = echo::measure(echo::Plan { connections, bytes, offloads, requests });
+    measured.map(|value| (value, Vec::new())).map_err(ReadingError::new)
+}
+
+fn policy(variant: &str) -> accept::AcceptPolicy {
+    match variant {
+        "round-robin" => accept::AcceptPolicy::RoundRobin,
+        "own-stealing" => accept::AcceptPolicy::OwnWithStealing,
+        _ => accept::AcceptPolicy::Locked,
+    }
+}
+
+fn model(variant: &str) -> cores::Threads {
+    match variant {
+        "split" => cores::Threads::Split,
+        "merge" => cores::Threads::Merge,
+        _ => cores::Threads::Unified,
+    }
+}
+
+fn interface(variant: &str) -> interfaces::Measure {
+    let [events, tokens, futures, kernel] = interfaces::INTERFACES.map(|(_, measure)| measure);
+    match variant {
+        "tokens" => tokens,
+        "futures" => futures,
+        "kernel" => kernel,
+        _ => events,
+    }
+}

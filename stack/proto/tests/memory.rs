@@ -1,0 +1,146 @@
+//! Memory of established connections without data: what the allocator gives for them, divided by their number.
+
+#![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
+
+use stack::ip::{InterfaceConfig, InterfaceId};
+use stack::tcp::Options;
+use stack::{Address, Config, Endpoint, Event, Frame, Link, LinkOffloads, Payload, Piece, Slice};
+use stack::{Stack, Time, TxOffload};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use std::alloc::System;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+use wire::MacAddress;
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+type Bytes = Arc<[u8]>;
+
+/// Connections between the two stacks. Each is one at both.
+const CONNECTIONS: usize = 8192;
+/// Maximum memory of a connection in bytes.
+const LIMIT: usize = 1024;
+
+/// Frames that a stack sent, without payload.
+#[derive(Default)]
+struct Wire(Vec<Vec<u8>>);
+
+impl Link for Wire {
+    type Payload = Bytes;
+
+    fn offloads(&self, _: InterfaceId) -> LinkOffloads {
+        LinkOffloads::default()
+    }
+
+    fn has_room(&mut self, _: InterfaceId) -> bool {
+        true
+    }
+
+    fn send<'a>(
+        &mut self,
+        _: InterfaceId,
+        head: &[u8],
+        pieces: impl Iterator<Item = Piece<'a, Bytes>>,
+        _: TxOffload,
+    ) {
+        let mut frame = head.to_vec();
+        pieces.for_each(|piece| frame.extend(&piece.data[piece.range]));
+        self.0.push(frame);
+    }
+}
+
+struct Received(Vec<u8>);
+
+impl Frame for Received {
+    type Payload = Bytes;
+
+    fn head(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn is_checksum_valid(&self) -> bool {
+        false
+    }
+
+    fn sum(&self, range: Range<usize>) -> u64 {
+        Payload::sum(&Bytes::from(&self.0[range.clone()]), 0..range.len())
+    }
+
+    fn copy_to(&self, at: usize, to: &mut [u8]) {
+        to.copy_from_slice(&self.0[at..at + to.len()]);
+    }
+
+    fn retain(&mut self, range: Range<usize>) -> Option<Slice<Bytes>> {
+        Some(Slice::new(Bytes::from(&self.0[range])))
+    }
+}
+
+fn stack(last: u8) -> Stack<Bytes> {
+    let mut stack = Stack::new(Config::new([last; 16]), Time(0));
+    let mac = MacAddress::new([2, 0, 0, 0, 0, last]);
+    let interface = stack.add_interface(InterfaceConfig { mac, mtu: 1500, vlan: None });
+    stack.add_address(interface, format!("10.0.0.{last}/24").parse().unwrap(), Time(0));
+    stack
+}
+
+/// Passes frames in both directions until there are none. Returns the number of connections that were opened.
+fn exchange(ends: &mut [Stack<Bytes>; 2], now: Time) -> usize {
+    let (mut opened, mut is_quiet) = (0, false);
+    while !is_quiet {
+        is_quiet = true;
+        for from in [0, 1] {
+            let mut wire = Wire::default();
+            ends[from].advance(now);
+            ends[from].transmit(&mut wire, now);
+            for bytes in wire.0 {
+                is_quiet = false;
+                ends[1 - from].receive(InterfaceId(0), &mut Received(bytes), now);
+            }
+        }
+        for end in &mut *ends {
+            let events = std::iter::from_fn(|| end.poll_event());
+            opened += events
+                .filter(|event| matches!(event, Event::Accepted { .. } | Event::Connected { .. }))
+                .count();
+        }
+    }
+    opened
+}
+
+/// Opens the connections in groups, as an application does: what grows with those that are open at a time stays small.
+fn open(ends: &mut [Stack<Bytes>; 2], count: usize, now: &mut Time) -> usize {
+    let (local, remote) = ([1, 2].map(|last| Address::v4([10, 0, 0, last])), 80);
+    let mut opened = 0;
+    for _ in 0..count / 64 {
+        for _ in 0..64 {
+            let (local, remote) = (Endpoint::new(local[0], 0), Endpoint::new(local[1], remote));
+            ends[0].connect(local, remote, Options::default(), *now).unwrap();
+        }
+        opened += exchange(ends, *now);
+        // Acknowledgements that were delayed, and timers.
+        *now = now.after(Duration::from_secs(1));
+        opened += exchange(ends, *now);
+    }
+    opened
+}
+
+#[test]
+fn an_idle_established_connection_takes_less_than_a_kibibyte() {
+    let (mut ends, mut now) = (Box::new([stack(1), stack(2)]), Time(0));
+    let options = Options::default();
+    ends[1].listen(Endpoint::new(Address::v4([10, 0, 0, 2]), 80), options).unwrap();
+    assert_eq!(open(&mut ends, 256, &mut now), 2 * 256, "neighbours and pools are allocated");
+    let region = Region::new(ALLOCATOR);
+    assert_eq!(open(&mut ends, CONNECTIONS, &mut now), 2 * CONNECTIONS);
+    let stats = region.change();
+    let each = (stats.bytes_allocated - stats.bytes_deallocated) / (2 * CONNECTIONS);
+    let itself = ends[0].connections().next().unwrap().memory;
+    println!("{each} bytes for each connection, of which {itself} are the connection itself");
+    assert!(itself <= each && each <= LIMIT, "{each} bytes, limit {LIMIT}");
+}

@@ -1,0 +1,340 @@
+//! Two services, each over a stack of its own, at the ends of one wire in shared memory.
+
+use engine::LocalPort;
+use host::{Host, Options};
+use port::memif;
+use port::patch::{Exchange, Patch};
+use service::net::{TcpListener, TcpStream};
+use service::{AcceptPolicy, Client, Connector, Fault, Limits, Service, ServiceOptions, Statistics};
+use stack::ip::InterfaceConfig;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use wire::MacAddress;
+
+const SERVER: [&str; 2] = ["10.9.0.2", "fd09::2"];
+const CLIENT: [&str; 2] = ["10.9.0.1", "fd09::1"];
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A service that runs on its own thread until it is dropped.
+struct Running {
+    connector: Connector,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Statistics>>,
+}
+
+impl Running {
+    fn start(
+        names: [&'static str; 2],
+        exchange: &Exchange,
+        addresses: [&str; 2],
+        options: ServiceOptions,
+        path: Option<&Path>,
+    ) -> Self {
+        let mut service = Service::new(options).unwrap();
+        if let Some(path) = path {
+            service.listen(path).unwrap();
+        }
+        let (connector, stop) = (service.connector(), Arc::new(AtomicBool::new(false)));
+        let (exchange, ended) = (exchange.clone(), stop.clone());
+        let addresses = [format!("{}/24", addresses[0]), format!("{}/64", addresses[1])];
+        let thread = std::thread::spawn(move || {
+            let mut host = Host::new(Options::new().unwrap()).unwrap();
+            let patch = Patch::new(names[0], names[1], memif::Options::default(), &exchange).unwrap();
+            let mac = MacAddress::new([2, 0, 0, 0, 0, names[0].as_bytes()[0]]);
+            let config = InterfaceConfig { mac, mtu: 1500, vlan: None };
+            let interface = host.add_port(LocalPort::new(names[0], Box::new(patch)), config);
+            let now = host.now();
+            for address in &addresses {
+                host.stack().add_address(interface, address.parse().unwrap(), now);
+            }
+            host.connect(&ended);
+            host.run(&mut service, &ended);
+            host.close();
+            service.statistics().clone()
+        });
+        Self { connector, stop, thread: Some(thread) }
+    }
+
+    fn client(&self) -> Client {
+        self.connector.connect().unwrap()
+    }
+
+    fn stop(mut self) -> Statistics {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap()
+    }
+}
+
+/// Services of a server and a client.
+struct Pair(Running, Running);
+
+impl Pair {
+    fn start() -> Self {
+        Self::with(ServiceOptions::default(), None)
+    }
+
+    fn with(options: ServiceOptions, path: Option<&Path>) -> Self {
+        let exchange = Exchange::default();
+        let server = Running::start(["a", "b"], &exchange, SERVER, options, path);
+        let client = Running::start(["b", "a"], &exchange, CLIENT, ServiceOptions::default(), None);
+        Self(server, client)
+    }
+
+    /// A connection from the client to a listener of the server.
+    fn connect(&self, port: u16) -> (TcpStream, TcpStream) {
+        let listener = self.0.client().bind_tcp(address(SERVER[0], port)).unwrap();
+        let ours = self.1.client().connect_tcp(address(SERVER[0], port)).unwrap();
+        let (theirs, from) = listener.accept().unwrap();
+        assert_eq!(
+            (ours.local_addr().unwrap(), theirs.local_addr().unwrap()),
+            (from, ours.peer_addr().unwrap())
+        );
+        for stream in [&ours, &theirs] {
+            stream.set_read_timeout(Some(LIMIT)).unwrap();
+            stream.set_write_timeout(Some(LIMIT)).unwrap();
+        }
+        (ours, theirs)
+    }
+}
+
+fn address(ip: &str, port: u16) -> SocketAddr {
+    SocketAddr::new(ip.parse().unwrap(), port)
+}
+
+fn byte(i: usize, seed: usize) -> u8 {
+    ((i / 251) * 7 + i % 251 + seed * 13) as u8
+}
+
+/// Sends bytes in pieces of different lengths and ends the stream.
+fn send(mut stream: &TcpStream, len: usize, seed: usize) {
+    let bytes: Vec<u8> = (0..len).map(|i| byte(i, seed)).collect();
+    let (mut at, mut piece) = (0, 1);
+    while at < len {
+        let end = len.min(at + piece);
+        stream.write_all(&bytes[at..end]).unwrap();
+        (at, piece) = (end, (piece * 3 + seed) % 70_000 + 1);
+    }
+    stream.shutdown(Shutdown::Write).unwrap();
+}
+
+/// Reads to the end of the stream and compares every byte.
+fn receive(mut stream: &TcpStream, len: usize, seed: usize) {
+    let (mut at, mut buffer) = (0, vec![0; 50_000]);
+    loop {
+        let n = stream.read(&mut buffer).unwrap();
+        if n == 0 {
+            break;
+        }
+        assert!((at..).zip(&buffer[..n]).all(|(i, have)| *have == byte(i, seed)), "near {at}");
+        at += n;
+    }
+    assert_eq!(at, len);
+}
+
+/// Sends in both directions at the same time.
+fn exchange(ours: &TcpStream, theirs: &TcpStream, len: usize) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| send(ours, len, 1));
+        scope.spawn(|| send(theirs, len, 2));
+        scope.spawn(|| receive(theirs, len, 1));
+        receive(ours, len, 2);
+    });
+}
+
+#[test]
+fn megabytes_pass_through_both_directions_unchanged() {
+    let pair = Pair::start();
+    let (ours, theirs) = pair.connect(80);
+    exchange(&ours, &theirs, 8 << 20);
+    drop((ours, theirs));
+    let (server, client) = (pair.0.stop(), pair.1.stop());
+    assert_eq!((server.accepted, server.aborted, client.connected, client.aborted), (1, 0, 1, 0));
+}
+
+#[test]
+fn many_threads_share_one_client() {
+    let pair = Pair::start();
+    let (server, client) = (pair.0.client(), pair.1.client());
+    let listeners = SERVER.map(|ip| server.bind_tcp(address(ip, 81)).unwrap());
+    std::thread::scope(|scope| {
+        for listener in &listeners {
+            scope.spawn(move || {
+                for _ in 0..16 {
+                    let (stream, _) = listener.accept().unwrap();
+                    scope.spawn(move || {
+                        receive(&stream, 200_000, 5);
+                        send(&stream, 100_000, 6);
+                    });
+                }
+            });
+        }
+        for ip in SERVER {
+            for _ in 0..16 {
+                let client = &client;
+                scope.spawn(move || {
+                    let stream = client.connect_tcp(address(ip, 81)).unwrap();
+                    send(&stream, 200_000, 5);
+                    receive(&stream, 100_000, 6);
+                });
+            }
+        }
+    });
+}
+
+#[test]
+fn a_half_closed_connection_still_receives() {
+    let pair = Pair::start();
+    let (mut ours, mut theirs) = pair.connect(82);
+    ours.write_all(b"question").unwrap();
+    ours.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(ours.write(b"more").unwrap_err().kind(), ErrorKind::BrokenPipe);
+    let mut text = String::new();
+    theirs.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "question");
+    theirs.write_all(b"answer").unwrap();
+    drop(theirs);
+    text.clear();
+    ours.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "answer");
+}
+
+#[test]
+fn unread_data_resets_the_connection() {
+    let pair = Pair::start();
+    let (mut ours, theirs) = pair.connect(83);
+    ours.write_all(&[7; 1000]).unwrap();
+    theirs.peek(&mut [0]).unwrap();
+    drop(theirs);
+    let error = ours.read(&mut [0]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    assert_eq!(ours.write(&[0]).unwrap_err().kind(), ErrorKind::BrokenPipe);
+    assert_eq!(pair.0.stop().aborted, 1);
+}
+
+#[test]
+fn calls_end_at_their_time_limits() {
+    let pair = Pair::start();
+    let (mut ours, theirs) = pair.connect(84);
+    ours.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    assert_eq!(ours.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+    ours.set_nonblocking(true).unwrap();
+    assert_eq!(ours.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+    let (many, mut sent) = (vec![1; 100_000], 0);
+    let error = loop {
+        match ours.write(&many) {
+            Ok(n) => sent += n,
+            Err(error) if sent > 1 << 20 || error.kind() != ErrorKind::WouldBlock => break error,
+            Err(_) => std::thread::yield_now(),
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::WouldBlock, "the peer does not read");
+    let client = pair.1.client();
+    let refused = client.connect_tcp(address(SERVER[0], 9)).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+    let absent = TcpStream::connect_timeout(&client, address("10.9.0.77", 9), Duration::from_millis(30));
+    assert_eq!(absent.unwrap_err().kind(), ErrorKind::TimedOut);
+    let unknown = client.connect_tcp(address("192.0.2.1", 9)).unwrap_err();
+    assert_eq!(unknown.kind(), ErrorKind::NetworkUnreachable);
+    drop(theirs);
+}
+
+#[test]
+fn datagrams_of_every_length_arrive() {
+    let pair = Pair::start();
+    for (server, client) in SERVER.into_iter().zip(CLIENT) {
+        let server = pair.0.client().bind_udp(address(server, 53)).unwrap();
+        let client = pair.1.client().bind_udp(address(client, 0)).unwrap();
+        client.connect(server.local_addr().unwrap()).unwrap();
+        for socket in [&server, &client] {
+            socket.set_read_timeout(Some(LIMIT)).unwrap();
+        }
+        let mut buffer = vec![0; 65_536];
+        for len in [0, 1, 1452, 1473, 16_384, 40_000, 65_000] {
+            let bytes: Vec<u8> = (0..len).map(|i| byte(i, len)).collect();
+            assert_eq!(client.send(&bytes).unwrap(), len);
+            let (n, from) = server.recv_from(&mut buffer).unwrap();
+            assert_eq!((&buffer[..n], from), (&*bytes, client.local_addr().unwrap()));
+            server.send_to(&buffer[..n], from).unwrap();
+            let n = client.recv(&mut buffer).unwrap();
+            assert_eq!(buffer[..n], bytes);
+        }
+        assert_eq!(server.send(&[1]).unwrap_err().kind(), ErrorKind::NotConnected);
+    }
+}
+
+#[test]
+fn clients_of_one_user_share_an_endpoint() {
+    for accept in [AcceptPolicy::Locked, AcceptPolicy::RoundRobin, AcceptPolicy::OwnWithStealing] {
+        let pair = Pair::with(ServiceOptions { accept, ..ServiceOptions::default() }, None);
+        let end = address(SERVER[0], 85);
+        let servers = [pair.0.client(), pair.0.client()];
+        let listeners = servers.each_ref().map(|server| TcpListener::bind_shared(server, end).unwrap());
+        assert_eq!(TcpListener::bind(&servers[0], end).unwrap_err().kind(), ErrorKind::AddrInUse);
+        let client = pair.1.client();
+        let streams: Vec<_> = (0..32).map(|_| client.connect_tcp(end).unwrap()).collect();
+        // Accepted one by one, so that no listener is waited for that has none.
+        for listener in &listeners {
+            listener.set_nonblocking(true).unwrap();
+        }
+        let mut accepted = [0; 2];
+        while accepted[0] + accepted[1] < streams.len() {
+            for (count, listener) in accepted.iter_mut().zip(&listeners) {
+                *count += usize::from(listener.accept().is_ok());
+            }
+            std::thread::yield_now();
+        }
+        if accept == AcceptPolicy::RoundRobin {
+            assert_eq!(accepted, [16, 16]);
+        }
+    }
+}
+
+#[test]
+fn other_processes_connect_by_a_unix_socket() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("service");
+    let limits = Limits { clients: 1, ..Limits::default() };
+    let options = ServiceOptions { limits, ..ServiceOptions::default() };
+    let pair = Pair::with(options, Some(&path));
+    let server = Client::connect(&path).unwrap();
+    let listener = server.bind_tcp(address(SERVER[1], 86)).unwrap();
+    let ours = pair.1.client().connect_tcp(address(SERVER[1], 86)).unwrap();
+    let (theirs, _) = listener.accept().unwrap();
+    exchange(&ours, &theirs, 1 << 20);
+    drop((theirs, listener, server));
+    // There is room for one client.
+    let _again = loop {
+        if let Ok(client) = Client::connect(&path) {
+            break client;
+        }
+        std::thread::yield_now();
+    };
+    let left = pair.0.stop().left;
+    assert_eq!(left.into_iter().collect::<Vec<_>>(), [(Fault::Left, 1)]);
+}
+
+#[test]
+fn sockets_of_an_ended_service_fail() {
+    let pair = Pair::start();
+    let (mut ours, theirs) = pair.connect(87);
+    let client = pair.1.client();
+    pair.1.stop();
+    assert_eq!(ours.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionAborted);
+    assert!(client.connect_tcp(address(SERVER[0], 87)).is_err());
+    drop(theirs);
+}
+
+#[test]
+fn a_service_refuses_more_clients_than_its_limit() {
+    let limits = Limits { clients: 1, ..Limits::default() };
+    let pair = Pair::with(ServiceOptions { limits, ..ServiceOptions::default() }, None);
+    let first = pair.0.client();
+    assert!(pair.0.connector.connect().is_err());
+    assert!(first.bind_tcp(address(SERVER[0], 88)).is_ok());
+    assert_eq!(first.bind_tcp(address("10.9.0.99", 88)).unwrap_err().kind(), ErrorKind::AddrNotAvailable);
+}
