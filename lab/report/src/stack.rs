@@ -48,18 +48,8 @@ pub(super) fn heading(number: usize, results: &Results) -> String {
 
 /// That set.
 pub(super) fn part(number: usize, results: &Results) -> Markup {
-    let (sections, before) = (stack_sections(results), format!("{number}-"));
-    let numbered = |section: &Section| -> Vec<Figure> {
-        section.figures.iter().map(|figure| figure.clone().numbered(number)).collect()
-    };
-    html! {
-        section id={ "set-" (number) } {
-            h2 { (heading(number, results)) }
-            @if sections.is_empty() { (absent(crate::page::NOTHING)) }
-            (environment(&before, results))
-        }
-        @for section in &sections { (usage::study(&before, section, &numbered(section))) }
-    }
+    let environment = environment(&format!("{number}-"), results);
+    usage::set(number, &heading(number, results), &stack_sections(results), &environment)
 }
 
 fn environment(before: &str, results: &Results) -> Markup {

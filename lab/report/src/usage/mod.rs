@@ -14,7 +14,7 @@ mod placement;
 mod scaling;
 
 pub use page::usage_page;
-pub(super) use page::{heading, part, study};
+pub(super) use page::{heading, part, set, study};
 
 use figure::Figure;
 use measure::Kind;

@@ -25,18 +25,23 @@ const ENVIRONMENT: &str = "Environment";
 
 /// The `number`-th set of the laboratory's page.
 pub(crate) fn part(number: usize, results: &Results) -> Markup {
-    let sections = usage_sections(results);
+    let environment = environment(&format!("{number}-"), results);
+    set(number, &heading(number, results), &usage_sections(results), &environment)
+}
+
+/// A set of studies of the laboratory's page.
+pub(crate) fn set(number: usize, heading: &str, sections: &[Section], environment: &Markup) -> Markup {
     let before = format!("{number}-");
     let numbered = |section: &Section| -> Vec<Figure> {
         section.figures.iter().map(|figure| figure.clone().numbered(number)).collect()
     };
     html! {
         section id={ "set-" (number) } {
-            h2 { (heading(number, results)) }
+            h2 { (heading) }
             @if sections.is_empty() { (absent(crate::page::NOTHING)) }
-            (environment(&before, results))
+            (environment)
         }
-        @for section in &sections { (study(&before, section, &numbered(section))) }
+        @for section in sections { (study(&before, section, &numbered(section))) }
     }
 }
 
