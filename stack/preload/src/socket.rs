@@ -70,25 +70,31 @@ impl Active {
     pub(crate) fn reading<T>(
         &self,
         flags: c_int,
-        mut call: impl FnMut(Option<Duration>) -> io::Result<T>,
+        call: impl FnMut(Option<Duration>) -> io::Result<T>,
     ) -> io::Result<T> {
-        match call(Some(Duration::ZERO)) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                call(self.limit(flags, self.options().receive_timeout))
-            }
-            done => done,
-        }
+        self.waiting(flags, |options| options.receive_timeout, call)
     }
 
     /// As [`Active::reading`], with the time limit of writes.
     pub(crate) fn writing<T>(
         &self,
         flags: c_int,
+        call: impl FnMut(Option<Duration>) -> io::Result<T>,
+    ) -> io::Result<T> {
+        self.waiting(flags, |options| options.send_timeout, call)
+    }
+
+    fn waiting<T>(
+        &self,
+        flags: c_int,
+        timeout: fn(&Options) -> Option<Duration>,
         mut call: impl FnMut(Option<Duration>) -> io::Result<T>,
     ) -> io::Result<T> {
         match call(Some(Duration::ZERO)) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                call(self.limit(flags, self.options().send_timeout))
+                // The lock is released before the call waits.
+                let timeout = timeout(&self.options());
+                call(self.limit(flags, timeout))
             }
             done => done,
         }
