@@ -14,13 +14,9 @@ use host::{Host, Options, Report};
 use port::PortControl;
 use stack::ip::{InterfaceConfig, InterfaceId, Route};
 use stack::{Address, Cidr, Identifier};
-use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::AtomicBool;
-use wire::{MacAddress, VlanId};
-
-/// Makes random addresses differ from other random values of the process.
-const SALT: &str = "ethernet address";
+use wire::VlanId;
 
 /// A host with its port, which may not carry packets yet.
 pub(crate) struct End {
@@ -47,8 +43,7 @@ impl End {
         let memory = |error| Diagnostic::failed(format!("port {}", port.name), error, "free memory");
         let mut host = Host::new(options).map_err(memory)?;
         let local = LocalPort::new(&port.name, open_port(args, &port)?);
-        let (mac, vlan) = (args.mac.unwrap_or_else(random_mac), args.vlan.and_then(VlanId::new));
-        let interface = host.add_port(local, InterfaceConfig { mac, mtu: args.mtu, vlan });
+        let interface = host.add_port(local, interface(args));
         configure(&mut host, interface, args);
         let control = cpu::with_affinity(&affinity, || {
             StackControl::open(args.control.as_deref(), std::slice::from_mut(&mut host))
@@ -58,9 +53,7 @@ impl End {
 
     /// Waits for the port. Returns `false` if a signal came first, or the port has ended.
     pub(crate) fn connect(&mut self, stop: &AtomicBool) -> bool {
-        if let Some((name, state)) = self.host.not_ready() {
-            console::note(&format!("waiting for port {name}: {state}"));
-        }
+        note_wait(&self.host);
         self.host.connect(stop)
     }
 }
@@ -144,11 +137,17 @@ pub(crate) fn texts(addresses: &[Cidr]) -> String {
     addresses.iter().map(Cidr::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// A locally administered unicast address.
-pub(crate) fn random_mac() -> MacAddress {
-    let [_, _, mut octets @ ..] = RandomState::new().hash_one(SALT).to_ne_bytes();
-    octets[0] = 2;
-    MacAddress::new(octets)
+/// The interface of a stack on the port.
+pub(crate) fn interface(args: &EndArgs) -> InterfaceConfig {
+    let mac = args.mac.unwrap_or_else(host::random_mac);
+    InterfaceConfig { mac, mtu: args.mtu, vlan: args.vlan.and_then(VlanId::new) }
+}
+
+/// Reports that a port is not ready.
+pub(crate) fn note_wait(host: &Host) {
+    if let Some((name, state)) = host.not_ready() {
+        console::note(&format!("waiting for port {name}: {state}"));
+    }
 }
 
 /// Adds addresses and routes, and starts to obtain others.

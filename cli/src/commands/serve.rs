@@ -119,8 +119,7 @@ fn kv(args: &KvArgs) -> anyhow::Result<()> {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let epoch = since_1970.saturating_sub(Duration::from_nanos(host.now().0));
         let options = KvOptions { memory, connections: connections.into(), epoch };
-        // There are links for each worker.
-        Ok(links.next().map_or_else(|| Kv::new(options), |links| Kv::sharded(options, links)))
+        Ok(Kv::sharded(options, links.next().context("each worker has links")?))
     })
 }
 
@@ -202,8 +201,7 @@ fn serve_workers<S: Server>(
 ) -> anyhow::Result<()> {
     let stop = console::stop_on_signals()?;
     let mut set = WorkerSet::open(&args.end, &args.workers, ROLE, |options| {
-        options.stack.tcp.no_delay = true;
-        adjust(options);
+        adjust(without_delay(options));
     })?;
     let tcp_port = args.tcp_port.unwrap_or(S::TCP_PORT);
     let mut servers = set.workers.hosts().iter_mut().map(make).collect::<anyhow::Result<Vec<S>>>()?;
@@ -232,10 +230,7 @@ fn serve_alone<S: Server>(
     mut make: impl FnMut(&mut Host) -> anyhow::Result<S>,
 ) -> anyhow::Result<()> {
     let stop = console::stop_on_signals()?;
-    let mut end = End::open(&args.end, ROLE, |options| {
-        options.stack.tcp.no_delay = true;
-        adjust(options);
-    })?;
+    let mut end = End::open(&args.end, ROLE, |options| adjust(without_delay(options)))?;
     let mut server = make(&mut end.host)?;
     let tcp_port = args.tcp_port.unwrap_or(S::TCP_PORT);
     listen(&mut end.host, &mut server, &args.end, tcp_port)?;
@@ -249,6 +244,12 @@ fn serve_alone<S: Server>(
     let summary = Summary::of(began.elapsed().as_secs_f64(), &server, &report);
     console::print(&summary, args.output, Summary::text)?;
     Ok(still_there(&end.name, &report)?)
+}
+
+/// Switches Nagle's algorithm off, because servers write whole replies.
+fn without_delay(options: &mut Options) -> &mut Options {
+    options.stack.tcp.no_delay = true;
+    options
 }
 
 /// The addresses of a server, for a sentence.

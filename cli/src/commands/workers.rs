@@ -5,10 +5,8 @@ use crate::args::end::{EndArgs, SpreadRule, ThreadModel, WorkerArgs};
 use crate::commands::{cpu, end};
 use console::Diagnostic;
 use host::{App, Options, Part, Remote, Report, Spread, SpreadOptions, Workers};
-use stack::ip::InterfaceConfig;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use wire::VlanId;
 
 /// Workers with their port.
 pub(crate) struct WorkerSet {
@@ -37,8 +35,7 @@ impl WorkerSet {
             SpreadRule::Arrival => Spread::Arrival,
         };
         let spread = SpreadOptions { rule, arrivals: None };
-        let mac = args.mac.unwrap_or_else(end::random_mac);
-        let config = InterfaceConfig { mac, mtu: args.mtu, vlan: args.vlan.and_then(VlanId::new) };
+        let config = end::interface(args);
         let control = end::open_port(args, &port)?;
         let opened = Workers::open(workers.count(), &options, (&port.name, control), &config, &spread);
         let failed = |error| Diagnostic::failed(format!("port {}", port.name), error, "use fewer --workers");
@@ -52,10 +49,7 @@ impl WorkerSet {
 
     /// Waits for the port. Returns `false` if a signal came first.
     pub(crate) fn connect(&mut self, stop: &AtomicBool) -> bool {
-        let waits = self.workers.hosts().first().and_then(|host| host.not_ready());
-        if let Some((name, state)) = waits {
-            console::note(&format!("waiting for port {name}: {state}"));
-        }
+        self.workers.hosts().iter().take(1).for_each(end::note_wait);
         self.workers.connect(stop)
     }
 

@@ -13,7 +13,6 @@ use port::virtio_user::{self, VirtioUser};
 use port::{PortControl, Remedy, af_packet, af_xdp};
 use stack::ip::InterfaceConfig;
 use std::ffi::{c_char, c_int};
-use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::time::Instant;
 use wire::{MacAddress, VlanId};
@@ -52,15 +51,8 @@ fn config(interface: &linerate_interface) -> Result<InterfaceConfig, Failure> {
     if vlan != 0 && is_vlan.is_none() {
         return Err(invalid(format_args!("interface.vlan is {vlan}"), "pass 1 to 4094"));
     }
-    let mac = if mac == [0; 6] { random_mac() } else { MacAddress::new(mac) };
+    let mac = if mac == [0; 6] { host::random_mac() } else { MacAddress::new(mac) };
     Ok(InterfaceConfig { mac, mtu: if mtu == 0 { MTU } else { mtu }, vlan: is_vlan })
-}
-
-/// A locally administered unicast address.
-fn random_mac() -> MacAddress {
-    let [_, _, mut octets @ ..] = RandomState::new().hash_one("interface").to_ne_bytes();
-    octets[0] = 2;
-    MacAddress::new(octets)
 }
 
 /// Result of opening a port.

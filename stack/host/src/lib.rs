@@ -25,7 +25,7 @@ pub use inspect::{
     CaptureError, CaptureFilter, CaptureOptions, CaptureStatus, InspectError, Inspector, PAGE, Page,
     Recording, Totals,
 };
-pub use link::Ports;
+pub use link::{Ports, random_mac};
 pub use payload::Buffer;
 pub use pool::{BufferPool, PoolLimits};
 pub use runner::{App, Host, Options, Report};

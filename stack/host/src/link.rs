@@ -11,6 +11,8 @@ use engine::LocalPort;
 use port::{Capabilities, GeneratedBurst, MAX_HEAD, Now, Offload, PLACES};
 use stack::ip::InterfaceId;
 use stack::{Link, LinkOffloads, Payload, Piece, Segmentation, Time, TxOffload};
+use std::hash::{BuildHasher, RandomState};
+use wire::MacAddress;
 
 /// Maximum length in bytes of a frame that a port cuts into segments: what Linux and VIRTIO drivers accept.
 const MAX_SEGMENTED: u32 = 65_535;
@@ -46,6 +48,13 @@ impl std::fmt::Debug for Ports {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Ports").field("interfaces", &self.interfaces.len()).finish_non_exhaustive()
     }
+}
+
+/// A locally administered unicast address, for an interface without one.
+pub fn random_mac() -> MacAddress {
+    let [_, _, mut octets @ ..] = RandomState::new().hash_one("interface").to_ne_bytes();
+    octets[0] = 2;
+    MacAddress::new(octets)
 }
 
 impl Interface {
