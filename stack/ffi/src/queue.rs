@@ -118,7 +118,7 @@ impl Inner {
             }
             Event::Finished { connection } => (Kind::LINERATE_FINISHED, connection.to_bits()),
             Event::Writable { connection } => (Kind::LINERATE_WRITABLE, connection.to_bits()),
-            Event::Acknowledged { connection, bytes } => {
+            Event::Acknowledged { connection, bytes, .. } => {
                 c.length = bytes as usize;
                 (Kind::LINERATE_ACKNOWLEDGED, connection.to_bits())
             }

@@ -4,7 +4,7 @@
 //! the application with a [`Remote`] in place of the stack. The two are pinned to different CPUs ([`Threads::Split`]),
 //! or to one and yield to each other ([`Threads::Merge`]), as in "iip" (2023), which compares them.
 //!
-//! The side of the application knows how much each send buffer takes: the stack reports acknowledged bytes. The thread
+//! The side of the application knows how much each send buffer takes: the stack reports space that acknowledgements free. The thread
 //! of the stack waits if the ring of events is full, and replays calls meanwhile, so the two never wait for each other.
 //! Nothing else is shared, and no call returns a value of the stack.
 

@@ -26,6 +26,13 @@ impl Config {
 /// Bytes as which a received or queued piece of payload counts at least, because it occupies a buffer: a peer that sends
 /// single bytes must not hold more memory than one that sends full segments.
 pub(crate) const MIN_BUFFER: u32 = 256;
+
+/// Bytes of send space that one call of [`crate::Stack::send`] with `len` bytes takes.
+#[must_use]
+pub const fn send_cost(len: usize) -> usize {
+    if len > 0 && len < MIN_BUFFER as usize { MIN_BUFFER as usize } else { len }
+}
+
 /// Bytes that the buffers of a connection may occupy, in receive buffers. Announced windows count payload, so that a
 /// sender of short segments may exceed one receive buffer; only those below 64 bytes on average exceed this.
 pub(crate) const BUFFER_EXCESS: u32 = 4;

@@ -105,6 +105,9 @@ pub enum Event<P: Payload> {
         connection: ConnectionId,
         /// Number of bytes.
         bytes: u32,
+        /// Send space that became free, in bytes. It may be less or more than `bytes`: a buffer counts until all of it
+        /// is acknowledged, and as [`crate::send_cost`].
+        space: u32,
     },
     /// The connection ended. Its identifier is not valid any more, and no event of it follows.
     Closed {

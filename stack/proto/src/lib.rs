@@ -41,7 +41,7 @@ mod wheel;
 
 pub use address::{Address, Cidr, Endpoint, ParseCidrError};
 pub use affinity::{Affinity, Home};
-pub use config::{Config, Limits};
+pub use config::{Config, Limits, send_cost};
 pub use counters::Counters;
 pub use dhcp::Lease;
 pub use event::{Closed, DatagramError, Event, SocketId};

@@ -5,7 +5,7 @@ use crate::Buffer;
 use engine::Doorbell;
 use ring::spsc::Producer;
 use stack::tcp::ConnectionId;
-use stack::{Endpoint, Event, SendError, Slice, SocketId, Time, UdpError};
+use stack::{Endpoint, Event, SendError, Slice, SocketId, Time, UdpError, send_cost};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -41,8 +41,6 @@ impl Remote {
         stop: Arc<AtomicBool>,
     ) -> Self {
         let staged = VecDeque::with_capacity(BATCH);
-        // A FIN or SYN may count as an acknowledged byte.
-        let buffer = buffer.saturating_sub(2);
         Self { calls, staged, wakes_stack, spaces: HashMap::new(), buffer, stop }
     }
 
@@ -55,9 +53,9 @@ impl Remote {
                 self.spaces.insert(connection, space);
             }
             Event::Closed { connection, .. } => drop(self.spaces.remove(&connection)),
-            Event::Acknowledged { connection, bytes } => {
+            Event::Acknowledged { connection, space: freed, .. } => {
                 let space = self.spaces.get_mut(&connection)?;
-                space.free = (space.free + bytes as usize).min(self.buffer);
+                space.free += freed as usize;
                 let is_due = space.is_wanted && space.free >= self.buffer / 2;
                 space.is_wanted &= !is_due;
                 return is_due.then_some(Event::Writable { connection });
@@ -100,7 +98,7 @@ impl Calls for Remote {
         if space.is_closed {
             return Err(SendError::Closed);
         }
-        let Some(free) = space.free.checked_sub(data.len()) else {
+        let Some(free) = space.free.checked_sub(send_cost(data.len())) else {
             space.is_wanted = true;
             return Err(SendError::Full);
         };
@@ -139,5 +137,34 @@ impl Calls for Remote {
     ) -> Result<(), UdpError> {
         self.call(Call::UdpSend(socket, to, data));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BUFFER: usize = 1024;
+
+    /// A piece of data is never sent if the stack's buffer could refuse it: the stream would have a gap.
+    #[test]
+    fn short_pieces_take_as_much_space_as_in_the_stack() {
+        let (calls, doorbell) = (ring::spsc::ring(64).0, Arc::new(Doorbell::new().unwrap()));
+        let mut remote = Remote::new(calls, doorbell, BUFFER, Arc::default());
+        let connection = ConnectionId::from_bits(1);
+        remote.note(Event::Connected { connection });
+        let byte = || Slice::new(Arc::<[u8]>::from([7]).into());
+        let send = |remote: &mut Remote| remote.send(connection, byte());
+        let pieces = BUFFER / send_cost(1);
+        assert!((0..pieces).all(|_| send(&mut remote).is_ok()));
+        assert_eq!(send(&mut remote), Err(SendError::Full));
+        // A part of a buffer is acknowledged, which frees nothing, and then the rest.
+        let acknowledged = |space| Event::Acknowledged { connection, bytes: 1, space };
+        assert!(remote.note(acknowledged(0)).is_none());
+        assert_eq!(send(&mut remote), Err(SendError::Full));
+        let half = remote.note(acknowledged(BUFFER as u32 / 2));
+        assert!(matches!(half, Some(Event::Writable { .. })), "{half:?}");
+        assert!((0..pieces / 2).all(|_| send(&mut remote).is_ok()));
+        assert_eq!(send(&mut remote), Err(SendError::Full));
     }
 }

@@ -286,7 +286,7 @@ impl App for Http {
                     turn.advance();
                 });
             }
-            Event::Acknowledged { connection, bytes } => self.with(stack, now, connection, |turn| {
+            Event::Acknowledged { connection, bytes, .. } => self.with(stack, now, connection, |turn| {
                 turn.c.progress.acked += u64::from(bytes);
                 turn.advance();
             }),

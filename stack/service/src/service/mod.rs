@@ -284,7 +284,7 @@ impl App for Service {
     fn event(&mut self, stack: &mut Stack<Buffer>, event: Event<Buffer>, _now: Time) {
         match event {
             Event::Data { connection, data } => self.data(stack, connection, data),
-            Event::Acknowledged { connection, bytes } => {
+            Event::Acknowledged { connection, bytes, .. } => {
                 if let Some(key) = self.key(connection) {
                     self.connections[key].acknowledge(bytes);
                     self.mark(key);

@@ -146,7 +146,9 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
             c.flags.clear(Flags::PROBED);
             c.tx.nxt = c.tx.nxt.max(ack);
         }
+        let cost = c.tx.queue.cost();
         c.tx.queue.acknowledge(&mut self.shared.chunks, ack);
+        let space = cost - c.tx.queue.cost();
         c.tx.first_retransmit = None;
         c.timers.stalled = if c.flight() > 0 { now } else { Time::NEVER };
         if now.micros_since(c.timers.confirmed) >= CONFIRM_INTERVAL {
@@ -155,17 +157,17 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         }
         if c.flags.has(Flags::REPORT_ACKS) || c.flags.has(Flags::WANTS_SPACE) || c.flags.has(Flags::MTU_PROBE)
         {
-            self.report(bytes);
+            self.report(bytes, space);
         }
     }
 
     #[cold]
-    fn report(&mut self, bytes: u32) {
+    fn report(&mut self, bytes: u32, space: u32) {
         let c = &mut *self.connection;
         self.shared.confirm_mtu_probe(c, self.io);
         let connection = ConnectionId { index: self.index, generation: c.generation };
         if c.flags.has(Flags::REPORT_ACKS) && bytes > 0 {
-            self.io.events.push_back(Event::Acknowledged { connection, bytes });
+            self.io.events.push_back(Event::Acknowledged { connection, bytes, space });
         }
         let is_half_free = c.tx.queue.cost() <= self.shared.limits.send_buffer / 2;
         if is_half_free && c.flags.take(Flags::WANTS_SPACE) {
