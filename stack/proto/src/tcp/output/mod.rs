@@ -130,6 +130,11 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         }
         let c = &mut *self.connection;
         if c.flags.take(Flags::PROBE_NOW) && c.flight() == 0 && c.tx.nxt.is_before(c.end()) {
+            let usable = c.tx.window.min(c.tx.queue.end().since(c.tx.nxt)).min(self.segment);
+            if usable > 0 {
+                // The window may never be larger (RFC 9293 section 3.8.6.2.1, override timeout).
+                return Some(Send::Data { range: c.tx.nxt..c.tx.nxt + usable, again: false });
+            }
             return Some(Send::WindowProbe);
         }
         if c.flags.take(Flags::KEEP_ALIVE_NOW) {

@@ -111,6 +111,7 @@ scripts! {
     sack_off
     sack_receiver
     segment_outside_window
+    silly_window_override
     silly_window_receiver
     silly_window_sender
     syn_cookies
