@@ -40,27 +40,19 @@ impl Step {
         Step { needed_by_all: true, ..self }
     }
 
-    /// Runs `steps` one after the other beside this one, which waits more than it computes, at the lowest priority.
+    /// Runs `steps` one after the other beside this one and all later ones, which wait at times, at the lowest priority.
     pub(crate) fn beside(self, steps: Vec<Step>) -> Step {
         Step { beside: steps, ..self }
     }
 
-    /// Runs the step and those beside it.
-    fn run(&self, strict: bool) -> Vec<Row> {
-        thread::scope(|scope| {
-            let others = scope.spawn(|| {
-                if !self.beside.is_empty() {
-                    lower_priority();
-                }
-                self.beside.iter().flat_map(|step| step.run(strict)).collect::<Vec<_>>()
-            });
-            let mut rows = vec![self.run_alone(strict)];
-            rows.extend(others.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            rows
-        })
+    fn run_beside(&self, strict: bool) -> Vec<Row> {
+        if !self.beside.is_empty() {
+            lower_priority();
+        }
+        self.beside.iter().map(|step| step.run(strict)).collect()
     }
 
-    fn run_alone(&self, strict: bool) -> Row {
+    fn run(&self, strict: bool) -> Row {
         println!("\n=== {}", self.name);
         let start = Instant::now();
         let result = (self.action)().and_then(|outcome| match outcome {
@@ -92,13 +84,7 @@ const MAY_SKIP: [&str; 4] = ["miri", "other architecture", "fuzzing", "dependenc
 /// Runs every step, prints the table, and returns an error with the names of failed steps. If `strict`, skipped steps
 /// except [`MAY_SKIP`] count as failed.
 pub(crate) fn run(steps: &[Step], strict: bool) -> Result<()> {
-    let mut rows: Vec<Row> = Vec::new();
-    for step in steps {
-        rows.extend(step.run(strict));
-        if step.needed_by_all && rows.iter().any(|row| row.name == step.name && row.result.is_err()) {
-            break;
-        }
-    }
+    let rows = run_all(steps, strict);
     // Failures are printed last.
     rows.iter().filter_map(Row::failure).for_each(|failure| println!("\n=== {failure}"));
     let planned = steps.iter().map(|step| 1 + step.beside.len()).sum();
@@ -108,6 +94,24 @@ pub(crate) fn run(steps: &[Step], strict: bool) -> Result<()> {
         bail!("failed: {}", failed.join(", "));
     }
     Ok(())
+}
+
+fn run_all(steps: &[Step], strict: bool) -> Vec<Row> {
+    thread::scope(|scope| {
+        let (mut rows, mut others) = (Vec::new(), Vec::new());
+        for step in steps {
+            others.push(scope.spawn(|| step.run_beside(strict)));
+            rows.push(step.run(strict));
+            if step.needed_by_all && rows.last().is_some_and(|row: &Row| row.result.is_err()) {
+                break;
+            }
+        }
+        let join = |other: thread::ScopedJoinHandle<'_, Vec<Row>>| {
+            other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        rows.extend(others.into_iter().flat_map(join));
+        rows
+    })
 }
 
 fn report(result: &Result<Outcome>) {

@@ -57,8 +57,8 @@ pub(crate) fn all(arguments: &TestArguments) -> Vec<Step> {
         steps.push(end_to_end);
         return steps;
     }
-    steps.push(Step::new("tests", move || passed(&tests(all, lint))));
-    steps.push(end_to_end.beside(computing(all)));
+    steps.push(Step::new("tests", move || passed(&tests(all, lint))).beside(computing(all)));
+    steps.push(end_to_end);
     if all {
         steps.push(checks::documentation());
         steps.push(Step::new("miri", miri));
