@@ -19,7 +19,7 @@ pub(crate) const MAX_MESSAGE: usize = 64 << 10;
 /// Timeout of the answer, which may wait for a busy worker of the switch.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What an application asks for. The switch takes its user from the kernel.
+/// Request of an application. The switch takes its user from the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GrantRequest {

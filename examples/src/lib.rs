@@ -1,4 +1,4 @@
-//! What the examples share; they are the files in the root directory of this crate.
+//! Code that the examples share; they are the files in the root directory of this crate.
 #![forbid(unsafe_code)]
 
 use engine::LocalPort;

@@ -183,7 +183,7 @@ impl Run {
         self.inject(&segment.encode(MAC, ROUTER_MAC));
     }
 
-    /// What the peer sends next: its handshake, or data.
+    /// Next segment of the peer: its handshake, or data.
     fn in_order(&mut self, number: usize, script: &mut Script<'_>) {
         let flow = &mut self.flows[number];
         let len = u32::from(script.byte()) * 6;

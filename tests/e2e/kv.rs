@@ -141,7 +141,7 @@ fn answers_are_those_of_memcached() {
     server.stop();
 }
 
-/// What a client library does with a server.
+/// Calls of a client library.
 const CLIENT_LIBRARY: &str = r#"
 import os, sys
 try:

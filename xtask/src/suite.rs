@@ -27,7 +27,7 @@ const ALL_FEATURES: &str = "linerate-mem/every-kernel,linerate-ffi/header,linera
 const END_TO_END_AT_ONCE: &str = "--test-threads=3";
 const OTHER: &str = "aarch64-unknown-linux-gnu";
 
-/// What to leave out or to pick.
+/// Selection of steps and tests.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct TestArguments {
     /// Only the end-to-end tests with real clients, and of those only the ones whose name contains this

@@ -106,7 +106,7 @@ fn serve(at: SocketAddr, bytes: usize) -> Result<()> {
     }
 }
 
-/// What a client does.
+/// Action of a client.
 struct Plan {
     to: SocketAddr,
     bytes: usize,

@@ -32,7 +32,7 @@ pub struct Diagnostic {
     pub place: String,
     /// Why it is an error.
     pub reason: String,
-    /// What to do.
+    /// Remedy.
     pub remedy: String,
     /// Further errors of the same input.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]

@@ -6,7 +6,7 @@ use console::{Output, Span, duration};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// What to do with the stack of a running program.
+/// Operation on the stack of a running program.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum StackCommand {
     /// Show TCP connections: ends, state, round-trip time, windows, queues and retransmissions

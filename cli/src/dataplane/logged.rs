@@ -30,7 +30,7 @@ pub(super) struct Logged {
     limit: Limit,
 }
 
-/// What of a status is an event when it changes.
+/// Part of a status whose change is an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Phase {
     /// No peer, with the reason if it is known.

@@ -14,7 +14,7 @@ pub(crate) struct Section {
     pub(crate) title: &'static str,
     /// The kind of port; `None` for keys of the whole section.
     pub(crate) kind: Option<&'static str>,
-    /// What the section configures.
+    /// Purpose of the section.
     pub(crate) about: &'static str,
     pub(crate) keys: Vec<TypedKey>,
 }

@@ -98,7 +98,7 @@ pub struct HandoffConfig {
     pub write_unit: usize,
     /// Packets that a receiver dequeues at once, at most a burst.
     pub read_unit: usize,
-    /// What happens if the next stage is slower: packets are dropped as `handoff-full` when the handoff queue is
+    /// Effect of a slower next stage: packets are dropped as `handoff-full` when the handoff queue is
     /// full, or the previous stages receive only as many packets as fit.
     pub full: QueueFull,
     /// Packet order to preserve.

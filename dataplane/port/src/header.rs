@@ -9,7 +9,7 @@ use crate::{BURST, Burst, BurstStats, Capabilities, DropReason, OFFLOAD_HEADER, 
 use mem::VolatileSlice;
 use mem::copy::Portable;
 
-/// What the peer may request in a header.
+/// Offloads that the peer may request in a header.
 #[derive(Clone, Copy)]
 pub(crate) struct Allowed {
     /// Offloads that it may leave.

@@ -136,7 +136,7 @@ fn published_ratio(cell: &Cell) -> Option<f64> {
         .map(|found| found.1)
 }
 
-/// What others published.
+/// Published results.
 fn published(study: Study) -> Table {
     let of = PUBLISHED.iter().filter(|published| published.study == study);
     let row = |text: &studies::stack::Published| {

@@ -32,8 +32,8 @@ pub const MAX_BATCH: usize = 64;
 /// An event of the stack, with the user data of its connection or socket.
 #[derive(Clone, Debug)]
 pub struct Completion {
-    /// What the program last set for the connection or socket. A connection that was accepted starts with the user data
-    /// of its listener.
+    /// User data that the program last set for the connection or socket. An accepted connection
+    /// starts with the user data of its listener.
     pub user: u64,
     /// The event.
     pub event: Event<Buffer>,

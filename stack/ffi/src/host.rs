@@ -45,7 +45,7 @@ pub struct linerate_host {
     pub(crate) inner: UnsafeCell<Inner>,
 }
 
-/// What a call works with.
+/// Context of a call.
 pub(crate) struct Inner {
     pub(crate) queue: Queue,
     /// The batch that the program reads, and the data that it refers to. Neither grows beyond its capacity, so both

@@ -39,7 +39,7 @@ pub enum Threads {
     Merge,
 }
 
-/// What a thread runs.
+/// Part of the program that a thread runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The stack; with one thread, also the application.

@@ -48,7 +48,7 @@ impl Indirection {
         Self { hash: Toeplitz::new(key), table }
     }
 
-    /// What [`Spread::Hash`] selects among this many workers, and also a linerate switch with one worker among as many
+    /// The table of [`Spread::Hash`] with this many workers, and also of a linerate switch with one worker and as many
     /// queue pairs.
     pub fn symmetric(workers: u16) -> Self {
         Self::new(&SYMMETRIC_KEY, (0..workers).collect())

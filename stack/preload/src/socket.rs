@@ -23,7 +23,7 @@ pub(crate) struct Registration {
     pub(crate) event: libc::epoll_event,
 }
 
-/// What a socket is before it is one of the service.
+/// State of a socket before it belongs to the service.
 #[derive(Default)]
 pub(crate) struct Fresh {
     /// Address of bind(2), which is passed to the service with the next call.

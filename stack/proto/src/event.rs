@@ -1,4 +1,4 @@
-//! What the stack reports to the application.
+//! Events that the stack reports to the application.
 
 use crate::tcp::{ConnectionId, ListenerId};
 use crate::{Endpoint, Payload, Slice};

@@ -30,7 +30,7 @@ pub(crate) const DELAY: Duration = Duration::from_secs(1);
 /// First and maximum interval of solicitations, in seconds (RFC 7559 section 2).
 const SOLICIT: (u64, u64) = (4, 3600);
 
-/// What the caller must do, in order.
+/// Actions that the caller must take, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Send a packet.

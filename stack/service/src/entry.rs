@@ -56,7 +56,7 @@ impl StreamOptions {
     }
 }
 
-/// What a client asks for.
+/// Command of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     /// Accepts connections; with `shares`, together with other clients of the same user.
@@ -118,7 +118,7 @@ pub(crate) enum Command {
     },
 }
 
-/// What the service reports.
+/// Completion of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Completion {
     /// A listener or UDP socket is bound.

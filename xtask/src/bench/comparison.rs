@@ -1,4 +1,4 @@
-//! What a bench compares: subjects, the columns of a reading, and pairs of subjects with the goals of their ratios.
+//! Definition of a comparison: subjects, the columns of a reading, and pairs of subjects with goals of their ratios.
 
 use std::fmt;
 

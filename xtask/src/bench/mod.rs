@@ -27,7 +27,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 
-/// What to measure.
+/// Kind of measurement.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
     /// Frames of one guest, beside DPDK's testpmd and Open vSwitch with DPDK

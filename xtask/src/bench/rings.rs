@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     items: u64,
 }
 
-/// What is measured, and items per call.
+/// Measured operation, and items per call.
 const SUBJECTS: [(&str, usize); 12] = [
     ("ring", 1),
     ("crossbeam", 1),

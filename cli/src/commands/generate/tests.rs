@@ -177,7 +177,7 @@ fn streams_of_one_name_are_refused() {
     assert!(numbered.contains("streams 0 and 1 are both called \"1\""), "{numbered}");
 }
 
-/// What of `vary` a stream has, by its own error.
+/// Keys of `vary` that a stream has, by its own error.
 fn fields(set: &[&str]) -> Vec<String> {
     let words: Vec<_> = set.iter().flat_map(|set| ["--set", set]).collect();
     let told = told(&[&PAIR[..], &["--set", "vary={none={count=1}}", "--set", "size=300"], &words].concat());

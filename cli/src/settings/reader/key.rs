@@ -6,7 +6,7 @@
 pub(crate) struct Key {
     pub(crate) name: &'static str,
     pub(crate) default: DefaultValue,
-    /// What the key sets, in one sentence.
+    /// Effect of the key, in one sentence.
     pub(crate) about: &'static str,
 }
 

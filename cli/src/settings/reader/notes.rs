@@ -48,7 +48,7 @@ pub(crate) struct Findings {
     titles: HashMap<Section, String>,
     /// Whether a request to a running switch is read, instead of a file.
     request: bool,
-    /// What is read, if it is recorded.
+    /// Notes, if the reading is recorded.
     recorded: Option<Vec<Recorded>>,
 }
 

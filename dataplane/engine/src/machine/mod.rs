@@ -96,7 +96,7 @@ pub struct Inconsistency {
     pub file: String,
     /// Why it was ignored.
     pub reason: String,
-    /// What is used instead.
+    /// Replacement.
     pub instead: String,
 }
 

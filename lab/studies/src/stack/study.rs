@@ -91,7 +91,7 @@ impl Study {
         }
     }
 
-    /// What is measured, and the expected direction.
+    /// Measured quantity, and the expected direction.
     pub fn about(self) -> &'static str {
         match self {
             Study::Calls => {

@@ -35,7 +35,7 @@ const IDLE: u64 = 50_000;
 const CLOSE_SLEEP: Duration = Duration::from_millis(10);
 const NONE: u32 = u32::MAX;
 
-/// What a number of [`Ends`] stands for.
+/// Meaning of a number of [`Ends`].
 #[derive(Debug)]
 enum End<W> {
     Listener(Listener<W>),

@@ -47,7 +47,7 @@ pub enum Outcome {
     Failed(ErrorKind),
 }
 
-/// What an operation does, or its result.
+/// Kind of an operation, or its result.
 #[derive(Debug)]
 pub(super) enum Action {
     Accept,

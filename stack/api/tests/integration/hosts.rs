@@ -17,7 +17,7 @@ use wire::MacAddress;
 pub(crate) const LIMIT: Option<Duration> = Some(Duration::from_mins(1));
 pub(crate) const PORT: u16 = 7;
 
-/// What connects the hosts.
+/// Link between the hosts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wire {
     Patch,

@@ -66,7 +66,7 @@ impl<T> Page<T> {
 /// Counters of a host, and numbers of its connections.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// What [`crate::Host::close`] would return.
+    /// Counters, as [`crate::Host::close`] returns them.
     pub report: Report,
     /// Connections in TIME-WAIT.
     pub time_waits: usize,

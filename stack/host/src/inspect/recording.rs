@@ -50,7 +50,7 @@ pub struct CaptureStatus {
     pub has_ended: bool,
 }
 
-/// What the writing thread shares.
+/// State shared with the writing thread.
 #[derive(Debug)]
 struct Shared {
     stop: AtomicBool,

@@ -399,7 +399,7 @@ pub unsafe extern "C" fn sendfile(out: c_int, from: c_int, offset: *mut off_t, c
         let sent: ssize_t = error::result(send_one(&socket, buffer.as_ptr().cast(), read as usize, 0));
         match offset.as_mut() {
             Some(at) => *at += sent.max(0) as off_t,
-            // What was read and not sent is read again.
+            // Bytes that were read and not sent are read again.
             None => drop(libc::lseek(from, (sent.max(0) - read) as off_t, libc::SEEK_CUR)),
         }
         sent

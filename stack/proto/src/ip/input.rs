@@ -1,7 +1,7 @@
 //! Receiving: checks of the Ethernet and IP header.
 //!
-//! What passes is for this host, has valid lengths, and comes from an address that a host can have. Each refused frame
-//! is counted under one reason.
+//! Accepted frames are for this host, have valid lengths, and come from an address that a host can have. Each refused
+//! frame is counted under one reason.
 
 use super::group::Groups;
 use super::icmp::MESSAGE;

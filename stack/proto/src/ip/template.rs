@@ -26,7 +26,7 @@ pub(super) struct Template {
     addresses: u16,
 }
 
-/// What differs between the packets of a path.
+/// Fields that differ between the packets of a path.
 #[derive(Clone, Copy)]
 pub(super) struct Fields {
     /// Bytes after the IP header. The length field is limited to 65535 in case of segmentation offload.

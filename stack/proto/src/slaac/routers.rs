@@ -8,7 +8,7 @@ use wire::PrefixInformation;
 
 const ALL: Cidr = Cidr { address: Address::UNSPECIFIED, prefix: 0 };
 
-/// What routers advertised. Of several routers, the first one that did is used.
+/// Parameters that routers advertised. Of several routers, the first one that did is used.
 pub(super) struct Routers {
     known: Vec<(Address, Time)>,
     networks: Vec<(Cidr, Time)>,

@@ -25,7 +25,7 @@ enum Use {
     Port,
 }
 
-/// What a valid SYN cookie says about the SYN.
+/// Properties of the SYN that a valid cookie encodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cookie {
     pub(crate) max_segment: u16,

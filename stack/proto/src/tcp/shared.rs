@@ -1,4 +1,4 @@
-//! What all connections of a stack share, and what a call works with.
+//! State that all connections of a stack share, and the context of a call.
 
 use super::Seq;
 use super::connection::{Connection, Flags};
@@ -152,7 +152,7 @@ impl<P: Payload> Shared<P> {
     }
 }
 
-/// What one call works with besides the connections.
+/// Context of one call besides the connections.
 pub(crate) struct Io<'a, P: Payload> {
     pub(crate) ip: &'a mut Ip<P>,
     pub(crate) counters: &'a mut Counters,

@@ -23,7 +23,7 @@ pub(crate) enum After {
     Finished,
 }
 
-/// What one side of a connection does.
+/// Actions of one side of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Side {
     /// Conditions, and the number of bytes that may be sent once they hold. The last one is the total.
@@ -57,7 +57,7 @@ pub(crate) struct Plan {
     pub(crate) opener: usize,
     /// Whether both hosts open it at the same time.
     pub(crate) is_simultaneous: bool,
-    /// What each host does.
+    /// Actions of each host.
     pub(crate) sides: [Side; 2],
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn stream(seed: u64, number: usize, from: usize) -> u64 {
     mix(seed ^ ((number as u64) << 1) ^ from as u64)
 }
 
-/// What became of one side of a connection.
+/// Result of one side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct End {
     pub(crate) reason: Closed,

@@ -53,7 +53,8 @@ impl Node for Peer {
     }
 }
 
-/// What a seed decides, within what smoltcp has: no path MTU discovery, no simultaneous open, no cookies.
+/// Parameters that a seed selects, within the features of smoltcp: no path MTU discovery, no simultaneous open, no
+/// cookies.
 fn scenario(seed: u64) -> Scenario {
     let mut scenario = Scenario::new(seed);
     scenario.mtu = [1500; 2];

@@ -32,7 +32,7 @@ pub(crate) trait Node {
     fn sent(&mut self) -> Vec<Vec<u8>>;
 }
 
-/// What one direction of the network does to frames. Probabilities are in parts of 1000.
+/// Faults of one direction of the network. Probabilities are in parts of 1000.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Impairments {
     pub(crate) loss: u64,

@@ -229,7 +229,7 @@ impl Node for Smol {
 
     fn run(&mut self, now: Time, _: &mut Rng) {
         self.open_due(now);
-        // What the application does lets the interface send, which changes states again.
+        // A call of the application lets the interface send, which changes states again.
         for _ in 0..2 {
             self.interface.poll(instant(now), &mut self.queues, &mut self.sockets);
             (0..self.connections.len()).for_each(|at| self.drive(at));

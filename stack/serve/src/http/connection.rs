@@ -44,7 +44,7 @@ impl Input {
     }
 }
 
-/// What a connection does.
+/// State of a connection.
 #[derive(Debug, Default)]
 pub(super) enum State {
     /// Waits for the head of a request.

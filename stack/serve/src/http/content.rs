@@ -5,7 +5,7 @@ use super::request::Content;
 /// Maximum length in bytes of a line between chunks.
 const MAX_LINE: usize = 1024;
 
-/// What follows next.
+/// Next part of the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Bytes(u64),

@@ -25,7 +25,7 @@ impl Identity {
     }
 }
 
-/// What conditions are evaluated against.
+/// Validators that conditions are evaluated against.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     /// Length in bytes.

@@ -66,7 +66,7 @@ struct Token {
     purpose: Use,
 }
 
-/// What all connections share.
+/// State that all connections share.
 #[derive(Debug)]
 struct Shared {
     limits: HttpLimits,

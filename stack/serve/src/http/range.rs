@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-/// What a `Range` field selects.
+/// Selection of a `Range` field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Selected {
     /// Everything: the field is invalid, has another unit, or several ranges.

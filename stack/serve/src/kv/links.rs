@@ -49,7 +49,7 @@ pub(super) struct Ticket {
     pub(super) slot: u64,
 }
 
-/// What a command returns.
+/// Result of a command.
 #[derive(Debug)]
 pub(super) enum Answer {
     /// A reply: a line, and a value that is sent by reference. Both are missing for a silent command.

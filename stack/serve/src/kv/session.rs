@@ -22,7 +22,7 @@ const BINARY: u8 = 0x80;
 /// Bytes reserved for a value when its first bytes arrive; more are reserved as they come.
 const RESERVED: usize = 64 << 10;
 
-/// What a request works with.
+/// Context of a request.
 pub(super) struct Context<'a> {
     pub(super) store: &'a mut Store,
     pub(super) out: &'a mut Output,
@@ -70,7 +70,7 @@ impl Context<'_> {
     }
 }
 
-/// What comes next in a stream.
+/// Next element of a stream.
 #[derive(Debug)]
 pub(super) enum State {
     /// A command.

@@ -24,7 +24,7 @@ pub(super) struct Shard {
     out: Output,
 }
 
-/// What keeps a session from going on.
+/// Condition that a session waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
     /// Nothing.

@@ -253,7 +253,7 @@ struct Item {
     expires: u32,
 }
 
-/// What a store of unlimited memory answers.
+/// Model: a store of unlimited memory.
 #[derive(Default)]
 struct Model {
     items: HashMap<u8, Item>,

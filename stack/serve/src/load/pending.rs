@@ -13,7 +13,7 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) struct Request {
     /// Time at which the request was due.
     pub(super) due: Time,
-    /// What the reply is checked against, by the workload.
+    /// Expected reply, in the encoding of the workload.
     pub(super) tag: u32,
     /// The next request of the connection, or the next free entry.
     next: u32,

@@ -26,7 +26,7 @@ fn value(connection: usize, key: usize) -> String {
     format!("{connection}-{key}-{}", "v".repeat(len))
 }
 
-/// What a connection requests in one stream, and all replies.
+/// Requests of a connection in one stream, and all replies.
 fn conversation(connection: usize) -> (String, String) {
     let (mut requests, mut replies) = (String::new(), String::new());
     let name = |key: usize| format!("c{connection}k{key}");

@@ -44,7 +44,7 @@ fn host(ports: &[(&str, &str, usize, u8)], exchange: &Exchange) -> Host {
     host
 }
 
-/// What an end does with its connection.
+/// Action of an end on its connection.
 #[derive(Clone, Copy, Debug, Default)]
 struct Plan {
     /// Bytes to send.

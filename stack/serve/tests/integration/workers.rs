@@ -97,7 +97,7 @@ pub(crate) fn single() -> Ends {
     })
 }
 
-/// What one end counted, by worker.
+/// Counters of one end, by worker.
 struct Counted {
     reports: Vec<Report>,
     served: Vec<Served>,

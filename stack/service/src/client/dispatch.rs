@@ -62,7 +62,7 @@ impl Dispatcher {
             self.sleep(if is_flushed { MAX_SLEEP } else { OVERFLOW_INTERVAL });
             looks = 0;
             if handshake::has_ended(&self.shared.socket) {
-                // What the service reported before its end is still taken.
+                // Completions that the service reported before its end are still taken.
                 let _ = self.take();
                 return self.end();
             }

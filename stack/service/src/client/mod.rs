@@ -64,7 +64,7 @@ struct Sockets {
     next: u32,
 }
 
-/// What the threads of a client share.
+/// State that the threads of a client share.
 #[derive(Debug)]
 struct Shared {
     sender: Mutex<Sender>,

@@ -89,7 +89,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// What a call would do without blocking.
+    /// Readiness for calls that do not block.
     pub fn readiness(&self) -> Readiness {
         self.socket.lock().readiness()
     }

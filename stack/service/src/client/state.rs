@@ -6,7 +6,7 @@ use crate::client::Handle;
 use stack::Endpoint;
 use std::collections::VecDeque;
 
-/// What a call would do without blocking, as poll(2) reports it.
+/// Readiness of a socket, as poll(2) reports it.
 #[expect(clippy::struct_excessive_bools, reason = "independent conditions of poll(2)")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readiness {

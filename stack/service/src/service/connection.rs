@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 /// Minimum number of bytes that a waiting piece counts.
 const MIN_WAITING: u32 = 2048;
 
-/// What to report first.
+/// Completion to report first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Announce {
     Nothing,
@@ -66,7 +66,7 @@ pub(super) struct Connection {
     pub(super) is_dirty: bool,
 }
 
-/// What a piece of waiting data counts.
+/// Bytes that a piece of waiting data counts.
 pub(super) fn charge(data: &Slice<Buffer>) -> u32 {
     (data.len() as u32).max(MIN_WAITING)
 }

@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
     iip: Option<PathBuf>,
 }
 
-/// What is compared.
+/// Rows and options of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Row {
     /// One request after the other on each connection, beside iip and the kernel

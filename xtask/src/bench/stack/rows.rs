@@ -100,7 +100,7 @@ pub(super) fn pairs(subjects: &[Subject]) -> Vec<Pair> {
     subjects.iter().enumerate().flat_map(of).collect()
 }
 
-/// What a subject is compared with, by column and with the goal of the ratio.
+/// References of a subject, by column and with the goal of the ratio.
 fn peers(subject: &Subject, subjects: &[Subject]) -> Vec<(Subject, usize, Option<Goal>)> {
     let with = |ends, setting: &str| Subject::new(subject.row, ends, setting, subject.connections);
     let iip = with(("iip", "iip"), &subject.setting);

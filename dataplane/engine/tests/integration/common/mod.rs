@@ -27,7 +27,7 @@ pub(crate) trait Frames: Send {
     /// Whether there are more.
     fn are_left(&self) -> bool;
 
-    /// What a sleeping worker waits for.
+    /// Events that a sleeping worker waits for.
     fn kick(&self) -> Option<BorrowedFd<'_>> {
         None
     }

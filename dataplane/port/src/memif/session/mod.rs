@@ -74,7 +74,7 @@ impl Session {
         }
     }
 
-    /// What the session waits for, for the timeout message.
+    /// Message that the session waits for, for the timeout error.
     pub(super) fn awaits(&self) -> Option<&'static str> {
         match self {
             Session::Server(server) => server.awaits(),

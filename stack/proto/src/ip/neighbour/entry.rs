@@ -95,7 +95,7 @@ pub(in crate::ip) enum Lookup {
     Full,
 }
 
-/// What a received message says about a neighbour.
+/// Content of a received message about a neighbour.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::ip) struct News {
     pub(in crate::ip) mac: Option<MacAddress>,

@@ -1,5 +1,5 @@
-//! What a segment must satisfy before it changes anything: window, timestamps, resets (RFC 9293 section 3.10.7.4, RFC
-//! 7323 section 5, RFC 5961).
+//! Checks that a segment must pass before it changes anything: window, timestamps, resets (RFC 9293 section 3.10.7.4,
+//! RFC 7323 section 5, RFC 5961).
 
 use super::super::connection::{Flags, State};
 use super::{Arrival, Outcome};

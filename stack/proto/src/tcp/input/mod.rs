@@ -17,7 +17,7 @@ use super::shared::{Io, Shared};
 use crate::{Closed, Frame, Payload};
 use wire::TcpFlags;
 
-/// What becomes of the connection.
+/// State of the connection after an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// It continues.

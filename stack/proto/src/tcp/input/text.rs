@@ -83,7 +83,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
             self.io.counters.tcp_duplicates += 1;
         }
         let (first, last) = (start.max(c.rx.nxt), end.min(c.rx.edge));
-        // What is out of order or fills a gap is acknowledged at once (RFC 5681 section 4.2).
+        // Data that is out of order or fills a gap is acknowledged at once (RFC 5681 section 4.2).
         self.shared.acknowledge(self.index, c);
         if is_held || !first.is_before(last) {
             return;

@@ -1,4 +1,4 @@
-//! What the connection reports to [`super::Recovery`], and what it returns.
+//! Reports of the connection to [`super::Recovery`], and their results.
 
 use crate::Time;
 use crate::tcp::Seq;

@@ -1,4 +1,4 @@
-//! What is not the common case: losses, reductions of the window and undoing them, probes and timers.
+//! Handling of losses, reductions of the window and undoing them, probes and timers.
 
 use super::cc::{Congestion, CongestionControl};
 use super::delivery::Delivery;

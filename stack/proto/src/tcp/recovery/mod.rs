@@ -423,7 +423,7 @@ impl Recovery {
         (self.window.congestion, self.window.threshold)
     }
 
-    /// Nothing of what was recorded has left the host.
+    /// None of the recorded segments has left the host.
     pub(crate) fn restart(&mut self, pool: &mut SentPool) {
         self.release(pool);
         self.timeouts = 0;

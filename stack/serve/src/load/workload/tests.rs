@@ -46,7 +46,7 @@ fn kv() -> KvLoad {
     KvLoad::new(KvOptions { keys: 1_000, distribution, value_size: 300, gets: 0.7, fill: true, seed: 1 })
 }
 
-/// What memcached replies to requests, as bytes.
+/// Replies of memcached to requests, as bytes.
 fn replies_of_memcached(requests: &[Vec<u8>], missing: &[bool]) -> Vec<u8> {
     let mut values = std::collections::HashMap::new();
     let mut load = kv();

@@ -373,7 +373,7 @@ impl CongestionControl for Bbr {
                 self.bounds.on_mark(self.bandwidth.get(), window.congestion);
                 window.congestion = window.congestion.min(self.bounds.inflight).max(MIN_SEGMENTS * mss);
                 if let State::ProbeBw { phase: 0, start } = self.state {
-                    // What was added is drained.
+                    // The added queue is drained.
                     self.start_phase(1, start);
                 }
                 return;

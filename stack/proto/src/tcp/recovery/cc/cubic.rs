@@ -26,7 +26,7 @@ struct Stage {
     rest: u32,
 }
 
-/// What the controller does.
+/// Phase of the controller.
 #[derive(Clone, Copy, Debug)]
 enum Mode {
     /// Slow start, and congestion avoidance before its next stage.
