@@ -24,17 +24,24 @@ pub(crate) fn pair<A: FromStr<Err: Display>, B: FromStr<Err: Display>>(text: &st
     Ok((first, second))
 }
 
-/// Parses a number of bytes with a binary unit, such as 64MiB, of at least `LEAST` and less than 2^48.
-pub(crate) fn bytes<const LEAST: usize>(text: &str) -> Result<usize, String> {
+/// Maximum size that an option takes: 2^48 bytes, the largest address space of a process.
+pub(crate) const MAX_BYTES: usize = 1 << 48;
+
+/// Parses a number of bytes with a binary unit, such as 64MiB, of `LEAST` to `MOST`.
+pub(crate) fn bytes<const LEAST: usize, const MOST: usize>(text: &str) -> Result<usize, String> {
     let split = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(split);
     let shift = ["B", "KiB", "MiB", "GiB", "TiB"].iter().position(|known| *known == unit).map(|at| 10 * at);
     let value =
         shift.zip(digits.parse::<usize>().ok()).and_then(|(shift, number)| number.checked_mul(1 << shift));
     let value = value
-        .filter(|value| *value < 1 << 48)
+        .filter(|value| *value <= MAX_BYTES)
         .ok_or("expected a number with a unit, such as 64MiB or 1GiB")?;
-    if value < LEAST { Err(format!("expected at least {} KiB", LEAST >> 10)) } else { Ok(value) }
+    match value {
+        value if value < LEAST => Err(format!("expected at least {}KiB", LEAST >> 10)),
+        value if value > MOST => Err(format!("expected at most {}KiB", MOST >> 10)),
+        value => Ok(value),
+    }
 }
 
 #[cfg(test)]
@@ -50,11 +57,12 @@ mod tests {
     }
 
     #[test]
-    fn sizes_have_units_and_a_minimum() {
-        assert_eq!((bytes::<1>("64MiB"), bytes::<1>("7B")), (Ok(64 << 20), Ok(7)));
+    fn sizes_have_units_and_limits() {
+        assert_eq!((bytes::<1, MAX_BYTES>("64MiB"), bytes::<1, MAX_BYTES>("7B")), (Ok(64 << 20), Ok(7)));
         for text in ["64", "MiB", "1.5MiB", "-1B", "999999999999TiB", "300TiB", "1M"] {
-            assert!(bytes::<0>(text).is_err_and(|error| error.contains("64MiB")), "{text}");
+            assert!(bytes::<0, MAX_BYTES>(text).is_err_and(|error| error.contains("64MiB")), "{text}");
         }
-        assert_eq!(bytes::<4096>("1KiB"), Err("expected at least 4 KiB".to_owned()));
+        assert_eq!(bytes::<4096, MAX_BYTES>("1KiB"), Err("expected at least 4KiB".to_owned()));
+        assert_eq!(bytes::<0, 4096>("4097B"), Err("expected at most 4KiB".to_owned()));
     }
 }

@@ -1,7 +1,7 @@
 //! Arguments of `serve`.
 
 use super::end::{EndArgs, WorkerArgs};
-use super::parse::bytes;
+use super::parse::{MAX_BYTES, bytes};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use console::Output;
@@ -66,18 +66,16 @@ pub(crate) struct HttpArgs {
     /// How files longer than --small are read
     #[arg(long, value_enum, default_value_t)]
     pub(crate) files: FileMode,
-    /// Maximum length of a file that is kept in memory, in KiB
-    #[arg(long, default_value_t = 1024, value_name = "KIB",
-          value_parser = RangedU64ValueParser::<u64>::new().range(..=serve::http::FileLimits::MAX_SMALL >> 10))]
-    pub(crate) small: u64,
-    /// Memory for files that are kept, in MiB
-    #[arg(long, default_value_t = 256, value_name = "MIB",
-          value_parser = RangedU64ValueParser::<u64>::new().range(..=1 << 20))]
-    pub(crate) cache: u64,
-    /// Memory for blocks of larger files, in MiB
-    #[arg(long, default_value_t = 64, value_name = "MIB",
-          value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 20))]
-    pub(crate) blocks: u64,
+    /// Maximum length of a file that is kept in memory, at most 2MiB
+    #[arg(long, default_value = "1MiB", value_name = "SIZE",
+          value_parser = bytes::<0, { serve::http::FileLimits::MAX_SMALL as usize }>)]
+    pub(crate) small: usize,
+    /// Memory for files that are kept
+    #[arg(long, default_value = "256MiB", value_name = "SIZE", value_parser = bytes::<0, MAX_BYTES>)]
+    pub(crate) cache: usize,
+    /// Memory for blocks of larger files
+    #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = bytes::<{ 1 << 20 }, MAX_BYTES>)]
+    pub(crate) blocks: usize,
 }
 
 /// Arguments of every server.
@@ -107,7 +105,8 @@ pub(crate) struct KvArgs {
     pub(crate) server: ServerArgs,
     /// Memory of the items of all workers with their keys and administration, at least 2MiB for each worker. Items are
     /// evicted when it is full
-    #[arg(long, default_value = "64MiB", value_parser = bytes::<{ serve::KV_MIN_MEMORY }>, value_name = "SIZE")]
+    #[arg(long, default_value = "64MiB", value_name = "SIZE",
+          value_parser = bytes::<{ serve::KV_MIN_MEMORY }, MAX_BYTES>)]
     pub(crate) memory: usize,
 }
 

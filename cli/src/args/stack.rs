@@ -31,7 +31,7 @@ pub(crate) struct ConnectionsArgs {
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) remote: Option<SocketAddr>,
     /// Maximum number of connections to print
-    #[arg(long, default_value_t = 1000, value_name = "N")]
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub(crate) limit: usize,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]

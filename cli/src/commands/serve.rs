@@ -67,9 +67,8 @@ fn http(args: &HttpArgs) -> anyhow::Result<()> {
         FileMode::Copy => files::Mode::Copy,
     };
     options.limits.connections = args.server.max_connections.unwrap_or(options.limits.connections);
-    options.memory.small = args.small << 10;
-    options.memory.cache = args.cache << 20;
-    options.memory.blocks = (args.blocks << 20) as usize / options.memory.block;
+    (options.memory.small, options.memory.cache) = (args.small as u64, args.cache as u64);
+    options.memory.blocks = args.blocks / options.memory.block;
     let connections = options.limits.connections;
     let adjust = |options: &mut Options| {
         options.stack.limits.receive_buffer = RECEIVE_BUFFER;
@@ -97,8 +96,9 @@ fn kv(args: &KvArgs) -> anyhow::Result<()> {
     let workers = args.server.workers.count();
     let memory = args.memory / workers;
     if memory < serve::KV_MIN_MEMORY {
-        let least = (serve::KV_MIN_MEMORY * workers) >> 20;
-        let (what, reason) = (format!("--memory {}", args.memory), "each worker needs at least 2MiB");
+        let (each, least) = (serve::KV_MIN_MEMORY >> 20, (serve::KV_MIN_MEMORY * workers) >> 20);
+        let what = format!("--memory of {} bytes", args.memory);
+        let reason = format!("each of {workers} workers needs at least {each}MiB");
         return Err(Diagnostic::bad(
             what,
             reason,

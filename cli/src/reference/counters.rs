@@ -16,9 +16,10 @@ const COUNTERS: [(&str, &str, &str); 7] = [
 ];
 
 /// Commands that run until a signal, with their exit codes after one.
-const SIGNALLED: [(&str, &str, &str); 4] = [
+const SIGNALLED: [(&str, &str, &str); 5] = [
     ("`run`", "0", "The switch stops and removes its sockets."),
     ("`serve`", "0", "The server closes its port and prints the summary."),
+    ("`stack capture`", "0", "The capture ends, and its file is complete."),
     ("`guest`, `top`", "0", "They run until a signal by default; `guest` prints its results."),
     (
         "`gen`, `load`, `bench`, `demo`, `linerate-lab`",
