@@ -12,6 +12,8 @@
 set -euo pipefail
 cd "$FOLDER"
 server=10.100.0.20 client=10.100.1.1 port=10000 socket=$FOLDER/s
+# Set for our own servers, whose memory is read.
+server_pid=none
 left=linerate-$$-1 right=linerate-$$-2
 seconds=$(awk -v s="$SECONDS_EACH" 'BEGIN { print int(s + 0.999) }')
 # Bytes of a request and of a reply, or of a piece of a stream.
