@@ -1,31 +1,24 @@
 //! Starts and stops the engine: threads, CPU pinning, and the public interface to ports.
 
-use crate::attachment::Placement;
+mod start;
+
 use crate::balance::{Balance, QueueLoad, Rebalancing, Sample, balance};
-use crate::clock::Clock;
 use crate::command::{Command, QueueKey};
 use crate::config::{EngineConfig, EngineError, WorkerConfig};
-use crate::control::{Control, Latest, Request};
-use crate::debts::WorkDebts;
-use crate::handoff::{self, MAX_STAGES};
+use crate::control::{Latest, Request};
+use crate::handoff::MAX_STAGES;
 use crate::inline::Inline;
-use crate::link::{Doorbell, Link, ResponseLimit};
+use crate::link::{Doorbell, Link};
 use crate::model::{Model, Role};
 use crate::placement::QueueAffinity;
 use crate::snapshot::{Registry, Snapshot, worker_snapshot};
-use crate::stage::{Joiner, Layout};
 use crate::worker::Peer;
 use crate::worker_builder::{Stage, WorkerBuilder, WorkerSet, run_all_inline};
-use mem::ticks;
 use port::{Pipelines, PortControl, PortId};
-use std::collections::BTreeMap;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-
-/// Size of the port number space. Handoff queues use the numbers from `max_ports` on.
-const NUMBERS: usize = 1 << 16;
 
 /// A running engine.
 pub struct Engine {
@@ -72,86 +65,6 @@ impl Engine {
         let engine = Self::build(config, Model::RunToCompletion, true, pipelines)?;
         let inline = std::mem::take(&mut engine.worker_set().inline);
         Ok((engine, inline))
-    }
-
-    fn build(
-        config: EngineConfig,
-        model: Model,
-        merges: bool,
-        pipelines: &dyn Pipelines,
-    ) -> Result<Self, EngineError> {
-        if config.workers.is_empty() {
-            return Err(EngineError::NoWorkers);
-        }
-        let roles = model.roles(config.workers.len());
-        check(&model, &roles, config.max_ports)?;
-        let layout = Layout::new(&model, &roles.concat());
-        let kernel = mem::copy::settle(mem::copy::choose(ticks));
-        let (started, clock) = (Instant::now(), Clock::start());
-        let doorbell = Doorbell::new()?;
-        let (event_tx, events) = channel();
-        let (requests, request_rx) = channel();
-        let handoffs = model.handoffs();
-        // Twice the number at start, so that stages can be added.
-        let (connections, threads) = (2 * layout.connections().count(), 2 * config.workers.len());
-        let pool = handoffs.map(|handoffs| handoff::pool(&handoffs, connections, threads)).transpose()?;
-        let joiner = handoffs.zip(pool.clone()).map(|(handoffs, pool)| Joiner {
-            pool,
-            handoffs,
-            rss: config.rss,
-            max_ports: config.max_ports,
-        });
-        let worker_builder = WorkerBuilder {
-            events: Mutex::new(event_tx),
-            doorbell: doorbell.clone(),
-            response_limit: ResponseLimit::default(),
-            kernel,
-            clock,
-            max_ports: config.max_ports,
-            rss: config.rss,
-            handoffs,
-            pool,
-            debts: handoffs.map(|_| Arc::new(WorkDebts::new(config.max_ports))),
-            steals: layout.steals,
-            merges,
-            xps_queues: if layout.routed { 1 } else { layout.classifiers.len() },
-        };
-        let mut engine = Self {
-            model,
-            started,
-            worker_builder,
-            worker_set: Mutex::default(),
-            registry: Arc::default(),
-            requests,
-            doorbell: doorbell.clone(),
-            control: None,
-            latest: Arc::default(),
-            config,
-        };
-        for (thread, roles) in roles.iter().enumerate() {
-            engine.start_thread(engine.config.workers[thread], roles, pipelines)?;
-        }
-        let links = engine.worker_set().stages.iter().map(|stage| stage.link.clone()).collect::<Vec<_>>();
-        if let Some(joiner) = &joiner {
-            joiner.join_all(&links, &layout)?;
-        }
-        if layout.steals {
-            engine.send_peers();
-        }
-        let control = Control {
-            placement: Placement::new(links, layout, engine.worker_builder.clock),
-            ports: BTreeMap::new(),
-            requests: request_rx,
-            events,
-            doorbell,
-            registry: engine.registry.clone(),
-            joiner,
-            balancing: None,
-            latest: engine.latest.clone(),
-            observer: pipelines.observer(),
-        };
-        engine.control = Some(Builder::new().name("control".into()).spawn(move || control.run())?);
-        Ok(engine)
     }
 
     /// Sends every worker the list of workers that share queues.
@@ -403,47 +316,5 @@ impl Drop for Engine {
     fn drop(&mut self) {
         // A hung worker cannot be reported from here.
         let _ = self.end();
-    }
-}
-
-/// Checks the number of stages and ports; for a pipeline also that every role has a thread and every thread a role.
-fn check(model: &Model, roles: &[Vec<Role>], max_ports: usize) -> Result<(), EngineError> {
-    let wrong = |reason: String| Err(EngineError::Roles(reason));
-    let all = roles.concat();
-    let handoffs = if model.handoffs().is_some() { MAX_STAGES } else { 0 };
-    if max_ports + handoffs > NUMBERS {
-        let most = NUMBERS - handoffs;
-        return wrong(format!("{max_ports} ports are too many; at most {most} are supported"));
-    }
-    if handoffs > 0 && all.len() > MAX_STAGES {
-        return wrong(format!(
-            "there are at most {MAX_STAGES} stages, and these are {}; use fewer workers",
-            all.len()
-        ));
-    }
-    let Model::Pipeline(_) = model else { return Ok(()) };
-    if let Some(thread) = roles.iter().position(Vec::is_empty) {
-        return wrong(format!("worker {thread} has no role in the pipeline; give it one, or leave it out"));
-    }
-    match [Role::Rx, Role::Work, Role::Tx].into_iter().find(|role| !all.contains(role)) {
-        Some(role) => wrong(format!("no worker has the role `{}`, so no packet would pass", role.name())),
-        None => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::HandoffConfig;
-
-    #[test]
-    fn too_many_stages_or_ports_are_rejected() {
-        let spreading = Model::Spreading(HandoffConfig::default());
-        let refused = |model: &Model, threads, ports| check(model, &model.roles(threads), ports).is_err();
-        assert!(!refused(&spreading, MAX_STAGES / 2, NUMBERS - MAX_STAGES));
-        assert!(refused(&spreading, MAX_STAGES / 2 + 1, 2), "each thread has two stages");
-        assert!(refused(&spreading, 1, NUMBERS - MAX_STAGES + 1));
-        assert!(!refused(&Model::RunToCompletion, 1000, NUMBERS));
-        assert!(refused(&Model::RunToCompletion, 1, NUMBERS + 1));
     }
 }

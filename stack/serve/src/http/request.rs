@@ -110,18 +110,12 @@ fn has_other_version(head: &[u8]) -> bool {
 }
 
 fn validate<'f, 'b>(
-    method: &str,
+    name: &str,
     target: &'b str,
     minor: u8,
     fields: &'f [Header<'b>],
 ) -> Result<Request<'f, 'b>, Status> {
-    let method = match method {
-        "GET" => Method::Get,
-        "HEAD" => Method::Head,
-        "OPTIONS" => Method::Options,
-        "POST" | "PUT" | "DELETE" | "PATCH" | "TRACE" | "CONNECT" => Method::Refused,
-        _ => Method::Unknown,
-    };
+    let method = method(name);
     let mut request = Request {
         method,
         target: origin_form(target, method)?,
@@ -132,38 +126,60 @@ fn validate<'f, 'b>(
         is_conditional: false,
         fields,
     };
-    let (mut hosts, mut length, mut coding) = (0, None, None);
+    let mut framing = Framing::default();
     for field in fields {
+        framing.add(field)?;
+        request.note(field);
+    }
+    request.content = framing.content(minor)?;
+    Ok(request)
+}
+
+fn method(name: &str) -> Method {
+    match name {
+        "GET" => Method::Get,
+        "HEAD" => Method::Head,
+        "OPTIONS" => Method::Options,
+        "POST" | "PUT" | "DELETE" | "PATCH" | "TRACE" | "CONNECT" => Method::Refused,
+        _ => Method::Unknown,
+    }
+}
+
+/// Fields of which a second one is an error, or that must be there.
+#[derive(Default)]
+struct Framing {
+    hosts: usize,
+    length: Option<u64>,
+    is_chunked: Option<bool>,
+}
+
+impl Framing {
+    fn add(&mut self, field: &Header<'_>) -> Result<(), Status> {
         match field.name.len() {
             4 if field.name.eq_ignore_ascii_case("host") => {
-                hosts += 1;
-                check_host(field.value)?;
+                self.hosts += 1;
+                check_host(field.value)
             }
             14 if field.name.eq_ignore_ascii_case("content-length") => {
                 let value = content_length(field.value)?;
-                if length.replace(value).is_some_and(|other| other != value) {
-                    return Err(Status::BAD_REQUEST);
-                }
+                let is_other = self.length.replace(value).is_some_and(|other| other != value);
+                if is_other { Err(Status::BAD_REQUEST) } else { Ok(()) }
             }
             17 if field.name.eq_ignore_ascii_case("transfer-encoding") => {
                 let is_chunked = field.value.eq_ignore_ascii_case(b"chunked");
-                if coding.replace(is_chunked).is_some() {
-                    return Err(Status::NOT_IMPLEMENTED);
-                }
+                let is_second = self.is_chunked.replace(is_chunked).is_some();
+                if is_second { Err(Status::NOT_IMPLEMENTED) } else { Ok(()) }
             }
-            10 if field.name.eq_ignore_ascii_case("connection") => request.connection(field.value),
-            6 if field.name.eq_ignore_ascii_case("expect") => {
-                request.expects = Some(field.value.eq_ignore_ascii_case(b"100-continue"));
-            }
-            5 | 8 | 13 | 17 | 19 => request.is_conditional |= is_condition(field.name),
-            _ => {}
+            _ => Ok(()),
         }
     }
-    if hosts > 1 || minor == 1 && hosts == 0 {
-        return Err(Status::BAD_REQUEST);
+
+    fn content(&self, minor: u8) -> Result<Content, Status> {
+        if self.hosts > 1 || minor == 1 && self.hosts == 0 {
+            return Err(Status::BAD_REQUEST);
+        }
+        content(self.length, self.is_chunked, minor)
     }
-    request.content = content(length, coding, minor)?;
-    Ok(request)
 }
 
 /// Fields that [`super::conditional`] and [`super::range`] read.
@@ -209,6 +225,18 @@ fn content_length(value: &[u8]) -> Result<u64, Status> {
 }
 
 impl<'b> Request<'_, 'b> {
+    /// Notes a field that changes how the request is handled.
+    fn note(&mut self, field: &Header<'b>) {
+        match field.name.len() {
+            10 if field.name.eq_ignore_ascii_case("connection") => self.connection(field.value),
+            6 if field.name.eq_ignore_ascii_case("expect") => {
+                self.expects = Some(field.value.eq_ignore_ascii_case(b"100-continue"));
+            }
+            5 | 8 | 13 | 17 | 19 => self.is_conditional |= is_condition(field.name),
+            _ => {}
+        }
+    }
+
     /// Evaluates the options of a `Connection` field (RFC 9112 section 9.3).
     fn connection(&mut self, value: &[u8]) {
         for option in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
