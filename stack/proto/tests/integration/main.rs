@@ -12,6 +12,7 @@ mod calls;
 #[path = "../../../../fuzz/src/corpus.rs"]
 mod corpus;
 mod corruption;
+mod counters;
 mod hostile;
 mod independent;
 mod link;
