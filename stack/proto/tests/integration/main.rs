@@ -9,6 +9,7 @@
 
 mod app;
 mod calls;
+mod closed_window;
 #[path = "../../../../fuzz/src/corpus.rs"]
 mod corpus;
 mod corruption;
