@@ -20,7 +20,7 @@ pub fn fuzz_spread(script: &[u8]) {
             let owner = owner_of(frame, (me, workers), rule);
             match owner {
                 Some(Owner::Flow(at) | Owner::Worker(at)) => {
-                    assert!(at < workers, "worker {at} of {workers}")
+                    assert!(at < workers, "worker {at} of {workers}");
                 }
                 Some(Owner::All) | None => assert!(!has_ports || owner.is_none(), "a flow of all workers"),
             }

@@ -33,7 +33,9 @@ fn fragments(segment: &Segment) -> [Vec<u8>; 2] {
 
 fn inject(victim: &mut Victim, segment: &Segment) -> usize {
     let before = victim.host.sent.len();
-    fragments(segment).iter().for_each(|fragment| victim.host.receive(fragment));
+    for fragment in fragments(segment) {
+        victim.host.receive(&fragment);
+    }
     victim.host.pump();
     victim.host.sent.len() - before
 }
