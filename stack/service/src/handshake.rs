@@ -15,7 +15,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 
 /// First word of the message: name and version of the protocol.
-const MAGIC: u32 = 0x4c52_5331;
+const MAGIC: u32 = 0x4c52_5332;
 const LEN: usize = 20;
 
 /// Sends the message. Must not block: a new connection has room for it.

@@ -25,7 +25,7 @@ mod service;
 pub use accept::AcceptPolicy;
 pub use client::{Client, Handle, Readiness};
 pub use connector::Connector;
-pub use entry::StreamOptions;
+pub use entry::{DatagramOptions, StreamOptions};
 pub use limits::Limits;
 pub use reason::{Fault, Reason};
 #[cfg(feature = "fuzz")]

@@ -15,6 +15,9 @@ pub struct Limits {
     pub arena: u32,
     /// Connections, listeners and UDP sockets of a client.
     pub sockets: u32,
+    /// Multicast memberships of a client, and of all clients. The second must be below the stack's limit of groups,
+    /// because its addresses need groups too.
+    pub groups: (u32, u32),
     /// Commands of a client that are processed before others have their turn.
     pub commands: u32,
     /// Bytes of a connection that are sent and not acknowledged; at most the stack's limit of a send buffer.
@@ -39,6 +42,7 @@ impl Default for Limits {
             ring: 1024,
             arena: 4 << 20,
             sockets: 16_384,
+            groups: (16, 48),
             commands: 64,
             send_bytes: 1 << 20,
             sends: 1024,

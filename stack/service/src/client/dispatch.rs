@@ -226,6 +226,7 @@ fn update(state: &mut State, completion: Completion) {
             }
         }
         Completion::DatagramFailed { reason, .. } => state.error = Some(reason),
+        Completion::Answer { request, reason, .. } => state.answer = Some((request, reason)),
         _ => {}
     }
 }

@@ -6,6 +6,7 @@
 //! ring of commands while it holds a lock.
 
 mod dispatch;
+mod group;
 mod open;
 mod socket;
 mod state;

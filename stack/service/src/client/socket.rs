@@ -19,6 +19,8 @@ pub(super) struct Socket {
     pub(super) id: u32,
     pub(super) shared: Arc<Shared>,
     pub(super) state: Mutex<State>,
+    /// Held during a request that has an answer, so that there is one at a time.
+    pub(super) asking: Mutex<()>,
     changed: Condvar,
     observer: OnceLock<Observer>,
 }
@@ -31,8 +33,8 @@ impl fmt::Debug for Socket {
 
 impl Socket {
     pub(super) fn new(id: u32, shared: Arc<Shared>) -> Self {
-        let (state, changed, observer) = (Mutex::default(), Condvar::new(), OnceLock::new());
-        Self { id, shared, state, changed, observer }
+        let (state, asking) = (Mutex::default(), Mutex::default());
+        Self { id, shared, state, asking, changed: Condvar::new(), observer: OnceLock::new() }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {

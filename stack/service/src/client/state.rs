@@ -77,6 +77,10 @@ pub(super) struct State {
     pub(super) closed: Option<Reason>,
     /// Error that the next call reports.
     pub(super) error: Option<Reason>,
+    /// Number of the last request that has an answer.
+    pub(super) requests: u32,
+    /// The last answer: number of its request, and the reason if it failed.
+    pub(super) answer: Option<(u32, Option<Reason>)>,
     /// The program has dropped it.
     pub(super) is_released: bool,
 }

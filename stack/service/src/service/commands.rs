@@ -82,6 +82,8 @@ impl Service {
                     stack.set_options(id, options.apply(stack.config().tcp));
                 }
             }
+            Command::UdpGroup { id, change } => self.change_group(stack, client, id, change, now),
+            Command::UdpSetOptions { id, options } => self.udp_set_options(stack, client, id, options),
             Command::UdpConnect { id, remote } => self.udp_connect(stack, client, id, remote, now),
             Command::Close { id } => self.close(stack, client, id, now),
         }

@@ -94,7 +94,7 @@ pub fn fuzz_client(script: &[u8]) {
         rest = more;
         match step {
             0..=239 => {
-                if client.commands.push(&entry(&mut rest, u64::from(step % 14))) == Ok(true) {
+                if client.commands.push(&entry(&mut rest, u64::from(step % 16))) == Ok(true) {
                     client.commands.publish();
                 }
             }
@@ -136,7 +136,12 @@ fn word(rest: &mut &[u8]) -> u64 {
 /// An entry from the next words of a script.
 fn entry(rest: &mut &[u8], kind: u64) -> Words {
     let [numbers, range, options, local, remote] = [(); 5].map(|()| word(rest));
-    let address = |word: u64| if word % 4 < 3 { 0x0100_000a_ffff_0000 } else { word };
+    // 10.0.0.1, one of 32 groups, or any other address.
+    let address = |word: u64| match word % 8 {
+        0..=4 => 0x0100_000a_ffff_0000,
+        5 | 6 => (word >> 8 & 31) << 56 | 0x0000_00ef_ffff_0000,
+        _ => word,
+    };
     let (local, remote) = (address(local), address(remote));
     let ports = (numbers >> 32 & 3) << 16 | (numbers >> 34 & 7) << 32;
     let range = if options % 8 < 6 {

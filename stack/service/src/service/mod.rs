@@ -9,6 +9,7 @@ mod commands;
 mod connection;
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) mod fuzz;
+mod group;
 mod listener;
 mod remove;
 mod udp;

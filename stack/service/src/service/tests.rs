@@ -3,10 +3,12 @@
 
 use super::fuzz::{self, Raw, Setup};
 use super::*;
+use crate::DatagramOptions;
 use crate::chunks::{ArenaRange, CHUNK};
-use crate::entry::{ACCEPTED, Command, Completion, StreamOptions};
+use crate::entry::{ACCEPTED, Command, Completion, GroupChange, StreamOptions};
 use crate::ring::Words;
 use proptest::prelude::*;
+use stack::Address;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
@@ -116,6 +118,83 @@ fn a_client_has_at_most_its_number_of_sockets() {
     setup.run();
     let replies: Vec<_> = std::iter::from_fn(|| client.next()).collect();
     assert!(matches!(replies[..], [Completion::Closed { id: 3, .. }, Completion::Bound { id: 9, .. }]));
+}
+
+fn join(id: u32, request: u32, group: u8, joins: bool) -> Words {
+    let change =
+        GroupChange { request, group: Address::v4([239, 0, 0, group]), local: Address::UNSPECIFIED, joins };
+    Command::UdpGroup { id, change }.encode()
+}
+
+/// Reasons of the answers to requests, in order.
+fn answers(setup: &mut Setup, client: &mut Raw) -> Vec<Option<Reason>> {
+    setup.run();
+    let replies = std::iter::from_fn(|| client.next());
+    let reason = |reply| if let Completion::Answer { reason, .. } = reply { Some(reason) } else { None };
+    replies.filter_map(reason).collect()
+}
+
+#[test]
+fn clients_have_at_most_their_number_of_groups() {
+    let mut setup = Setup::new();
+    setup.service.options.limits.groups = (3, 4);
+    let [mut first, mut second] = [(); 2].map(|()| Raw::new(&mut setup.service));
+    for client in [&mut first, &mut second] {
+        let local = end("0.0.0.0:0");
+        (1..=2).for_each(|id| client.send(&Command::UdpBind { id, local }.encode()));
+    }
+    // The limit counts all sockets of a client, and no membership twice.
+    for (id, group) in [(1, 1), (1, 1), (2, 1), (2, 2), (1, 3)] {
+        first.send(&join(id, 0, group, true));
+    }
+    let expected = [None, Some(Reason::InUse), None, None, Some(Reason::TooMany)];
+    assert_eq!(answers(&mut setup, &mut first), expected);
+    // That of all clients leaves one to the second client.
+    (1..=2).for_each(|group| second.send(&join(1, 0, group, true)));
+    assert_eq!(answers(&mut setup, &mut second), [None, Some(Reason::TooMany)]);
+    // What is left, or ends with its socket, is free again.
+    first.send(&join(2, 0, 2, false));
+    first.send(&join(2, 0, 2, false));
+    first.send(&Command::Close { id: 1 }.encode());
+    assert_eq!(answers(&mut setup, &mut first), [None, Some(Reason::NotLocal)]);
+    (1..=3).for_each(|group| second.send(&join(2, 0, group, true)));
+    assert_eq!(answers(&mut setup, &mut second), [None, None, Some(Reason::TooMany)]);
+}
+
+#[test]
+fn requests_for_groups_are_validated_and_answered_by_number() {
+    let mut setup = Setup::new();
+    let mut client = Raw::new(&mut setup.service);
+    client.send(&listen(1, 80));
+    client.send(&Command::UdpBind { id: 2, local: end("0.0.0.0:0") }.encode());
+    client.send(&join(1, 7, 1, true));
+    client.send(&join(9, 8, 1, true));
+    let (any, foreign) = (Address::UNSPECIFIED, end("10.0.0.9:0").address);
+    for (request, group, local) in [(9, foreign, any), (10, end("[ff05::7]:0").address, any), (11, any, any)]
+    {
+        let change = GroupChange { request, group, local, joins: true };
+        client.send(&Command::UdpGroup { id: 2, change }.encode());
+    }
+    let change = GroupChange { request: 12, group: end("239.0.0.1:0").address, local: foreign, joins: true };
+    client.send(&Command::UdpGroup { id: 2, change }.encode());
+    let options = DatagramOptions { hop_limit: 0, group_hop_limit: 0, group_source: Some(foreign) };
+    [1, 2, 9].iter().for_each(|&id| client.send(&Command::UdpSetOptions { id, options }.encode()));
+    setup.run();
+    let replies: Vec<_> = std::iter::from_fn(|| client.next()).collect();
+    let answers = replies.iter().filter_map(|reply| match reply {
+        Completion::Answer { id, request, reason } => Some((*id, *request, reason.unwrap())),
+        _ => None,
+    });
+    let expected = [
+        (1, 7, Reason::NotConnected),
+        (9, 8, Reason::NotConnected),
+        (2, 9, Reason::InvalidAddress),
+        (2, 10, Reason::NoRoute),
+        (2, 11, Reason::InvalidAddress),
+        (2, 12, Reason::NotLocal),
+    ];
+    assert_eq!(answers.collect::<Vec<_>>(), expected);
+    assert_eq!(setup.service.clients(), 1);
 }
 
 proptest! {

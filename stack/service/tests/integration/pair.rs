@@ -268,6 +268,42 @@ fn datagrams_of_every_length_arrive() {
 }
 
 #[test]
+fn groups_are_received_until_they_are_left() {
+    let pair = Pair::start();
+    let group = std::net::Ipv4Addr::new(239, 1, 2, 3);
+    let (any, own) = (std::net::Ipv4Addr::UNSPECIFIED, SERVER[0].parse().unwrap());
+    let server = pair.0.client().bind_udp(address("0.0.0.0", 5000)).unwrap();
+    let client = pair.1.client().bind_udp(address("0.0.0.0", 0)).unwrap();
+    server.set_read_timeout(Some(LIMIT)).unwrap();
+    let kind = |done: std::io::Result<()>| done.map_err(|error| error.kind());
+    assert_eq!(kind(server.join_multicast_v4(&group, &any)), Ok(()));
+    assert_eq!(kind(server.join_multicast_v4(&group, &own)), Err(ErrorKind::AddrInUse));
+    assert_eq!(kind(server.join_multicast_v4(&own, &any)), Err(ErrorKind::InvalidInput));
+    let foreign = CLIENT[0].parse().unwrap();
+    assert_eq!(kind(server.join_multicast_v4(&group, &foreign)), Err(ErrorKind::AddrNotAvailable));
+    assert_eq!(
+        kind(server.join_multicast_v6(&"ff05::7".parse().unwrap(), 1)),
+        Err(ErrorKind::AddrNotAvailable)
+    );
+    for (ttl, done) in [(0, Err(ErrorKind::InvalidInput)), (256, Err(ErrorKind::InvalidInput)), (9, Ok(()))] {
+        assert_eq!(kind(client.set_ttl(ttl)), done);
+    }
+    client.set_multicast_ttl_v4(2).unwrap();
+    let mut byte = [0];
+    client.send_to(b"1", address("239.1.2.3", 5000)).unwrap();
+    assert_eq!((server.recv_from(&mut byte).unwrap().0, &byte), (1, b"1"));
+    assert_eq!(kind(server.leave_multicast_v4(&group, &own)), Ok(()));
+    assert_eq!(kind(server.leave_multicast_v4(&group, &any)), Err(ErrorKind::AddrNotAvailable));
+    client.send_to(b"2", address("239.1.2.3", 5000)).unwrap();
+    client.send_to(b"3", address(SERVER[0], 5000)).unwrap();
+    assert_eq!(
+        (server.recv_from(&mut byte).unwrap().0, &byte),
+        (1, b"3"),
+        "the second one went to the group"
+    );
+}
+
+#[test]
 fn clients_of_one_user_share_an_endpoint() {
     for accept in [AcceptPolicy::Locked, AcceptPolicy::RoundRobin, AcceptPolicy::OwnWithStealing] {
         let pair = Pair::with(ServiceOptions { accept, ..ServiceOptions::default() }, None);
