@@ -21,6 +21,7 @@ mod lab;
 mod load;
 mod memif;
 mod models;
+mod multicast;
 mod ovs;
 mod preload;
 mod programs;

@@ -21,20 +21,25 @@ const KERNEL: [&str; 2] = ["10.9.0.1/24", "fd09::1/64"];
 const OURS: [&str; 2] = ["10.9.0.2", "fd09::2"];
 const BYTES: usize = 8 << 20;
 /// Debian's Python.
-const PYTHON: &str = "/usr/bin/python3";
+pub(crate) const PYTHON: &str = "/usr/bin/python3";
 
 /// `linerate serve sockets` at the other end of interface `web0` of a namespace.
-struct Service {
+pub(crate) struct Service {
     process: Process,
-    netns: Netns,
+    pub(crate) netns: Netns,
     socket: PathBuf,
     library: PathBuf,
 }
 
 impl Service {
     fn start(folder: &Path) -> Service {
+        Service::start_with(folder, "")
+    }
+
+    /// Starts with more keys of the port.
+    pub(crate) fn start_with(folder: &Path, more: &str) -> Service {
         let netns = Netns::new();
-        let port = format!("kind=tap,interface=web0,netns={}", netns.name());
+        let port = format!("kind=tap,interface=web0,netns={}{more}", netns.name());
         let socket = folder.join("sockets");
         let addresses = [format!("{}/24", OURS[0]), format!("{}/64", OURS[1])];
         let path = socket.to_str().expect("a path of text");
@@ -47,7 +52,7 @@ impl Service {
     }
 
     /// A program under the library, without a program between that a signal would reach instead.
-    fn command(&self, program: &str, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, program: &str, arguments: &[&str]) -> Command {
         need::program(program);
         let mut command = Command::new(program);
         command.args(arguments);
@@ -64,7 +69,7 @@ impl Service {
     }
 
     /// Ends the service and returns its summary.
-    fn stop(mut self) -> Value {
+    pub(crate) fn stop(mut self) -> Value {
         assert!(self.process.terminate(LIMIT).success());
         let output = self.process.output();
         let json = output.find("{\n").and_then(|at| output.get(at..)).unwrap_or_default();
@@ -73,7 +78,7 @@ impl Service {
 }
 
 /// A running program, which ends with the test.
-struct Running(Child);
+pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -305,6 +310,62 @@ fn iperf_measures_both_directions() {
         };
         let received = result["end"]["sum_received"]["bytes"].as_u64().unwrap_or_default();
         assert!(received >= 60 << 20, "{more:?}: {received} bytes in {output}");
+    }
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn iperf_measures_a_server_of_the_kernel() {
+    let folder = folder();
+    let service = Service::start(folder.path());
+    let datagrams = ["--udp", "--bitrate", "20M", "--length", "1400"];
+    for (port, more) in [("5203", &[][..]), ("5204", &["--reverse"]), ("5205", &datagrams)] {
+        let words = ["--server", "--one-off", "--port", port, "--forceflush"];
+        let mut server = service.netns.spawn(folder.path(), &format!("iperf-{port}"), "iperf3", &words);
+        server.wait_for("Server listening", 0, LIMIT);
+        let words = ["--client", "10.9.0.1", "--port", port, "--bytes", "8M", "--json"];
+        let output = service.run("iperf3", &[&words[..], more].concat());
+        let text = String::from_utf8_lossy(&output.stdout);
+        let result: Value = serde_json::from_str(&text).unwrap_or_default();
+        let received = ["sum_received", "sum"].map(|name| result["end"][name]["bytes"].as_u64());
+        let received = received.into_iter().flatten().next().unwrap_or_default();
+        assert!(output.status.success() && received >= 7 << 20, "{more:?}: {received} bytes in {text}");
+    }
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn netcat_passes_datagrams_in_both_roles() {
+    let folder = folder();
+    let service = Service::start(folder.path());
+    for (ours, theirs, port) in [(OURS[0], "10.9.0.1", 7002), (OURS[1], "fd09::1", 7003)] {
+        let socket = service.netns.enter(move || UdpSocket::bind((theirs, port)).expect("a socket"));
+        socket.set_read_timeout(Some(LIMIT)).expect("a time limit");
+        let (text, mut buffer) = (port.to_string(), [0; 100]);
+        // It sends first, to a socket of the kernel.
+        let mut nc = service.command("nc", &["-u", theirs, &text]);
+        let mut nc = Running(nc.stdin(Stdio::piped()).spawn().expect("nc starts"));
+        nc.0.stdin.as_mut().expect("a pipe").write_all(b"from nc").expect("nc reads");
+        let (length, from) = socket.recv_from(&mut buffer).expect("a datagram");
+        assert_eq!((&buffer[..length], from.ip().to_string().as_str()), (&b"from nc"[..], ours));
+        socket.send_to(b"to nc", from).expect("a route");
+        let mut answer = [0; 5];
+        nc.0.stdout.as_mut().expect("a pipe").read_exact(&mut answer).expect("nc writes");
+        assert_eq!(&answer, b"to nc");
+        drop(nc);
+        // It waits for the first datagram, connects to its sender and answers.
+        let mut nc = service.command("nc", &["-u", "-l", ours, &text]);
+        let mut nc = Running(nc.stdin(Stdio::piped()).spawn().expect("nc starts"));
+        nc.0.stdin.as_mut().expect("a pipe").write_all(b"answer").expect("nc reads");
+        socket.set_read_timeout(Some(Duration::from_millis(100))).expect("a time limit");
+        let answered = wait::until(LIMIT, || {
+            // Nothing receives until it is bound.
+            let _ = socket.send_to(b"again", (ours, port));
+            socket.recv_from(&mut buffer).ok().map(|(length, _)| length)
+        });
+        assert_eq!(answered.map(|length| &buffer[..length]), Some(&b"answer"[..]));
+        nc.0.stdout.as_mut().expect("a pipe").read_exact(&mut answer).expect("nc writes");
+        assert_eq!(&answer, b"again");
     }
 }
 
