@@ -33,13 +33,18 @@ struct Service {
 
 impl Service {
     fn start(folder: &Path) -> Service {
+        Service::start_with(folder, &[])
+    }
+
+    /// A service with further options.
+    fn start_with(folder: &Path, more: &[&str]) -> Service {
         let netns = Netns::new();
         let port = format!("kind=tap,interface=web0,netns={}", netns.name());
         let socket = folder.join("sockets");
         let addresses = [format!("{}/24", OURS[0]), format!("{}/64", OURS[1])];
         let path = socket.to_str().expect("a path of text");
         let words = ["serve", "sockets", "-o", "json", "--port", &port, "--listen", path];
-        let words = [&words[..], &["--address", &addresses[0], "--address", &addresses[1]]].concat();
+        let words = [&words[..], &["--address", &addresses[0], "--address", &addresses[1]], more].concat();
         let mut process = Process::spawn(folder, "sockets", binary::linerate(), &words);
         process.wait_for("serves sockets", 0, LIMIT);
         netns.configure("web0", &KERNEL);
@@ -152,6 +157,58 @@ fn curl_fetches_from_a_server_of_the_kernel() {
     let summary = service.stop();
     assert_eq!((&summary["clients"], &summary["connected"]), (&3.into(), &2.into()), "{summary}");
     assert!(summary["left"]["the client left"].as_u64() >= Some(2), "{summary}");
+}
+
+/// Connections of each worker, which the summary of a service reports.
+fn by_worker(summary: &Value, name: &str) -> Vec<u64> {
+    let workers = summary["workers"].as_array().expect("a list");
+    workers.iter().filter_map(|worker| worker[name].as_u64()).collect()
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn curl_fetches_over_two_workers() {
+    let folder = folder();
+    let service = Service::start_with(folder.path(), &["--workers", "2"]);
+    let output = std::thread::scope(|scope| {
+        let listener = service.netns.enter(|| TcpListener::bind("[::]:8000").expect("a listener"));
+        scope.spawn(move || (0..4).for_each(|_| serve_once(&listener)));
+        let url = "http://10.9.0.1:8000/";
+        service.run("curl", &["--silent", "--show-error", "--max-time", "30", url, url, url, url])
+    });
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stdout == body().repeat(4), "{} bytes, or others", output.stdout.len());
+    let summary = service.stop();
+    assert_eq!((&summary["clients"], by_worker(&summary, "connected")), (&1.into(), vec![2, 2]), "{summary}");
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn a_killed_server_is_replaced_on_both_workers() {
+    let folder = folder();
+    let service = Service::start_with(folder.path(), &["--workers", "2"]);
+    let words = ["--port", "6379", "--bind", "10.9.0.2", "--save", "", "--protected-mode", "no"];
+    for _ in 0..2 {
+        let mut server = Running(service.command("redis-server", &words).spawn().expect("redis starts"));
+        let mut streams: Vec<_> = service.netns.enter(|| (0..16).map(|_| connect(OURS[0], 6379)).collect());
+        for (i, stream) in streams.iter_mut().enumerate() {
+            redis(stream, &format!("SET key{i} value{i}\r\n"), "+OK\r\n");
+        }
+        for (i, stream) in streams.iter_mut().rev().enumerate() {
+            let value = format!("value{i}");
+            redis(stream, &format!("GET key{i}\r\n"), &format!("${}\r\n{value}\r\n", value.len()));
+        }
+        server.0.kill().expect("redis runs");
+        for stream in &mut streams {
+            // The end of the stream, or a reset.
+            assert_eq!(stream.read(&mut [0]).unwrap_or_default(), 0, "a connection is left");
+        }
+    }
+    let summary = service.stop();
+    let accepted = by_worker(&summary, "accepted");
+    assert!(accepted.len() == 2 && !accepted.contains(&0), "{summary}");
+    assert!(accepted.iter().sum::<u64>() >= 32, "{summary}");
+    assert!(summary["left"]["the client left"].as_u64() >= Some(1), "{summary}");
 }
 
 #[test]

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 /// Time limit of the service's answer to a call that does not depend on the network.
 const ANSWER: Option<Duration> = Some(Duration::from_secs(5));
-/// First ephemeral port, and their number.
-const EPHEMERAL: (u16, u16) = (32_768, 28_232);
+/// First ephemeral port, and their number: those that name a worker of the service (RFC 6335 section 6).
+const EPHEMERAL: (u16, u16) = (49_152, 16_384);
 
 /// Epoll registration of a descriptor whose open file is going to be replaced.
 #[derive(Clone, Copy)]

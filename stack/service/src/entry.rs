@@ -237,6 +237,19 @@ const LAST: u8 = 1;
 const HAS_REMOTE: u8 = 2;
 
 impl Command {
+    /// Whether it opens or closes something, or assigns new connections. Others are those of the data path.
+    #[inline]
+    pub(crate) fn is_control(self) -> bool {
+        !matches!(
+            self,
+            Self::Send { .. }
+                | Self::Consumed { .. }
+                | Self::UdpSend { .. }
+                | Self::Shutdown { .. }
+                | Self::SetOptions { .. }
+        )
+    }
+
     pub(crate) fn encode(self) -> Words {
         let of = Fields::of;
         let fields = match self {
