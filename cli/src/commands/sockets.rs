@@ -80,7 +80,9 @@ impl Hosts {
     fn run(self, services: &mut [Service], stop: &Arc<AtomicBool>) -> Vec<Report> {
         match self {
             Self::One(mut end) => {
-                services.iter_mut().for_each(|service| end.host.run(service, stop));
+                for service in services {
+                    end.host.run(service, stop);
+                }
                 vec![end.host.close()]
             }
             Self::Several(set) => set.run_unified(services, stop),
@@ -151,9 +153,13 @@ fn listen(slow_path: &mut SlowPath, path: &Path) -> anyhow::Result<()> {
 impl Summary {
     fn new(seconds: f64, mut total: Statistics, services: &[Service], reports: &[Report]) -> Self {
         let mut report = Report::default();
-        reports.iter().for_each(|of_worker| report.add(of_worker));
+        for of_worker in reports {
+            report.add(of_worker);
+        }
         let each = || services.iter().map(Service::statistics);
-        each().for_each(|of_worker| total.add(of_worker));
+        for of_worker in each() {
+            total.add(of_worker);
+        }
         let Statistics { clients, connected, accepted, aborted, datagrams_dropped, left } = total;
         let workers = each().map(|Statistics { connected, accepted, .. }| WorkerSummary {
             connected: *connected,

@@ -52,7 +52,7 @@ impl Dispatcher {
         let mut looks = 0;
         loop {
             let Some(count) = self.take() else { return self.end() };
-            let is_flushed = self.shared.lanes.iter().fold(true, |all, lane| lane.flush() && all);
+            let is_flushed = self.shared.lanes.iter().filter(|lane| !lane.flush()).count() == 0;
             looks = if count > 0 { 0 } else { looks + 1 };
             if looks < LOOKS {
                 std::hint::spin_loop();

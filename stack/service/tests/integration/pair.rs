@@ -86,7 +86,9 @@ impl Running {
 
     fn stop(self) -> Statistics {
         let (mut total, workers) = self.stop_workers();
-        workers.iter().for_each(|worker| total.add(worker));
+        for worker in &workers {
+            total.add(worker);
+        }
         total
     }
 }
