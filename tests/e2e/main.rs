@@ -30,6 +30,7 @@ mod snippets;
 mod stack;
 mod stack_cores;
 mod stack_impaired;
+mod stack_links;
 mod stack_show;
 mod stream;
 mod tap;

@@ -7,43 +7,33 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use linerate_tests::binary;
-use linerate_tests::folder;
-use linerate_tests::need;
 use linerate_tests::netns::Netns;
-use linerate_tests::process::Process;
-use linerate_tests::wait;
+use linerate_tests::stack_server::{LIMIT, STACK, StackServer};
+use linerate_tests::{binary, folder, need, wait};
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
-const LIMIT: Duration = Duration::from_secs(30);
-const KERNEL: [&str; 2] = ["10.9.0.1/24", "fd09::1/64"];
-const OURS: [&str; 2] = ["10.9.0.2", "fd09::2"];
 const BYTES: usize = 8 << 20;
 /// Debian's Python.
 const PYTHON: &str = "/usr/bin/python3";
 
-/// `linerate serve sockets` at the other end of interface `web0` of a namespace.
+/// `linerate serve sockets`, and the library that finds it.
 struct Service {
-    process: Process,
-    netns: Netns,
+    server: StackServer,
     socket: PathBuf,
     library: PathBuf,
 }
 
 impl Service {
     fn start(folder: &Path) -> Service {
-        let netns = Netns::new();
-        let port = format!("kind=tap,interface=web0,netns={}", netns.name());
         let socket = folder.join("sockets");
-        let addresses = [format!("{}/24", OURS[0]), format!("{}/64", OURS[1])];
         let path = socket.to_str().expect("a path of text");
-        let words = ["serve", "sockets", "-o", "json", "--port", &port, "--listen", path];
-        let words = [&words[..], &["--address", &addresses[0], "--address", &addresses[1]]].concat();
-        let mut process = Process::spawn(folder, "sockets", binary::linerate(), &words);
-        process.wait_for("serves sockets", 0, LIMIT);
-        netns.configure("web0", &KERNEL);
-        Service { process, netns, socket, library: binary::preload() }
+        let server = StackServer::start(&["sockets", "--listen", path]);
+        Service { server, socket, library: binary::preload() }
+    }
+
+    fn netns(&self) -> &Netns {
+        &self.server.netns
     }
 
     /// A program under the library, without a program between that a signal would reach instead.
@@ -61,14 +51,6 @@ impl Service {
         need::program(program);
         let limited = [&["--kill-after=5", "60", program], arguments].concat();
         self.command("timeout", &limited).output().expect("the program starts")
-    }
-
-    /// Ends the service and returns its summary.
-    fn stop(mut self) -> Value {
-        assert!(self.process.terminate(LIMIT).success());
-        let output = self.process.output();
-        let json = output.find("{\n").and_then(|at| output.get(at..)).unwrap_or_default();
-        serde_json::from_str(json).unwrap_or_else(|error| panic!("no summary in {output}: {error}"))
     }
 }
 
@@ -140,7 +122,7 @@ fn curl_fetches_from_a_server_of_the_kernel() {
     for address in ["10.9.0.1", "[fd09::1]"] {
         let output = std::thread::scope(|scope| {
             let url = format!("http://{address}:8000/");
-            let listener = service.netns.enter(|| TcpListener::bind("[::]:8000").expect("a listener"));
+            let listener = service.netns().enter(|| TcpListener::bind("[::]:8000").expect("a listener"));
             scope.spawn(move || serve_once(&listener));
             service.run("curl", &["--silent", "--show-error", "--max-time", "30", &url])
         });
@@ -149,7 +131,7 @@ fn curl_fetches_from_a_server_of_the_kernel() {
     }
     let refused = service.run("curl", &["--silent", "--max-time", "10", "http://10.9.0.1:9/"]);
     assert_eq!(refused.status.code(), Some(7), "connection refused");
-    let summary = service.stop();
+    let summary = service.server.stop();
     assert_eq!((&summary["clients"], &summary["connected"]), (&3.into(), &2.into()), "{summary}");
     assert!(summary["left"]["the client left"].as_u64() >= Some(2), "{summary}");
 }
@@ -163,8 +145,8 @@ fn netcat_passes_bytes_in_both_roles() {
     let mut nc = service.command("nc", &["-l", "-N", "10.9.0.2", "7000"]);
     let mut nc = Running(nc.stdin(Stdio::piped()).spawn().expect("nc starts"));
     nc.0.stdin.take().expect("a pipe").write_all(b"from nc").expect("nc reads");
-    let text = service.netns.enter(|| {
-        let mut stream = connect(OURS[0], 7000);
+    let text = service.netns().enter(|| {
+        let mut stream = connect(STACK[0], 7000);
         stream.write_all(b"to nc").expect("nc reads");
         stream.shutdown(std::net::Shutdown::Write).expect("the connection is open");
         let mut text = String::new();
@@ -176,7 +158,7 @@ fn netcat_passes_bytes_in_both_roles() {
     nc.0.stdout.take().expect("a pipe").read_to_string(&mut received).expect("nc ends");
     assert_eq!(received, "to nc");
     // It connects to a server of the kernel.
-    let listener = service.netns.enter(|| TcpListener::bind("[::]:7001").expect("a listener"));
+    let listener = service.netns().enter(|| TcpListener::bind("[::]:7001").expect("a listener"));
     let served = std::thread::spawn(move || {
         let (mut stream, from) = accept(&listener);
         let mut received = Vec::new();
@@ -188,7 +170,7 @@ fn netcat_passes_bytes_in_both_roles() {
     let mut nc = Running(nc.stdin(Stdio::piped()).spawn().expect("nc starts"));
     nc.0.stdin.take().expect("a pipe").write_all(&body()).expect("nc reads");
     let (received, from) = served.join().expect("the server ends");
-    assert!(received == body() && from.ip().to_string() == OURS[1], "{from}: {}", received.len());
+    assert!(received == body() && from.ip().to_string() == STACK[1], "{from}: {}", received.len());
     let mut answer = Vec::new();
     nc.0.stdout.take().expect("a pipe").read_to_end(&mut answer).expect("nc ends");
     assert_eq!(answer, &body()[..5]);
@@ -214,8 +196,8 @@ fn redis_answers_clients_of_the_kernel() {
     let words = ["--port", "6379", "--bind", "10.9.0.2", "--save", "", "--protected-mode", "no"];
     let words = [&words[..], &["--dir", directory, "--unixsocket", local]].concat();
     let mut server = Running(service.command("redis-server", &words).spawn().expect("redis starts"));
-    service.netns.enter(|| {
-        let mut streams: Vec<_> = (0..8).map(|_| connect(OURS[0], 6379)).collect();
+    service.netns().enter(|| {
+        let mut streams: Vec<_> = (0..8).map(|_| connect(STACK[0], 6379)).collect();
         for (i, stream) in streams.iter_mut().enumerate() {
             redis(stream, &format!("SET key{i} value{i}\r\n"), "+OK\r\n");
         }
@@ -234,7 +216,7 @@ fn redis_answers_clients_of_the_kernel() {
     stream.read_exact(&mut reply).expect("a reply");
     assert_eq!(&reply, b"$6\r\nvalue3\r\n");
     // Without the service it still serves the kernel's clients, and ends on request.
-    service.stop();
+    service.server.stop();
     stream.write_all(b"GET key4\r\n").expect("redis reads");
     stream.read_exact(&mut reply).expect("a reply");
     assert_eq!(&reply, b"$6\r\nvalue4\r\n");
@@ -270,11 +252,11 @@ assert events == [], events
 fn listener_reports_the_end_of_the_service_once() {
     let folder = folder();
     let service = Service::start(folder.path());
-    let mut program = service.command(PYTHON, &["-c", LISTENER, OURS[0]]);
+    let mut program = service.command(PYTHON, &["-c", LISTENER, STACK[0]]);
     let mut program = Running(program.spawn().expect("Python starts"));
     let mut line = [0; 10];
     program.0.stdout.as_mut().expect("a pipe").read_exact(&mut line).expect("it listens");
-    service.stop();
+    service.server.stop();
     let ended = wait::until(LIMIT, || program.0.try_wait().expect("a child"));
     let mut said = String::new();
     program.0.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
@@ -290,12 +272,12 @@ fn iperf_measures_both_directions() {
         let mut server = service.command("iperf3", &["--server", "--one-off", "--port", "5202"]);
         let _server = Running(server.spawn().expect("iperf3 starts"));
         let words =
-            ["--client", OURS[0], "--port", "5202", "--bytes", "64M", "--json", "--connect-timeout", "5000"];
+            ["--client", STACK[0], "--port", "5202", "--bytes", "64M", "--json", "--connect-timeout", "5000"];
         let words = [&words[..], more].concat();
         let began = Instant::now();
         // iperf3 reports that the server does not listen yet in its JSON.
         let (output, result) = loop {
-            let output = service.netns.attempt("iperf3", &words).unwrap_or_else(|error| error);
+            let output = service.netns().attempt("iperf3", &words).unwrap_or_else(|error| error);
             let result: Value = serde_json::from_str(&output).unwrap_or_default();
             if result["end"]["sum_received"].is_object() {
                 break (output, result);
@@ -333,7 +315,7 @@ fn several_messages_are_sent_and_received_by_one_call() {
     let compiled = compiler.args(["-Wall", "-Wextra", "-Werror", "-o"]).arg(&program).arg(source).status();
     assert!(compiled.expect("cc starts").success());
     let program = program.to_str().expect("a path of text");
-    let (datagrams, listener) = service.netns.enter(|| {
+    let (datagrams, listener) = service.netns().enter(|| {
         let datagrams = UdpSocket::bind("10.9.0.1:7000").expect("a port");
         (datagrams, TcpListener::bind("10.9.0.1:7000").expect("a port"))
     });
@@ -342,5 +324,5 @@ fn several_messages_are_sent_and_received_by_one_call() {
         service.run(program, &["10.9.0.1", "7000"])
     });
     assert!(output.status.success(), "{output:?}");
-    assert_eq!(service.stop()["clients"], 1);
+    assert_eq!(service.server.stop()["clients"], 1);
 }
