@@ -25,7 +25,7 @@ fn serve(queue: &mut Queue) -> ! {
                 }
                 // Fails only if the connection has ended; its last completion follows.
                 Event::Data { connection, data } => drop(queue.stack().send(connection, data)),
-                Event::Acknowledged { connection, bytes } => {
+                Event::Acknowledged { connection, bytes, .. } => {
                     queue.stack().consumed(connection, bytes as usize);
                 }
                 Event::Finished { connection } => queue.stack().close(connection),

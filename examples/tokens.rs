@@ -37,7 +37,7 @@ fn serve<D: Device>(device: D, local: SocketAddr) -> Result<(), Box<dyn std::err
             Outcome::Popped(data) => drop(queues.push(queue, data)),
             Outcome::Pushed => drop(queues.pop(queue)),
             Outcome::Finished | Outcome::Failed(_) => drop(queues.close(queue)),
-            Outcome::Connected | Outcome::Shut | Outcome::Closed => {}
+            Outcome::Connected | Outcome::Shut | Outcome::Closed | Outcome::PoppedFrom(..) => {}
         }
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use linerate_tests::c::Library;
+use linerate_tests::capture::KernelCapture;
 use linerate_tests::folder;
 use linerate_tests::netns::Netns;
 use linerate_tests::process::Process;
@@ -37,11 +38,13 @@ fn kernel_exchanges_megabytes_with_echo_in_c() {
     let inside = format!("NETNS={}", netns.name());
     let server = serve(folder.path(), &library, &[&inside, "tap", "web0", &format!("{SERVER}/24"), "7"]);
     netns.configure("web0", &["10.9.0.1/24"]);
+    let capture = KernelCapture::start(folder.path(), &netns, "web0");
     netns.ping(SERVER, 2, &[]);
     netns.enter(|| datagrams(SERVER));
     netns.enter(|| {
         std::thread::scope(|scope| (0..2).for_each(|seed| drop(scope.spawn(move || exchange(SERVER, seed)))));
     });
+    capture.finish();
     stop(server, "2 connections, 33554432 bytes, 9 datagrams");
 }
 

@@ -2,55 +2,20 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
 use std::time::Duration;
 
-use linerate_tests::binary;
-use linerate_tests::folder;
-use linerate_tests::need;
-use linerate_tests::netns::Netns;
-use linerate_tests::process::Process;
-use linerate_tests::tcp;
-use linerate_tests::wait;
+use linerate_tests::stack_server::{LIMIT, STACK, StackServer};
+use linerate_tests::{folder, need, tcp, wait};
 use serde_json::Value;
 
-const LIMIT: Duration = Duration::from_secs(20);
 const CLIENT: &str = "10.9.0.1";
-const SERVER: &str = "10.9.0.2";
 const PORT: u16 = 11_211;
+/// The store, for the tools of libmemcached.
+const SERVERS: &str = "--servers=10.9.0.2:11211";
+/// Options of a load in which every value read is verified.
+const LOAD: [&str; 6] = [SERVERS, "-T1", "-c8", "-x40000", "-v1", "-X1000"];
 /// Debian's Python, which has the client library.
 const PYTHON: &str = "/usr/bin/python3";
-
-/// A store at the other end of interface `kv0` of a namespace.
-struct Server {
-    process: Process,
-    netns: Netns,
-}
-
-impl Server {
-    fn start(folder: &Path, more: &[&str]) -> Server {
-        Server::start_with(folder, "1", more)
-    }
-
-    fn start_with(folder: &Path, queue_pairs: &str, more: &[&str]) -> Server {
-        let netns = Netns::new();
-        let port = format!("kind=tap,interface=kv0,queue_pairs={queue_pairs},netns={}", netns.name());
-        let address = format!("{SERVER}/24");
-        let words = ["serve", "kv", "-o", "json", "--port", &port, "--address", &address];
-        let mut process = Process::spawn(folder, "kv", binary::linerate(), &[&words[..], more].concat());
-        process.wait_for("serves port", 0, LIMIT);
-        netns.configure("kv0", &[&format!("{CLIENT}/24")]);
-        Server { process, netns }
-    }
-
-    /// Ends the server and returns its summary.
-    fn stop(mut self) -> Value {
-        assert!(self.process.terminate(LIMIT).success());
-        let output = self.process.output();
-        let json = output.find("{\n").and_then(|at| output.get(at..)).unwrap_or_default();
-        serde_json::from_str(json).unwrap_or_else(|error| panic!("no summary in {output}: {error}"))
-    }
-}
 
 /// Conversations, each after `flush_all`, separated by lines of dashes. The replies are those of memcached 1.6.18, which
 /// Debian 12 has. Left out is what the guide names as different: `version`, `stats`, `me`, and flags of later versions.
@@ -112,14 +77,14 @@ fn lines(text: &str) -> Vec<String> {
 fn answers_are_those_of_memcached() {
     need::program("memcached");
     let folder = folder();
-    let server = Server::start(folder.path(), &[]);
+    let server = StackServer::start(&["kv"]);
     let words = ["-u", "root", "-l", CLIENT, "-p", "11212", "-U", "0", "-m", "64"];
     let _memcached = server.netns.spawn(folder.path(), "memcached", "memcached", &words);
     server.netns.enter(|| {
         let there = wait::until(LIMIT, || TcpStream::connect((CLIENT, 11_212)).ok());
         assert!(there.is_some(), "memcached did not start");
         for part in [65_536, 1] {
-            let (mut ours, mut theirs) = (connect(SERVER, PORT), connect(CLIENT, 11_212));
+            let (mut ours, mut theirs) = (connect(STACK[0], PORT), connect(CLIENT, 11_212));
             for conversation in CONVERSATIONS.split("----\n") {
                 let requests = conversation.replace('\n', "\r\n");
                 let [our, their] = [&mut ours, &mut theirs]
@@ -133,10 +98,10 @@ fn answers_are_those_of_memcached() {
         let texts = LAST_WORDS.iter().map(|text| text.replace('\n', "\r\n").into_bytes());
         for requests in texts.chain([long, garbage]) {
             let [our, their] =
-                [(SERVER, PORT), (CLIENT, 11_212)].map(|(at, port)| last_words(at, port, &requests));
+                [(STACK[0], PORT), (CLIENT, 11_212)].map(|(at, port)| last_words(at, port, &requests));
             assert_eq!(our, their, "to {:?}", String::from_utf8_lossy(&requests));
         }
-        assert_eq!(last_words(SERVER, PORT, &binary), "", "the binary protocol is refused");
+        assert_eq!(last_words(STACK[0], PORT, &binary), "", "the binary protocol is refused");
     });
     server.stop();
 }
@@ -177,17 +142,19 @@ c.quit()
 print("fine")
 "#;
 
-#[test]
-#[ignore = "needs root; run by `cargo xtask test`"]
-fn a_client_library_stores_and_reads_values_of_all_sizes() {
-    let folder = folder();
-    let server = Server::start(folder.path(), &[]);
-    let words = ["-c", CLIENT_LIBRARY, SERVER, "11211"];
-    match server.netns.attempt("env", &[&[PYTHON][..], &words].concat()) {
+fn store_and_read(server: &StackServer, address: &str) {
+    match server.netns.attempt(PYTHON, &["-c", CLIENT_LIBRARY, address, "11211"]) {
         Ok(said) => assert_eq!(said.trim(), "fine"),
         Err(said) if said.contains("exit status: 77") => need::skip("python3-pymemcache is not installed"),
         Err(said) => panic!("{said}"),
     }
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn a_client_library_stores_and_reads_values_of_all_sizes() {
+    let server = StackServer::start(&["kv"]);
+    store_and_read(&server, STACK[0]);
     let summary = server.stop();
     assert_eq!(summary["aborted"], 0, "{summary}");
 }
@@ -197,28 +164,18 @@ fn a_client_library_stores_and_reads_values_of_all_sizes() {
 fn libmemcached_finds_its_protocol_and_a_load_loses_no_value() {
     need::program("memccapable");
     let folder = folder();
-    let server = Server::start(folder.path(), &["--memory", "2MiB"]);
-    let said = server.netns.run("memccapable", &["-h", SERVER, "-p", "11211", "-a"]);
+    let server = StackServer::start(&["kv", "--memory", "2MiB"]);
+    let said = server.netns.run("memccapable", &["-h", STACK[0], "-p", "11211", "-a"]);
     assert!(said.contains("All tests passed") && !said.contains("FAIL"), "{said}");
     let file = folder.path().join("value");
     let value: Vec<u8> = (0..300_000_u32).map(|at| (at % 251) as u8).collect();
     std::fs::write(&file, &value).expect("a file");
-    let servers = format!("--servers={SERVER}:11211");
-    server.netns.run("memccp", &[&servers, &file.to_string_lossy().into_owned()]);
+    server.netns.run("memccp", &[SERVERS, &file.to_string_lossy()]);
     let back = folder.path().join("back");
-    let words = [servers.clone(), format!("--file={}", back.display()), "value".to_owned()];
-    server.netns.run("memccat", &words);
+    server.netns.run("memccat", &[SERVERS, &format!("--file={}", back.display()), "value"]);
     assert!(std::fs::read(&back).expect("a file").starts_with(&value), "the value came back");
-    // Every value read is verified; 2 MiB are too little for all, so some are evicted.
-    let load = [
-        format!("--servers={SERVER}:11211"),
-        "-T1".into(),
-        "-c8".into(),
-        "-x40000".into(),
-        "-v1".into(),
-        "-X1000".into(),
-    ];
-    let said = server.netns.run("memcaslap", &load);
+    // 2 MiB are too little for all values, so some are evicted.
+    let said = server.netns.run("memcaslap", &LOAD);
     assert!(said.contains("verify_failed: 0") && said.contains("cmd_set: 4000"), "{said}");
     let summary = server.stop();
     assert!(summary["bytes_received"].as_u64() > Some(1 << 20), "{summary}");
@@ -230,21 +187,10 @@ fn libmemcached_finds_its_protocol_and_a_load_loses_no_value() {
 fn two_workers_answer_as_one_store() {
     need::program("memcaslap");
     for queue_pairs in ["1", "2"] {
-        let folder = folder();
-        let server = Server::start_with(folder.path(), queue_pairs, &["--workers", "2"]);
-        let words = ["-c", CLIENT_LIBRARY, SERVER, "11211"];
-        for _ in 0..4 {
-            match server.netns.attempt("env", &[&[PYTHON][..], &words].concat()) {
-                Ok(said) => assert_eq!(said.trim(), "fine"),
-                Err(said) if said.contains("exit status: 77") => {
-                    need::skip("python3-pymemcache is not installed")
-                }
-                Err(said) => panic!("{said}"),
-            }
-        }
-        let load = ["-T1", "-c8", "-x40000", "-v1", "-X1000"].map(str::to_owned);
-        let load = [&[format!("--servers={SERVER}:11211")][..], &load].concat();
-        let said = server.netns.run("memcaslap", &load);
+        let keys = format!(",queue_pairs={queue_pairs}");
+        let server = StackServer::start_with(&keys, &["kv", "--workers", "2"]);
+        (0..4).for_each(|_| store_and_read(&server, STACK[0]));
+        let said = server.netns.run("memcaslap", &LOAD);
         assert!(said.contains("verify_failed: 0") && said.contains("cmd_set: 4000"), "{said}");
         let summary = server.stop();
         let workers = summary["workers"].as_array().expect("a list of workers");
@@ -260,10 +206,9 @@ fn two_workers_answer_as_one_store() {
 #[test]
 #[ignore = "needs root; run by `cargo xtask test`"]
 fn a_client_that_does_not_read_stops_only_itself() {
-    let folder = folder();
-    let server = Server::start(folder.path(), &["--max-connections", "2"]);
+    let server = StackServer::start(&["kv", "--max-connections", "2"]);
     server.netns.enter(|| {
-        let mut slow = connect(SERVER, PORT);
+        let mut slow = connect(STACK[0], PORT);
         let value = vec![b'v'; 1 << 20];
         slow.write_all(&[b"set a 0 0 1048576\r\n", &value[..], b"\r\n"].concat()).expect("the server reads");
         slow.set_write_timeout(Some(Duration::from_secs(1))).expect("a time limit");
@@ -277,13 +222,13 @@ fn a_client_that_does_not_read_stops_only_itself() {
             }
         }
         assert!(written < 64 << 20, "the server did not stop reading");
-        let mut other = connect(SERVER, PORT);
+        let mut other = connect(STACK[0], PORT);
         assert!(
             converse(&mut other, b"set b 0 0 1\r\nx\r\nget b\r\n", 99)
                 .contains("VALUE b 0 1\r\nx\r\nEND\r\n")
         );
         // Two connections are the limit.
-        assert!(tcp::is_reset(SERVER, PORT, LIMIT), "the third connection");
+        assert!(tcp::is_reset(STACK[0], PORT, LIMIT), "the third connection");
     });
     let summary = server.stop();
     assert!(summary["bytes_sent"].as_u64() < Some(64 << 20), "{summary}");

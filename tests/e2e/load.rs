@@ -1,21 +1,19 @@
 //! `linerate load` at one end of a TAP interface, servers of the kernel in a namespace at the other.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::io::Read;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use linerate_tests::binary;
-use linerate_tests::folder;
+use linerate_tests::capture::{self, MAC};
 use linerate_tests::netns::Netns;
 use linerate_tests::process::Process;
-use linerate_tests::wait;
+use linerate_tests::stack_server::{ADDRESSES, KERNEL};
+use linerate_tests::{binary, folder, tcp, wait};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(40);
 const SERVER: [&str; 2] = ["10.9.0.1", "fd09::1"];
-const NETWORKS: [&str; 2] = ["10.9.0.1/24", "fd09::1/64"];
-const CLIENT: [&str; 2] = ["10.9.0.2/24", "fd09::2/64"];
 
 /// A namespace with servers, whose interface `web0` appears when a client starts.
 struct Link {
@@ -33,21 +31,28 @@ impl Link {
     fn new() -> Link {
         let netns = Netns::new();
         netns.run("ip", &["tuntap", "add", "web0", "mode", "tap"]);
-        netns.configure("web0", &NETWORKS);
+        netns.configure("web0", &KERNEL);
         Link { netns }
     }
 
     fn start(&self, folder: &Path, words: &str) -> Process {
-        let port = format!("kind=tap,interface=web0,netns={}", self.netns.name());
+        let capture = folder.join("capture");
+        let port =
+            format!("kind=tap,interface=web0,netns={},capture={}", self.netns.name(), capture.display());
         let mut words: Vec<&str> = std::iter::once("load").chain(words.split_whitespace()).collect();
-        words.extend(["-o", "json", "--port", &port, "--address", CLIENT[0], "--address", CLIENT[1]]);
+        words.extend(["-o", "json", "--mac", MAC, "--port", &port]);
+        words.extend(ADDRESSES);
         Process::spawn(folder, "load", binary::linerate(), &words)
     }
 
-    /// Runs `linerate load` with these words to the end.
+    /// Runs `linerate load` with these words to the end, and checks the packets that it has sent.
     fn load(&self, words: &str) -> Run {
         let folder = folder();
-        finish(self.start(folder.path(), words))
+        let run = finish(self.start(folder.path(), words));
+        if run.code == Some(0) {
+            capture::assert_valid(&folder.path().join("capture"));
+        }
+        run
     }
 }
 
@@ -104,32 +109,11 @@ fn at(address: &str, port: u16) -> String {
     SocketAddr::new(address.parse().expect("an address"), port).to_string()
 }
 
-/// Listens in the namespace, and handles each connection on a thread of its own.
-fn listen(netns: &Netns, port: u16, handle: fn(std::net::TcpStream)) {
-    netns.enter(move || {
-        let listener = TcpListener::bind(("::", port)).expect("a free port");
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                std::thread::spawn(move || handle(stream));
-            }
-        });
-    });
-}
-
-fn echo(mut stream: std::net::TcpStream) {
-    let mut bytes = vec![0; 65_536];
-    while let Ok(n @ 1..) = stream.read(&mut bytes) {
-        if stream.write_all(&bytes[..n]).is_err() {
-            return;
-        }
-    }
-}
-
 #[test]
 #[ignore = "needs root; run by `cargo xtask test`"]
 fn echo_of_the_kernel_is_loaded_in_closed_and_open_loop() {
     let link = Link::new();
-    listen(&link.netns, 7, echo);
+    tcp::listen(&link.netns, 7, tcp::echo);
     for address in SERVER {
         let to = at(address, 7);
         let run = link
@@ -226,7 +210,7 @@ fn failures_of_a_run_are_named() {
     let run = link.load("echo --to 10.9.0.1:7 --connections 100000");
     assert!(run.code == Some(2) && run.output.contains("write --sources 2"), "{}", run.output);
     // The server accepts a request and closes.
-    listen(&link.netns, 8, |mut stream| drop(stream.read(&mut [0; 1])));
+    tcp::listen(&link.netns, 8, |mut stream| drop(stream.read(&mut [0; 1])));
     let run = link.load(&format!("echo --to {} -c 2 --duration 300ms --warm-up 0s", at(SERVER[0], 8)));
     assert_eq!(run.code, Some(1));
     assert!(run.check() == 0 && run.output.contains("requests failed"), "{}", run.output);
@@ -236,7 +220,7 @@ fn failures_of_a_run_are_named() {
 #[ignore = "needs root; run by `cargo xtask test`"]
 fn signals_and_lost_ports_end_a_run_with_a_partial_result() {
     let link = Link::new();
-    listen(&link.netns, 7, echo);
+    tcp::listen(&link.netns, 7, tcp::echo);
     let words = format!("echo --to {} -c 3 --duration 30s --warm-up 0s", at(SERVER[1], 7));
     let folder = folder();
     let mut process = link.start(folder.path(), &words);

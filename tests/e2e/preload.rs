@@ -7,47 +7,42 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use linerate_tests::binary;
-use linerate_tests::folder;
-use linerate_tests::need;
 use linerate_tests::netns::Netns;
-use linerate_tests::process::Process;
-use linerate_tests::wait;
+use linerate_tests::stack_server::{LIMIT, STACK, StackServer};
+use linerate_tests::{binary, folder, need, wait};
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
-const LIMIT: Duration = Duration::from_secs(30);
-const KERNEL: [&str; 2] = ["10.9.0.1/24", "fd09::1/64"];
-const OURS: [&str; 2] = ["10.9.0.2", "fd09::2"];
 const BYTES: usize = 8 << 20;
 /// Debian's Python.
-const PYTHON: &str = "/usr/bin/python3";
+pub(crate) const PYTHON: &str = "/usr/bin/python3";
 
-/// `linerate serve sockets` at the other end of interface `web0` of a namespace.
-struct Service {
-    process: Process,
-    netns: Netns,
+/// `linerate serve sockets`, and the library that finds it.
+pub(crate) struct Service {
+    pub(crate) server: StackServer,
     socket: PathBuf,
     library: PathBuf,
 }
 
 impl Service {
-    fn start(folder: &Path) -> Service {
-        let netns = Netns::new();
-        let port = format!("kind=tap,interface=web0,netns={}", netns.name());
+    pub(crate) fn start(folder: &Path) -> Service {
+        Service::start_with(folder, &[])
+    }
+
+    /// A service with further options.
+    fn start_with(folder: &Path, options: &[&str]) -> Service {
         let socket = folder.join("sockets");
-        let addresses = [format!("{}/24", OURS[0]), format!("{}/64", OURS[1])];
         let path = socket.to_str().expect("a path of text");
-        let words = ["serve", "sockets", "-o", "json", "--port", &port, "--listen", path];
-        let words = [&words[..], &["--address", &addresses[0], "--address", &addresses[1]]].concat();
-        let mut process = Process::spawn(folder, "sockets", binary::linerate(), &words);
-        process.wait_for("serves sockets", 0, LIMIT);
-        netns.configure("web0", &KERNEL);
-        Service { process, netns, socket, library: binary::preload() }
+        let server = StackServer::start(&[&["sockets", "--listen", path], options].concat());
+        Service { server, socket, library: binary::preload() }
+    }
+
+    pub(crate) fn netns(&self) -> &Netns {
+        &self.server.netns
     }
 
     /// A program under the library, without a program between that a signal would reach instead.
-    fn command(&self, program: &str, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, program: &str, arguments: &[&str]) -> Command {
         need::program(program);
         let mut command = Command::new(program);
         command.args(arguments);
@@ -62,18 +57,10 @@ impl Service {
         let limited = [&["--kill-after=5", "60", program], arguments].concat();
         self.command("timeout", &limited).output().expect("the program starts")
     }
-
-    /// Ends the service and returns its summary.
-    fn stop(mut self) -> Value {
-        assert!(self.process.terminate(LIMIT).success());
-        let output = self.process.output();
-        let json = output.find("{\n").and_then(|at| output.get(at..)).unwrap_or_default();
-        serde_json::from_str(json).unwrap_or_else(|error| panic!("no summary in {output}: {error}"))
-    }
 }
 
 /// A running program, which ends with the test.
-struct Running(Child);
+pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -140,7 +127,7 @@ fn curl_fetches_from_a_server_of_the_kernel() {
     for address in ["10.9.0.1", "[fd09::1]"] {
         let output = std::thread::scope(|scope| {
             let url = format!("http://{address}:8000/");
-            let listener = service.netns.enter(|| TcpListener::bind("[::]:8000").expect("a listener"));
+            let listener = service.netns().enter(|| TcpListener::bind("[::]:8000").expect("a listener"));
             scope.spawn(move || serve_once(&listener));
             service.run("curl", &["--silent", "--show-error", "--max-time", "30", &url])
         });
@@ -149,9 +136,62 @@ fn curl_fetches_from_a_server_of_the_kernel() {
     }
     let refused = service.run("curl", &["--silent", "--max-time", "10", "http://10.9.0.1:9/"]);
     assert_eq!(refused.status.code(), Some(7), "connection refused");
-    let summary = service.stop();
+    let summary = service.server.stop();
     assert_eq!((&summary["clients"], &summary["connected"]), (&3.into(), &2.into()), "{summary}");
     assert!(summary["left"]["the client left"].as_u64() >= Some(2), "{summary}");
+}
+
+/// Connections of each worker, which the summary of a service reports.
+fn by_worker(summary: &Value, name: &str) -> Vec<u64> {
+    let workers = summary["workers"].as_array().expect("a list");
+    workers.iter().filter_map(|worker| worker[name].as_u64()).collect()
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn curl_fetches_over_two_workers() {
+    let folder = folder();
+    let service = Service::start_with(folder.path(), &["--workers", "2"]);
+    let output = std::thread::scope(|scope| {
+        let listener = service.netns().enter(|| TcpListener::bind("[::]:8000").expect("a listener"));
+        scope.spawn(move || (0..4).for_each(|_| serve_once(&listener)));
+        let url = "http://10.9.0.1:8000/";
+        service.run("curl", &["--silent", "--show-error", "--max-time", "30", url, url, url, url])
+    });
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stdout == body().repeat(4), "{} bytes, or others", output.stdout.len());
+    let summary = service.server.stop();
+    assert_eq!((&summary["clients"], by_worker(&summary, "connected")), (&1.into(), vec![2, 2]), "{summary}");
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn a_killed_server_is_replaced_on_both_workers() {
+    let folder = folder();
+    let service = Service::start_with(folder.path(), &["--workers", "2"]);
+    let words = ["--port", "6379", "--bind", "10.9.0.2", "--save", "", "--protected-mode", "no"];
+    for _ in 0..2 {
+        let mut server = Running(service.command("redis-server", &words).spawn().expect("redis starts"));
+        let mut streams: Vec<_> =
+            service.netns().enter(|| (0..16).map(|_| connect(STACK[0], 6379)).collect());
+        for (i, stream) in streams.iter_mut().enumerate() {
+            redis(stream, &format!("SET key{i} value{i}\r\n"), "+OK\r\n");
+        }
+        for (i, stream) in streams.iter_mut().rev().enumerate() {
+            let value = format!("value{i}");
+            redis(stream, &format!("GET key{i}\r\n"), &format!("${}\r\n{value}\r\n", value.len()));
+        }
+        server.0.kill().expect("redis runs");
+        for stream in &mut streams {
+            // The end of the stream, or a reset.
+            assert_eq!(stream.read(&mut [0]).unwrap_or_default(), 0, "a connection is left");
+        }
+    }
+    let summary = service.server.stop();
+    let accepted = by_worker(&summary, "accepted");
+    assert!(accepted.len() == 2 && !accepted.contains(&0), "{summary}");
+    assert!(accepted.iter().sum::<u64>() >= 32, "{summary}");
+    assert!(summary["left"]["the client left"].as_u64() >= Some(1), "{summary}");
 }
 
 #[test]
@@ -163,8 +203,8 @@ fn netcat_passes_bytes_in_both_roles() {
     let mut nc = service.command("nc", &["-l", "-N", "10.9.0.2", "7000"]);
     let mut nc = Running(nc.stdin(Stdio::piped()).spawn().expect("nc starts"));
     nc.0.stdin.take().expect("a pipe").write_all(b"from nc").expect("nc reads");
-    let text = service.netns.enter(|| {
-        let mut stream = connect(OURS[0], 7000);
+    let text = service.netns().enter(|| {
+        let mut stream = connect(STACK[0], 7000);
         stream.write_all(b"to nc").expect("nc reads");
         stream.shutdown(std::net::Shutdown::Write).expect("the connection is open");
         let mut text = String::new();
@@ -176,7 +216,7 @@ fn netcat_passes_bytes_in_both_roles() {
     nc.0.stdout.take().expect("a pipe").read_to_string(&mut received).expect("nc ends");
     assert_eq!(received, "to nc");
     // It connects to a server of the kernel.
-    let listener = service.netns.enter(|| TcpListener::bind("[::]:7001").expect("a listener"));
+    let listener = service.netns().enter(|| TcpListener::bind("[::]:7001").expect("a listener"));
     let served = std::thread::spawn(move || {
         let (mut stream, from) = accept(&listener);
         let mut received = Vec::new();
@@ -188,7 +228,7 @@ fn netcat_passes_bytes_in_both_roles() {
     let mut nc = Running(nc.stdin(Stdio::piped()).spawn().expect("nc starts"));
     nc.0.stdin.take().expect("a pipe").write_all(&body()).expect("nc reads");
     let (received, from) = served.join().expect("the server ends");
-    assert!(received == body() && from.ip().to_string() == OURS[1], "{from}: {}", received.len());
+    assert!(received == body() && from.ip().to_string() == STACK[1], "{from}: {}", received.len());
     let mut answer = Vec::new();
     nc.0.stdout.take().expect("a pipe").read_to_end(&mut answer).expect("nc ends");
     assert_eq!(answer, &body()[..5]);
@@ -214,8 +254,8 @@ fn redis_answers_clients_of_the_kernel() {
     let words = ["--port", "6379", "--bind", "10.9.0.2", "--save", "", "--protected-mode", "no"];
     let words = [&words[..], &["--dir", directory, "--unixsocket", local]].concat();
     let mut server = Running(service.command("redis-server", &words).spawn().expect("redis starts"));
-    service.netns.enter(|| {
-        let mut streams: Vec<_> = (0..8).map(|_| connect(OURS[0], 6379)).collect();
+    service.netns().enter(|| {
+        let mut streams: Vec<_> = (0..8).map(|_| connect(STACK[0], 6379)).collect();
         for (i, stream) in streams.iter_mut().enumerate() {
             redis(stream, &format!("SET key{i} value{i}\r\n"), "+OK\r\n");
         }
@@ -234,7 +274,7 @@ fn redis_answers_clients_of_the_kernel() {
     stream.read_exact(&mut reply).expect("a reply");
     assert_eq!(&reply, b"$6\r\nvalue3\r\n");
     // Without the service it still serves the kernel's clients, and ends on request.
-    service.stop();
+    service.server.stop();
     stream.write_all(b"GET key4\r\n").expect("redis reads");
     stream.read_exact(&mut reply).expect("a reply");
     assert_eq!(&reply, b"$6\r\nvalue4\r\n");
@@ -270,11 +310,11 @@ assert events == [], events
 fn listener_reports_the_end_of_the_service_once() {
     let folder = folder();
     let service = Service::start(folder.path());
-    let mut program = service.command(PYTHON, &["-c", LISTENER, OURS[0]]);
+    let mut program = service.command(PYTHON, &["-c", LISTENER, STACK[0]]);
     let mut program = Running(program.spawn().expect("Python starts"));
     let mut line = [0; 10];
     program.0.stdout.as_mut().expect("a pipe").read_exact(&mut line).expect("it listens");
-    service.stop();
+    service.server.stop();
     let ended = wait::until(LIMIT, || program.0.try_wait().expect("a child"));
     let mut said = String::new();
     program.0.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
@@ -290,12 +330,12 @@ fn iperf_measures_both_directions() {
         let mut server = service.command("iperf3", &["--server", "--one-off", "--port", "5202"]);
         let _server = Running(server.spawn().expect("iperf3 starts"));
         let words =
-            ["--client", OURS[0], "--port", "5202", "--bytes", "64M", "--json", "--connect-timeout", "5000"];
+            ["--client", STACK[0], "--port", "5202", "--bytes", "64M", "--json", "--connect-timeout", "5000"];
         let words = [&words[..], more].concat();
         let began = Instant::now();
         // iperf3 reports that the server does not listen yet in its JSON.
         let (output, result) = loop {
-            let output = service.netns.attempt("iperf3", &words).unwrap_or_else(|error| error);
+            let output = service.netns().attempt("iperf3", &words).unwrap_or_else(|error| error);
             let result: Value = serde_json::from_str(&output).unwrap_or_default();
             if result["end"]["sum_received"].is_object() {
                 break (output, result);
@@ -305,6 +345,62 @@ fn iperf_measures_both_directions() {
         };
         let received = result["end"]["sum_received"]["bytes"].as_u64().unwrap_or_default();
         assert!(received >= 60 << 20, "{more:?}: {received} bytes in {output}");
+    }
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn iperf_measures_a_server_of_the_kernel() {
+    let folder = folder();
+    let service = Service::start(folder.path());
+    let datagrams = ["--udp", "--bitrate", "20M", "--length", "1400"];
+    for (port, more) in [("5203", &[][..]), ("5204", &["--reverse"]), ("5205", &datagrams)] {
+        let words = ["--server", "--one-off", "--port", port, "--forceflush"];
+        let mut server = service.netns().spawn(folder.path(), &format!("iperf-{port}"), "iperf3", &words);
+        server.wait_for("Server listening", 0, LIMIT);
+        let words = ["--client", "10.9.0.1", "--port", port, "--bytes", "8M", "--json"];
+        let output = service.run("iperf3", &[&words[..], more].concat());
+        let text = String::from_utf8_lossy(&output.stdout);
+        let result: Value = serde_json::from_str(&text).unwrap_or_default();
+        let received = ["sum_received", "sum"].map(|name| result["end"][name]["bytes"].as_u64());
+        let received = received.into_iter().flatten().next().unwrap_or_default();
+        assert!(output.status.success() && received >= 7 << 20, "{more:?}: {received} bytes in {text}");
+    }
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn netcat_passes_datagrams_in_both_roles() {
+    let folder = folder();
+    let service = Service::start(folder.path());
+    for (ours, theirs, port) in [(STACK[0], "10.9.0.1", 7002), (STACK[1], "fd09::1", 7003)] {
+        let socket = service.netns().enter(move || UdpSocket::bind((theirs, port)).expect("a socket"));
+        socket.set_read_timeout(Some(LIMIT)).expect("a time limit");
+        let (text, mut buffer) = (port.to_string(), [0; 100]);
+        // It sends first, to a socket of the kernel.
+        let mut nc = service.command("nc", &["-u", theirs, &text]);
+        let mut nc = Running(nc.stdin(Stdio::piped()).spawn().expect("nc starts"));
+        nc.0.stdin.as_mut().expect("a pipe").write_all(b"from nc").expect("nc reads");
+        let (length, from) = socket.recv_from(&mut buffer).expect("a datagram");
+        assert_eq!((&buffer[..length], from.ip().to_string().as_str()), (&b"from nc"[..], ours));
+        socket.send_to(b"to nc", from).expect("a route");
+        let mut answer = [0; 5];
+        nc.0.stdout.as_mut().expect("a pipe").read_exact(&mut answer).expect("nc writes");
+        assert_eq!(&answer, b"to nc");
+        drop(nc);
+        // It waits for the first datagram, connects to its sender and answers.
+        let mut nc = service.command("nc", &["-u", "-l", ours, &text]);
+        let mut nc = Running(nc.stdin(Stdio::piped()).spawn().expect("nc starts"));
+        nc.0.stdin.as_mut().expect("a pipe").write_all(b"answer").expect("nc reads");
+        socket.set_read_timeout(Some(Duration::from_millis(100))).expect("a time limit");
+        let answered = wait::until(LIMIT, || {
+            // Nothing receives until it is bound.
+            let _ = socket.send_to(b"again", (ours, port));
+            socket.recv_from(&mut buffer).ok().map(|(length, _)| length)
+        });
+        assert_eq!(answered.map(|length| &buffer[..length]), Some(&b"answer"[..]));
+        nc.0.stdout.as_mut().expect("a pipe").read_exact(&mut answer).expect("nc writes");
+        assert_eq!(&answer, b"again");
     }
 }
 
@@ -333,7 +429,7 @@ fn several_messages_are_sent_and_received_by_one_call() {
     let compiled = compiler.args(["-Wall", "-Wextra", "-Werror", "-o"]).arg(&program).arg(source).status();
     assert!(compiled.expect("cc starts").success());
     let program = program.to_str().expect("a path of text");
-    let (datagrams, listener) = service.netns.enter(|| {
+    let (datagrams, listener) = service.netns().enter(|| {
         let datagrams = UdpSocket::bind("10.9.0.1:7000").expect("a port");
         (datagrams, TcpListener::bind("10.9.0.1:7000").expect("a port"))
     });
@@ -342,5 +438,5 @@ fn several_messages_are_sent_and_received_by_one_call() {
         service.run(program, &["10.9.0.1", "7000"])
     });
     assert!(output.status.success(), "{output:?}");
-    assert_eq!(service.stop()["clients"], 1);
+    assert_eq!(service.server.stop()["clients"], 1);
 }

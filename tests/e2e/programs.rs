@@ -2,26 +2,25 @@
 //! TAP interface in a namespace.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
-use linerate_tests::binary;
-use linerate_tests::folder;
+use linerate_tests::capture::KernelCapture;
 use linerate_tests::netns::Netns;
 use linerate_tests::process::Process;
+use linerate_tests::{binary, folder, tcp};
 
 const LIMIT: Duration = Duration::from_secs(20);
 const SERVER: &str = "10.9.0.2";
 const BODY: usize = 10_000_000;
 
-/// An example that serves the interface `web0` of a namespace.
-fn start(folder: &Path, netns: &Netns, example: &str, words: &[&str]) -> Process {
+/// Starts an example that serves the interface `web0` of a namespace, and a capture there.
+fn start(folder: &Path, netns: &Netns, example: &str, words: &[&str]) -> (Process, KernelCapture) {
     let program = binary::example(example);
     let mut process = Process::spawn(folder, example, program, words);
     process.wait_for("listening on", 0, LIMIT);
     netns.configure("web0", &["10.9.0.1/24"]);
-    process
+    (process, KernelCapture::start(folder, netns, "web0"))
 }
 
 /// The hash of a file.
@@ -35,7 +34,8 @@ fn hash(path: &str) -> String {
 fn curl_fetches_from_a_server_of_hyper() {
     let (folder, netns) = (folder(), Netns::new());
     let address = format!("{SERVER}/24");
-    let _server = start(folder.path(), &netns, "http", &[netns.name(), &address, &BODY.to_string()]);
+    let (_server, capture) =
+        start(folder.path(), &netns, "http", &[netns.name(), &address, &BODY.to_string()]);
     let file = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
     let (sent, first, second) = (file("sent"), file("first"), file("second"));
     let body: Vec<u8> = (0..BODY).map(|i| (i % 251) as u8).collect();
@@ -55,9 +55,7 @@ fn curl_fetches_from_a_server_of_hyper() {
     netns.run("curl", &upload);
     assert_eq!(hash(&first), hash(&sent));
     let pipelined = netns.enter(|| {
-        let address = SocketAddr::new(SERVER.parse().expect("an address"), 80);
-        let mut stream = TcpStream::connect_timeout(&address, LIMIT).expect("the server accepts");
-        stream.set_read_timeout(Some(LIMIT)).expect("a time limit");
+        let mut stream = tcp::connect(SERVER, 80, LIMIT);
         let request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi";
         let last = "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 3\r\n\r\nend";
         let requests = [request.repeat(9), last.to_owned()].concat();
@@ -68,6 +66,7 @@ fn curl_fetches_from_a_server_of_hyper() {
     });
     assert_eq!(pipelined.matches("HTTP/1.1 200 OK").count(), 10, "{pipelined}");
     assert!(pipelined.matches("\r\n\r\nhi").count() == 9 && pipelined.ends_with("end"), "{pipelined}");
+    capture.finish();
 }
 
 #[test]
@@ -87,24 +86,10 @@ fn exchange_with(example: &str, words: impl FnOnce(String, String) -> Vec<String
     let (folder, netns) = (folder(), Netns::new());
     let words = words(netns.name().to_owned(), format!("{SERVER}/24"));
     let words: Vec<_> = words.iter().map(String::as_str).collect();
-    let _server = start(folder.path(), &netns, example, &words);
+    let (_server, capture) = start(folder.path(), &netns, example, &words);
     netns.enter(|| {
-        let address = SocketAddr::new(SERVER.parse().expect("an address"), 7);
-        let exchange = |seed: usize| {
-            let mut stream = TcpStream::connect_timeout(&address, LIMIT).expect("the server accepts");
-            stream.set_read_timeout(Some(LIMIT)).expect("a time limit");
-            let sent: Vec<u8> = (0..BODY).map(|i| ((i + seed) % 251) as u8).collect();
-            let mut sender = stream.try_clone().expect("a second handle");
-            std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    sender.write_all(&sent).expect("the server reads");
-                    sender.shutdown(Shutdown::Write).expect("the connection is open");
-                });
-                let mut received = Vec::with_capacity(BODY);
-                stream.read_to_end(&mut received).expect("the server closes");
-                assert!(received == sent, "{} of {BODY} bytes, or others", received.len());
-            });
-        };
+        let exchange = |seed| tcp::exchange(SERVER, 7, (seed, BODY), LIMIT);
         std::thread::scope(|scope| (0..4).for_each(|seed| drop(scope.spawn(move || exchange(seed)))));
     });
+    capture.finish();
 }

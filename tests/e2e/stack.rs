@@ -2,54 +2,15 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
-use std::path::Path;
-use std::time::Duration;
 
-use linerate_tests::binary;
-use linerate_tests::data;
-use linerate_tests::folder;
-use linerate_tests::netns::Netns;
-use linerate_tests::process::Process;
-use linerate_tests::tcp;
+use linerate_tests::stack_server::{LIMIT, STACK, StackServer};
+use linerate_tests::{data, tcp};
 use serde_json::Value;
 
-const LIMIT: Duration = Duration::from_secs(20);
-const CLIENT: [&str; 2] = ["10.9.0.1/24", "fd09::1/64"];
-const SERVER: [&str; 2] = ["10.9.0.2", "fd09::2"];
 /// Bytes of a connection: more than both send buffers, so that the server's backpressure is used.
 const BYTES: usize = 16 << 20;
 /// Payload lengths of datagrams: odd, even, and longer than the MTU.
 const LENGTHS: [usize; 9] = [0, 1, 17, 100, 101, 1000, 1452, 4001, 20_000];
-/// Start of the summary.
-const SUMMARY: &str = "{\n";
-
-/// A server at the other end of interface `web0` of a namespace.
-struct Server {
-    process: Process,
-    netns: Netns,
-}
-
-impl Server {
-    fn start(folder: &Path, program: &str, more: &[&str]) -> Server {
-        let netns = Netns::new();
-        let port = format!("kind=tap,interface=web0,netns={}", netns.name());
-        let addresses = [format!("{}/24", SERVER[0]), format!("{}/64", SERVER[1])];
-        let words = ["serve", program, "-o", "json", "--port", &port];
-        let words = [&words[..], &["--address", &addresses[0], "--address", &addresses[1]], more].concat();
-        let mut process = Process::spawn(folder, program, binary::linerate(), &words);
-        process.wait_for("serves port", 0, LIMIT);
-        netns.configure("web0", &CLIENT);
-        Server { process, netns }
-    }
-
-    /// Ends the server and returns its summary.
-    fn stop(mut self) -> Value {
-        assert!(self.process.terminate(LIMIT).success());
-        let output = self.process.output();
-        let json = output.find(SUMMARY).and_then(|at| output.get(at..)).unwrap_or_default();
-        serde_json::from_str(json).unwrap_or_else(|error| panic!("no summary in {output}: {error}"))
-    }
-}
 
 fn connect(address: &str, port: u16) -> TcpStream {
     tcp::connect(address, port, LIMIT)
@@ -78,9 +39,8 @@ pub(crate) fn datagrams(address: &str) {
 #[ignore = "needs root; run by `cargo xtask test`"]
 fn kernel_exchanges_megabytes_with_echo() {
     for more in [&[][..], &["--polling", "busy"]] {
-        let folder = folder();
-        let server = Server::start(folder.path(), "echo", more);
-        for address in SERVER {
+        let server = StackServer::start(&[&["echo"], more].concat());
+        for address in STACK {
             server.netns.enter(move || datagrams(address));
             server.netns.ping(address, 3, &[]);
             server.netns.ping(address, 2, &["-s", "4000"]);
@@ -103,12 +63,8 @@ fn kernel_exchanges_megabytes_with_echo() {
 #[test]
 #[ignore = "needs root; run by `cargo xtask test`"]
 fn kernel_without_offloads_exchanges_megabytes_with_echo() {
-    let folder = folder();
-    let server = Server::start(folder.path(), "echo", &[]);
-    // The kernel then computes each checksum and sends no segment longer than the MTU.
-    let off = ["-K", "web0", "tx", "off", "tso", "off", "gso", "off", "gro", "off"];
-    server.netns.run("ethtool", &off);
-    server.netns.enter(|| SERVER.iter().for_each(|address| exchange(address, 5)));
+    let server = StackServer::start(&["echo"]).without_offloads();
+    server.netns.enter(|| STACK.iter().for_each(|address| exchange(address, 5)));
     let summary = server.stop();
     assert_eq!(summary["bytes_sent"], 2 * BYTES as u64, "{summary}");
 }
@@ -116,17 +72,16 @@ fn kernel_without_offloads_exchanges_megabytes_with_echo() {
 #[test]
 #[ignore = "needs root; run by `cargo xtask test`"]
 fn kernel_receives_the_bytes_of_source_and_discard_takes_them() {
-    let folder = folder();
-    let server = Server::start(folder.path(), "source", &[]);
+    let server = StackServer::start(&["source"]);
     server.netns.enter(|| {
         let mut received = vec![0; BYTES];
-        connect(SERVER[0], 19).read_exact(&mut received).expect("the server sends");
+        connect(STACK[0], 19).read_exact(&mut received).expect("the server sends");
         assert!(received.iter().enumerate().all(|(i, byte)| usize::from(*byte) == i % 251));
     });
     assert_eq!(server.stop()["connections"], 1);
-    let server = Server::start(folder.path(), "discard", &["--tcp-port", "1009"]);
+    let server = StackServer::start(&["discard", "--tcp-port", "1009"]);
     server.netns.enter(|| {
-        let mut stream = connect(SERVER[1], 1009);
+        let mut stream = connect(STACK[1], 1009);
         stream.write_all(&data::bytes(1, BYTES)).expect("the server reads");
         stream.shutdown(Shutdown::Write).expect("the connection is open");
         assert_eq!(stream.read(&mut [0]).expect("the server closes"), 0);

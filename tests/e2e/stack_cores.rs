@@ -2,26 +2,17 @@
 //! with two queue pairs, or with one.
 
 use std::net::{IpAddr, UdpSocket};
-use std::time::Duration;
 
-use linerate_tests::binary;
-use linerate_tests::folder;
-use linerate_tests::netns::Netns;
-use linerate_tests::process::Process;
+use linerate_tests::stack_server::{LIMIT, STACK, StackServer};
 use linerate_tests::tcp;
 use serde_json::Value;
 
-const LIMIT: Duration = Duration::from_secs(20);
-const CLIENT: [&str; 2] = ["10.9.0.1/24", "fd09::1/64"];
-const SERVER: [&str; 2] = ["10.9.0.2", "fd09::2"];
 /// Bytes of a connection.
 const BYTES: usize = 1 << 18;
 /// Connections of each IP version.
 const CONNECTIONS: usize = 32;
 /// Connections at a time.
 const AT_ONCE: usize = 8;
-/// Start of the summary.
-const SUMMARY: &str = "{\n";
 
 /// Sends datagrams from different ports, some of them in fragments.
 fn datagrams(server: &str) -> usize {
@@ -41,17 +32,10 @@ fn datagrams(server: &str) -> usize {
 
 /// Runs `serve echo` with these arguments against the kernel. Returns the summary.
 fn serve(queue_pairs: u16, more: &[&str]) -> Value {
-    let folder = folder();
-    let netns = Netns::new();
-    let port = format!("kind=tap,interface=web0,netns={},queue_pairs={queue_pairs}", netns.name());
-    let words = ["serve", "echo", "-o", "json", "--port", &port, "--address", "10.9.0.2/24"];
-    let words = [&words[..], &["--address", "fd09::2/64"], more].concat();
-    let mut process = Process::spawn(folder.path(), "echo", binary::linerate(), &words);
-    process.wait_for("serves port", 0, LIMIT);
-    netns.configure("web0", &CLIENT);
-    for server in SERVER {
-        netns.ping(server, 3, &[]);
-        netns.enter(move || {
+    let echo = StackServer::start_with(&format!(",queue_pairs={queue_pairs}"), &[&["echo"], more].concat());
+    for server in STACK {
+        echo.netns.ping(server, 3, &[]);
+        echo.netns.enter(move || {
             datagrams(server);
             for first in (0..CONNECTIONS).step_by(AT_ONCE) {
                 std::thread::scope(|scope| {
@@ -62,10 +46,7 @@ fn serve(queue_pairs: u16, more: &[&str]) -> Value {
             }
         });
     }
-    assert!(process.terminate(LIMIT).success());
-    let output = process.output();
-    let json = output.find(SUMMARY).and_then(|at| output.get(at..)).unwrap_or_default();
-    serde_json::from_str(json).unwrap_or_else(|error| panic!("no summary in {output}: {error}"))
+    echo.stop()
 }
 
 /// A counter; 0 if it is missing.

@@ -6,48 +6,29 @@ use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::Duration;
 
-use linerate_tests::netns::Netns;
+use linerate_tests::capture::fields;
 use linerate_tests::process::Process;
-use linerate_tests::{binary, folder, need, tcp, wait};
+use linerate_tests::stack_server::{LIMIT, STACK, StackServer};
+use linerate_tests::{binary, folder, tcp, wait};
 use serde_json::Value;
 use tempfile::TempDir;
 
-const LIMIT: Duration = Duration::from_secs(30);
-const SERVER: &str = "10.9.0.2";
-const CLIENT: &str = "10.9.0.1/24";
 /// Bytes of a connection while packets are captured.
 const BYTES: usize = 300_000;
 const DATAGRAMS: u64 = 7;
 
 /// A server with a control socket.
 struct Server {
-    process: Process,
-    netns: Netns,
+    stack: StackServer,
     folder: TempDir,
 }
 
 impl Server {
     fn start(program: &[&str]) -> Server {
-        let (netns, folder) = (Netns::new(), folder());
-        let port = format!("kind=tap,interface=web0,netns={}", netns.name());
-        let (address, control) = (format!("{SERVER}/24"), folder.path().join("control"));
-        let end = [
-            "--port",
-            &port,
-            "--address",
-            &address,
-            "--control",
-            &control.display().to_string(),
-            "-o",
-            "json",
-        ];
-        let words = [&["serve"], program, &end].concat();
-        let mut process = Process::spawn(folder.path(), "server", binary::linerate(), &words);
-        process.wait_for("serves", 0, LIMIT);
-        netns.configure("web0", &[CLIENT]);
-        Server { process, netns, folder }
+        let folder = folder();
+        let control = folder.path().join("control").display().to_string();
+        Server { stack: StackServer::start(&[program, &["--control", &control]].concat()), folder }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -82,7 +63,7 @@ impl Server {
     }
 
     fn connect(&self) -> TcpStream {
-        self.netns.enter(|| tcp::connect(SERVER, 7, LIMIT))
+        self.stack.netns.enter(|| tcp::connect(STACK[0], 7, LIMIT))
     }
 
     /// Starts a capture into a file.
@@ -122,18 +103,6 @@ fn exchange(stream: &mut TcpStream, len: usize) {
     }
 }
 
-/// Fields of the packets of a capture that match `filter`.
-fn fields(file: &Path, filter: &str, names: &[&str]) -> Vec<Vec<String>> {
-    need::program("tshark");
-    let file = file.display().to_string();
-    let names = names.iter().flat_map(|name| ["-e", name]);
-    let words = ["-n", "-r", &file, "-Y", filter, "-T", "fields"].into_iter().chain(names);
-    let Output { status, stdout, stderr } = Command::new("tshark").args(words).output().expect("tshark runs");
-    assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
-    let text = String::from_utf8_lossy(&stdout);
-    text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
-}
-
 #[test]
 #[ignore = "needs root; run by `cargo xtask test`"]
 fn connections_and_counters_of_a_server_are_shown() {
@@ -146,13 +115,13 @@ fn connections_and_counters_of_a_server_are_shown() {
         let datagrams = || {
             let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
             socket.set_read_timeout(Some(LIMIT)).expect("a time limit");
-            socket.connect((SERVER, 7)).expect("a route");
+            socket.connect((STACK[0], 7)).expect("a route");
             for _ in 0..DATAGRAMS {
                 socket.send(&[1; 100]).expect("a datagram");
                 assert_eq!(socket.recv(&mut [0; 200]).expect("a reply"), 100);
             }
         };
-        server.netns.enter(datagrams);
+        server.stack.netns.enter(datagrams);
         let report = server.json(&["show"]);
         let shown = report["connections"].as_array().expect("a list");
         assert_eq!((shown.len(), &report["is_truncated"]), (3, &false.into()), "{report}");
@@ -160,7 +129,7 @@ fn connections_and_counters_of_a_server_are_shown() {
             let remote = stream.local_addr().expect("an address").to_string();
             let one = server.json(&["show", "--remote", &remote]);
             let connection = &one["connections"][0];
-            assert_eq!(connection["local"], format!("{SERVER}:7"), "{one}");
+            assert_eq!(connection["local"], format!("{}:7", STACK[0]), "{one}");
             assert_eq!(
                 (&connection["remote"], &connection["state"]),
                 (&remote.into(), &"ESTABLISHED".into())
@@ -188,12 +157,9 @@ fn connections_and_counters_of_a_server_are_shown() {
         );
         let table = server.ask(&["counters", "--interval", "100ms"]);
         assert!(table.contains("TcpPassiveOpens") && table.contains("0.0/s"), "{table}");
-        assert!(server.process.terminate(LIMIT).success());
-        assert!(!server.path("control").exists(), "the socket is removed");
         // The last counters are those of the summary.
-        let output = server.process.output();
-        let summary: Value =
-            serde_json::from_str(&output[output.find("{\n").expect("a summary")..]).expect("JSON");
+        let summary = server.stack.finish();
+        assert!(!server.path("control").exists(), "the socket is removed");
         for name in ["TcpPassiveOpens", "UdpInDatagrams", "UdpOutDatagrams"] {
             assert_eq!(summary["counters"][name], counters[name], "{name}");
         }
@@ -269,12 +235,12 @@ fn errors_name_place_reason_and_remedy() {
     assert!(nowhere.contains("No such file"), "{nowhere}");
     let missing = failed(2, &["stack", "show"]);
     assert!(missing.contains("no control socket is given"), "{missing}");
-    let port = format!("kind=tap,interface=web1,netns={}", server.netns.name());
+    let port = format!("kind=tap,interface=web1,netns={}", server.stack.netns.name());
     let end = ["serve", "echo", "--port", &port, "--address", "10.9.1.2/24"];
     let control = server.path("control").display().to_string();
     let taken = failed(2, &[&end[..], &["--control", &control]].concat());
     assert!(taken.contains("already running there"), "{taken}");
-    assert!(server.process.terminate(LIMIT).success());
+    assert!(server.stack.process.terminate(LIMIT).success());
     let none = server.fails(1, &["counters"]);
     assert!(none.contains("no program with a stack answers on"), "{none}");
 }

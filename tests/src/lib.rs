@@ -7,6 +7,7 @@
 
 pub mod binary;
 pub mod c;
+pub mod capture;
 pub mod data;
 pub mod guest;
 pub mod initramfs;
@@ -18,6 +19,7 @@ pub mod noise;
 pub mod ovs;
 pub mod process;
 pub mod scope;
+pub mod stack_server;
 pub mod switch;
 pub mod tcp;
 pub mod testpmd;

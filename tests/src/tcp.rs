@@ -1,10 +1,11 @@
-//! Clients of the kernel's TCP, and bytes to exchange.
+//! Clients and servers of the kernel's TCP.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use crate::data;
+use crate::netns::Netns;
 
 fn endpoint(address: &str, port: u16) -> SocketAddr {
     SocketAddr::new(address.parse().expect("an address"), port)
@@ -41,4 +42,26 @@ pub fn is_reset(address: &str, port: u16, limit: Duration) -> bool {
     let Ok(mut stream) = TcpStream::connect_timeout(&endpoint(address, port), limit) else { return true };
     stream.set_read_timeout(Some(limit)).expect("a time limit");
     stream.read(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::ConnectionReset)
+}
+
+/// Listens in a namespace, and handles each connection on a thread of its own.
+pub fn listen(netns: &Netns, port: u16, handle: fn(TcpStream)) {
+    netns.enter(move || {
+        let listener = TcpListener::bind(("::", port)).expect("a free port");
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                std::thread::spawn(move || handle(stream));
+            }
+        });
+    });
+}
+
+/// Returns what it receives, for [`listen`].
+pub fn echo(mut stream: TcpStream) {
+    let mut bytes = vec![0; 65_536];
+    while let Ok(n @ 1..) = stream.read(&mut bytes) {
+        if stream.write_all(&bytes[..n]).is_err() {
+            return;
+        }
+    }
 }

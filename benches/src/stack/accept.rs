@@ -6,7 +6,7 @@ use host::Host;
 use port::virtio_user::RingKind;
 use serve::load::{EchoLoad, Load, LoadOptions};
 use service::net::TcpListener;
-use service::{Connector, Service, ServiceOptions};
+use service::{Connector, ServiceOptions, SlowPath};
 use stack::Endpoint;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -29,19 +29,20 @@ const LIMIT: Duration = Duration::from_mins(1);
 /// If a thread cannot listen, or if there are too few replies within a minute.
 pub fn measure(policy: AcceptPolicy, workers: usize, requests: u64) -> Result<(f64, f64)> {
     let mut hosts = pair::connected(RingKind::Split)?;
-    let (client, server) = (hosts.pop().context("a client")?, hosts.pop().context("a server")?);
-    let service = Service::new(ServiceOptions { accept: policy, ..ServiceOptions::default() })?;
-    let (connector, ready, stop) = (service.connector(), AtomicUsize::new(0), AtomicBool::new(false));
+    let (client, mut server) = (hosts.pop().context("a client")?, hosts.pop().context("a server")?);
+    let options = ServiceOptions { accept: policy, ..ServiceOptions::default() };
+    let (slow_path, mut services) = SlowPath::new(options, 1)?;
+    let mut service = services.pop().context("a worker")?;
+    let (connector, ready, stop) = (slow_path.connector(), AtomicUsize::new(0), AtomicBool::new(false));
+    let slow_path = slow_path.start()?;
     std::thread::scope(|scope| {
-        let serving = scope.spawn(|| {
-            let (mut service, mut server) = (service, server);
-            server.run(&mut service, &stop);
-        });
+        let serving = scope.spawn(|| server.run(&mut service, &stop));
         let threads: Vec<_> = (0..workers).map(|_| scope.spawn(|| serve(&connector, &ready))).collect();
         let rate = wait(&ready, workers).and_then(|()| load(client, requests));
         // The end of the service ends the threads.
         stop.store(true, Ordering::Relaxed);
         let is_served = serving.join().is_ok();
+        slow_path.finish();
         let counts = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| bail!("a panic")));
         let counts = counts.collect::<Result<Vec<u64>>>()?;
         if !is_served {
@@ -67,7 +68,8 @@ fn serve(connector: &Connector, ready: &AtomicUsize) -> Result<u64> {
     Ok(accepted)
 }
 
-fn wait(ready: &AtomicUsize, workers: usize) -> Result<()> {
+/// Waits until this many threads are ready.
+pub(super) fn wait(ready: &AtomicUsize, workers: usize) -> Result<()> {
     let begin = Instant::now();
     while ready.load(Ordering::Relaxed) < workers {
         if begin.elapsed() > LIMIT {

@@ -2,6 +2,7 @@
 //! and print them.
 
 pub mod accept;
+pub mod control;
 pub mod cores;
 pub mod echo;
 pub mod http;

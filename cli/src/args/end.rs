@@ -135,6 +135,11 @@ impl WorkerArgs {
         self.count() == 1 && self.threads == ThreadModel::Unified
     }
 
+    /// The end of a program with one thread, on the first of these CPUs.
+    pub(crate) fn single(&self, end: &EndArgs) -> EndArgs {
+        EndArgs { cpu: end.cpu.or_else(|| self.cpus.first().copied()), ..end.clone() }
+    }
+
     /// Returns an error for threads that a program does not support.
     pub(crate) fn only_unified(&self) -> Result<(), Diagnostic> {
         if self.threads == ThreadModel::Unified {

@@ -153,6 +153,8 @@ pub(crate) enum Accept {
 pub(crate) struct SocketsArgs {
     #[command(flatten)]
     pub(crate) end: EndArgs,
+    #[command(flatten)]
+    pub(crate) workers: WorkerArgs,
     /// Unix socket for clients, which is created. Its permissions decide which users may connect
     #[arg(long, value_name = "PATH")]
     pub(crate) listen: PathBuf,

@@ -230,7 +230,7 @@ fn serve_alone<S: Server>(
     mut make: impl FnMut(&mut Host) -> anyhow::Result<S>,
 ) -> anyhow::Result<()> {
     let stop = console::stop_on_signals()?;
-    let mut end = End::open(&args.end, ROLE, |options| adjust(without_delay(options)))?;
+    let mut end = End::open(&args.workers.single(&args.end), ROLE, |options| adjust(without_delay(options)))?;
     let mut server = make(&mut end.host)?;
     let tcp_port = args.tcp_port.unwrap_or(S::TCP_PORT);
     listen(&mut end.host, &mut server, &args.end, tcp_port)?;

@@ -1,14 +1,19 @@
-//! `linerate serve sockets`: the sockets of a stack for other processes.
+//! `linerate serve sockets`: the sockets of a stack for other processes, on one thread or on several workers.
 
 use crate::args::serve::{Accept, SocketsArgs};
+use crate::commands::cpu;
 use crate::commands::end::{End, still_there, texts};
+use crate::commands::workers::WorkerSet;
 use console::Diagnostic;
+use host::Report;
 use serde::Serialize;
-use service::{AcceptPolicy, Service, ServiceOptions, Statistics};
+use service::{AcceptPolicy, Service, ServiceOptions, SlowPath, Statistics};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 /// Role of the port, in errors and as its default name.
@@ -27,64 +32,150 @@ struct Summary {
     datagrams_dropped: u64,
     /// Clients that left, by reason.
     left: BTreeMap<String, u64>,
-    /// Counters of the stack that are not zero.
+    /// Counters of the stacks that are not zero.
     counters: BTreeMap<&'static str, u64>,
+    /// Connections of each worker, if there are several.
+    workers: Vec<WorkerSummary>,
+}
+
+/// Connections of one worker.
+#[derive(Debug, Serialize)]
+struct WorkerSummary {
+    connected: u64,
+    accepted: u64,
+}
+
+/// One stack on this thread, or several on threads of their own.
+enum Hosts {
+    One(Box<End>),
+    Several(Box<WorkerSet>),
+}
+
+impl Hosts {
+    fn open(args: &SocketsArgs) -> anyhow::Result<Self> {
+        if args.workers.is_single() {
+            return Ok(Self::One(Box::new(End::open(&args.workers.single(&args.end), ROLE, |_| ())?)));
+        }
+        args.workers.only_unified()?;
+        Ok(Self::Several(Box::new(WorkerSet::open(&args.end, &args.workers, ROLE, |_| ())?)))
+    }
+
+    /// Name of the port.
+    fn name(&self) -> String {
+        match self {
+            Self::One(end) => end.name.clone(),
+            Self::Several(set) => set.name.clone(),
+        }
+    }
+
+    /// Waits for the port. Returns `false` if a signal came first, or the port has ended.
+    fn connect(&mut self, stop: &AtomicBool) -> bool {
+        match self {
+            Self::One(end) => end.connect(stop),
+            Self::Several(set) => set.connect(stop),
+        }
+    }
+
+    /// Runs a service on each worker until `stop` is set, and closes the port.
+    fn run(self, services: &mut [Service], stop: &Arc<AtomicBool>) -> Vec<Report> {
+        match self {
+            Self::One(mut end) => {
+                for service in services {
+                    end.host.run(service, stop);
+                }
+                vec![end.host.close()]
+            }
+            Self::Several(set) => set.run_unified(services, stop),
+        }
+    }
+
+    fn close(self) -> Vec<Report> {
+        match self {
+            Self::One(end) => vec![end.host.close()],
+            Self::Several(set) => set.workers.close(),
+        }
+    }
 }
 
 /// Runs the service until a signal, and prints the summary.
 pub(crate) fn run(args: &SocketsArgs) -> anyhow::Result<()> {
     let stop = console::stop_on_signals()?;
-    let mut end = End::open(&args.end, ROLE, |_| ())?;
+    // Before a worker is pinned.
+    let affinity = rustix::thread::sched_getaffinity(None)?;
+    let mut hosts = Hosts::open(args)?;
     let accept = match args.accept {
         Accept::Locked => AcceptPolicy::Locked,
         Accept::RoundRobin => AcceptPolicy::RoundRobin,
         Accept::Own => AcceptPolicy::OwnWithStealing,
     };
     let options = ServiceOptions { accept, on_client: console::note, ..ServiceOptions::default() };
-    let mut service = Service::new(options)?;
-    listen(&mut service, &args.listen)?;
-    let addresses = texts(&args.end.addresses);
-    let report = if end.connect(&stop) {
+    let (mut slow_path, mut services) = SlowPath::new(options, args.workers.count())?;
+    listen(&mut slow_path, &args.listen)?;
+    let name = hosts.name();
+    let reports = if hosts.connect(&stop) {
         let began = Instant::now();
-        console::note(&format!("{} serves sockets at {} for {addresses}", end.name, args.listen.display()));
-        end.host.run(&mut service, &stop);
-        let report = end.host.close();
-        let counters = report.counters.named().filter(|(_, value)| *value > 0).collect();
-        let summary = Summary::new(began.elapsed().as_secs_f64(), service.statistics(), counters);
+        let slow_path = cpu::with_affinity(&affinity, || slow_path.start())?;
+        console::note(&greeting(&name, args));
+        let reports = hosts.run(&mut services, &stop);
+        let seconds = began.elapsed().as_secs_f64();
+        let summary = Summary::new(seconds, slow_path.finish(), &services, &reports);
         console::print(&summary, args.output, Summary::text)?;
-        report
+        reports
     } else {
-        end.host.close()
+        hosts.close()
     };
     // Removed only at the end, so that a path always leads to this service.
     std::fs::remove_file(&args.listen)?;
-    Ok(still_there(&end.name, &report)?)
+    Ok(reports.iter().try_for_each(|report| still_there(&name, report))?)
+}
+
+fn greeting(name: &str, args: &SocketsArgs) -> String {
+    let workers = match args.workers.count() {
+        1 => String::new(),
+        count => format!(" with {count} workers"),
+    };
+    let addresses = texts(&args.end.addresses);
+    format!("{name} serves sockets at {} for {addresses}{workers}", args.listen.display())
 }
 
 /// Creates the Unix socket. One that no process listens on any more is replaced.
-fn listen(service: &mut Service, path: &Path) -> anyhow::Result<()> {
+fn listen(slow_path: &mut SlowPath, path: &Path) -> anyhow::Result<()> {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
     if is_socket && std::os::unix::net::UnixStream::connect(path).is_err() {
         std::fs::remove_file(path)?;
     }
     let place = format!("--listen {}", path.display());
-    service.listen(path).map_err(|error| {
+    slow_path.listen(path).map_err(|error| {
         Diagnostic::bad(place, format!("cannot create the socket: {error}"), "choose another path").into()
     })
 }
 
 impl Summary {
-    fn new(seconds: f64, statistics: &Statistics, counters: BTreeMap<&'static str, u64>) -> Self {
-        let Statistics { clients, connected, accepted, aborted, datagrams_dropped, left } = statistics;
-        Self {
-            seconds,
-            clients: *clients,
+    fn new(seconds: f64, mut total: Statistics, services: &[Service], reports: &[Report]) -> Self {
+        let mut report = Report::default();
+        for of_worker in reports {
+            report.add(of_worker);
+        }
+        let each = || services.iter().map(Service::statistics);
+        for of_worker in each() {
+            total.add(of_worker);
+        }
+        let Statistics { clients, connected, accepted, aborted, datagrams_dropped, left } = total;
+        let workers = each().map(|Statistics { connected, accepted, .. }| WorkerSummary {
             connected: *connected,
             accepted: *accepted,
-            aborted: *aborted,
-            datagrams_dropped: *datagrams_dropped,
+        });
+        let named = report.counters.named().chain(report.spread.named());
+        Self {
+            seconds,
+            clients,
+            connected,
+            accepted,
+            aborted,
+            datagrams_dropped,
             left: left.iter().map(|(fault, count)| (fault.to_string(), *count)).collect(),
-            counters,
+            counters: named.filter(|(_, value)| *value > 0).collect(),
+            workers: workers.filter(|_| services.len() > 1).collect(),
         }
     }
 
@@ -97,6 +188,9 @@ impl Summary {
         for (name, value) in left.chain(self.counters.iter().map(|(name, value)| (*name, value))) {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "{name:<28} {value:>14}");
+        }
+        for (index, WorkerSummary { connected, accepted }) in self.workers.iter().enumerate() {
+            let _ = writeln!(text, "worker {index}: {connected} connections opened, {accepted} accepted");
         }
         text
     }

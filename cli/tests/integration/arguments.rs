@@ -62,6 +62,8 @@ fn invalid_input_of_servers_is_refused_before_the_port_is_opened() {
         (&["http", "/nonexistent"][..], "remedy: choose a directory that can be read"),
         (&["kv", "--workers", "2", "--memory", "3MiB"], "write 4MiB or more, or use fewer --workers"),
         (&["kv", "--threads", "split"], "remedy: leave --threads out"),
+        (&["sockets", "--listen", "/nonexistent/s", "--threads", "split"], "remedy: leave --threads out"),
+        (&["sockets", "--listen", "/nonexistent/s", "--workers", "33"], "33 is not in 1..=32"),
     ] {
         let output = linerate(&[&["serve"], words, &end[..]].concat());
         assert_eq!(output.status.code(), Some(2), "{words:?}: {}", stderr(&output));

@@ -14,6 +14,7 @@ use crate::placement::QueueAffinity;
 use crate::snapshot::{Registry, Snapshot, worker_snapshot};
 use crate::worker::Peer;
 use crate::worker_builder::{Stage, WorkerBuilder, WorkerSet, run_all_inline};
+use mem::ticks;
 use port::{Pipelines, PortControl, PortId};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

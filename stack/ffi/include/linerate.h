@@ -42,6 +42,16 @@
 #define LINERATE_ENDPOINT_TEXT 64
 
 /*
+ IPv6 addresses that end with the Ethernet address (modified EUI-64).
+ */
+#define LINERATE_EUI64 0
+
+/*
+ IPv6 addresses that differ between networks and hosts (RFC 7217), and between runs.
+ */
+#define LINERATE_OPAQUE 1
+
+/*
  CUBIC (RFC 9438).
  */
 #define LINERATE_CUBIC 0
@@ -55,6 +65,11 @@
  BBR.
  */
 #define LINERATE_BBR 2
+
+/*
+ Interface of linerate_udp_join and linerate_udp_leave: the one over which datagrams to the group leave, and any.
+ */
+#define LINERATE_ANY_INTERFACE -1
 
 /*
  Maximum number of completions of a batch.
@@ -422,6 +437,38 @@ int linerate_add_route(struct linerate_host *host,
                        const char *gateway);
 
 /*
+ Starts a DHCP client on an interface, which assigns and removes address, default route and MTU while the program
+ calls linerate_wait. The address takes 4 to 6 seconds after the server's answer, because others are asked for it
+ first. linerate_host_free gives it back.
+ */
+int linerate_start_dhcp(struct linerate_host *host, int interface);
+
+/*
+ Starts stateless address configuration of IPv6 on an interface: a link-local address, and the addresses and routes
+ that routers advertise. `kind` is LINERATE_EUI64 or LINERATE_OPAQUE.
+ */
+int linerate_start_slaac(struct linerate_host *host, int interface, uint32_t kind);
+
+/*
+ Adds a neighbour, such as "10.9.0.1", whose Ethernet address of 6 bytes is not resolved and does not change.
+ */
+int linerate_add_neighbour(struct linerate_host *host,
+                           int interface,
+                           const char *address,
+                           const uint8_t *mac);
+
+/*
+ Writes address `number` of an interface, from 0 on, with the prefix length of its network, as text of at most
+ LINERATE_ENDPOINT_TEXT bytes. Returns the length of the text without the zero at its end, 0 if there are fewer
+ addresses. Addresses of DHCP and SLAAC appear once they are usable.
+ */
+int linerate_interface_address(struct linerate_host *host,
+                               int interface,
+                               size_t number,
+                               char *text,
+                               size_t size);
+
+/*
  Creates a buffer with a copy of `length` bytes.
  */
 int linerate_buffer_copy(const void *bytes, size_t length, struct linerate_buffer **buffer);
@@ -593,6 +640,26 @@ int linerate_udp_send_copy(struct linerate_host *host,
                            const struct linerate_endpoint *to,
                            const void *bytes,
                            size_t length);
+
+/*
+ Receives datagrams to a multicast group, such as "239.1.2.3" or "ff05::7", on an interface or by
+ LINERATE_ANY_INTERFACE. The socket must be bound to the unspecified address or to the group. Returns 1, or 0 if the
+ socket was a member before.
+ */
+int linerate_udp_join(struct linerate_host *host, uint64_t socket, const char *group, int interface);
+
+/*
+ Leaves a multicast group. Returns 1, or 0 if the socket was no member.
+ */
+int linerate_udp_leave(struct linerate_host *host, uint64_t socket, const char *group, int interface);
+
+/*
+ Sets the hop limits of datagrams to hosts and to multicast groups, 64 and 1 by default. Neither may be 0.
+ */
+int linerate_udp_set_hop_limits(struct linerate_host *host,
+                                uint64_t socket,
+                                uint8_t hop_limit,
+                                uint8_t group_hop_limit);
 
 /*
  Closes a UDP socket. Its completions that are not in a batch are dropped.

@@ -1,7 +1,7 @@
 //! Addresses, routes and endpoints.
 
 use crate::call::{Failure, call, call_host, code, invalid};
-use crate::host::linerate_host;
+use crate::host::{Inner, linerate_host};
 use crate::pointer::{reference, store, text, wanted};
 use stack::ip::{InterfaceId, Route};
 use stack::{Address, Cidr, Endpoint};
@@ -74,24 +74,33 @@ pub unsafe extern "C" fn linerate_endpoint_format(
         wanted(text, "text")?;
         // SAFETY: null or an endpoint, by the contract of the interface.
         let words = Endpoint::from(*unsafe { reference(endpoint, "endpoint") }?).to_string();
-        if words.len() >= size {
-            let reason = format_args!("{size} bytes are too few for {words}");
-            return Err(invalid(reason, "pass LINERATE_ENDPOINT_TEXT bytes"));
-        }
-        for (at, byte) in words.bytes().chain([0]).enumerate() {
-            // SAFETY: `at` is below `size`, so it is in the caller's memory by the contract of the interface.
-            unsafe { store(text.add(at), c_char::from_ne_bytes([byte])) };
-        }
-        Ok(c_int::try_from(words.len()).unwrap_or(c_int::MAX))
+        // SAFETY: memory for this many bytes, by the contract of the interface.
+        unsafe { store_text(&words, text, size) }
     })
 }
 
-fn network(words: &str) -> Result<Cidr, Failure> {
+/// Writes text and a zero at its end. Returns its length without the zero.
+///
+/// # Safety
+/// `text` points to memory for `size` bytes.
+pub(crate) unsafe fn store_text(words: &str, text: *mut c_char, size: usize) -> Result<c_int, Failure> {
+    if words.len() >= size {
+        let reason = format_args!("{size} bytes are too few for {words}");
+        return Err(invalid(reason, "pass LINERATE_ENDPOINT_TEXT bytes"));
+    }
+    for (at, byte) in words.bytes().chain([0]).enumerate() {
+        // SAFETY: at most the length of the text, which is below `size`.
+        unsafe { store(text.add(at), c_char::from_ne_bytes([byte])) };
+    }
+    Ok(c_int::try_from(words.len()).unwrap_or(c_int::MAX))
+}
+
+pub(crate) fn network(words: &str) -> Result<Cidr, Failure> {
     let remedy = "write it as 10.9.0.2/24 or fd09::2/64";
     words.parse().map_err(|_| invalid(format_args!("`{words}` is no address with a prefix length"), remedy))
 }
 
-fn interface(number: c_int, count: usize) -> Result<InterfaceId, Failure> {
+pub(crate) fn interface(number: c_int, count: usize) -> Result<InterfaceId, Failure> {
     let id = u16::try_from(number).ok().filter(|id| usize::from(*id) < count).map(InterfaceId);
     id.ok_or_else(|| {
         invalid(format_args!("there is no interface {number}"), "pass the result of linerate_open_*")
@@ -129,7 +138,7 @@ pub unsafe extern "C" fn linerate_add_route(
         call_host(host, |inner| {
             let interface = self::interface(interface, inner.queue.host().interfaces())?;
             let network = self::network(text(network, "network")?)?;
-            let via = if gateway.is_null() { None } else { Some(router(text(gateway, "gateway")?)?) };
+            let via = if gateway.is_null() { None } else { Some(parsed_address(text(gateway, "gateway")?)?) };
             if via.is_some_and(|via| via.is_v4() != network.address.is_v4()) {
                 let reason = "gateway and network have different IP versions";
                 return Err(Failure::new(code::INVALID, reason, "pass a gateway of the network's version"));
@@ -140,7 +149,15 @@ pub unsafe extern "C" fn linerate_add_route(
     }
 }
 
-fn router(words: &str) -> Result<Address, Failure> {
+/// The interface of a multicast group; `None` for [`crate::udp::LINERATE_ANY_INTERFACE`].
+pub(crate) fn group_interface(inner: &mut Inner, number: c_int) -> Result<Option<InterfaceId>, Failure> {
+    if number == crate::udp::LINERATE_ANY_INTERFACE {
+        return Ok(None);
+    }
+    interface(number, inner.queue.host().interfaces()).map(Some)
+}
+
+pub(crate) fn parsed_address(words: &str) -> Result<Address, Failure> {
     let parsed: Result<IpAddr, _> = words.parse();
     let error = |_| invalid(format_args!("`{words}` is no address"), "write it as 10.9.0.1 or fd09::1");
     parsed.map(Address::from).map_err(error)

@@ -17,6 +17,7 @@
 pub mod address;
 pub mod buffer;
 pub mod call;
+pub mod configure;
 pub mod counters;
 pub mod host;
 pub mod open;

@@ -6,6 +6,7 @@ use crate::address::{linerate_add_address, linerate_add_route, linerate_endpoint
 use crate::address::{linerate_endpoint_format, linerate_endpoint_parse};
 use crate::buffer::*;
 use crate::call::{State, call, code, linerate_last_error};
+use crate::configure::*;
 use crate::counters::{LINERATE_COUNTER_NAME, linerate_counter, linerate_counters};
 use crate::host::*;
 use crate::open::*;
@@ -147,6 +148,16 @@ fn functions_of_a_host_reject_invalid_arguments() {
             "not available",
         );
         failed(linerate_udp_send_copy(host, 1, null(), null(), 0), code::NOT_CONNECTED, "closed");
+        let group = c"239.1.2.3".as_ptr();
+        failed(linerate_udp_join(host, 1, null(), LINERATE_ANY_INTERFACE), code::INVALID, "group is null");
+        failed(linerate_udp_join(host, 1, group, 7), code::INVALID, "no interface 7");
+        failed(linerate_udp_join(host, 1, group, LINERATE_ANY_INTERFACE), code::UNREACHABLE, "no route");
+        failed(linerate_udp_leave(host, 1, group, LINERATE_ANY_INTERFACE), code::NOT_CONNECTED, "closed");
+        failed(linerate_udp_set_hop_limits(host, 1, 0, 1), code::INVALID, "hop limit is 0");
+        failed(linerate_udp_set_hop_limits(host, 1, 1, 1), code::NOT_CONNECTED, "closed");
+        failed(linerate_start_dhcp(host, 0), code::INVALID, "no interface 0");
+        failed(linerate_start_slaac(host, -1, LINERATE_EUI64), code::INVALID, "no interface -1");
+        failed(linerate_add_neighbour(host, 0, null(), null()), code::INVALID, "no interface 0");
         assert_eq!((linerate_udp_close(host, 1), linerate_unlisten(host, 1)), (0, 0));
         assert_eq!(linerate_host_free(host), 0);
     }
@@ -305,4 +316,67 @@ fn wrapped_bytes_are_echoed_and_released() {
         assert_eq!((last, linerate_buffer_free(kept)), (*b"d", 0));
     }
     assert_eq!(RELEASED.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn groups_are_received_until_they_are_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = CString::new(folder.path().join("s").to_str().unwrap()).unwrap();
+    let receiver = end(&socket, LINERATE_LISTEN, c"10.9.0.1/24");
+    let sender = end(&socket, LINERATE_CONNECT, c"10.9.0.2/24");
+    let (local, any) = (endpoint(c"0.0.0.0:5000"), endpoint(c"0.0.0.0:0"));
+    let (group, to) = (c"239.1.2.3".as_ptr(), endpoint(c"239.1.2.3:5000"));
+    let (mut to_group, mut from) = (0, 0);
+    // SAFETY: valid pointers to objects that live until their last use.
+    unsafe {
+        while (linerate_wait_ready(receiver, 0) < 0) | (linerate_wait_ready(sender, 0) < 0) {}
+        assert_eq!(linerate_udp_open(receiver, &raw const local, 3, &raw mut to_group), 0, "{}", error());
+        assert_eq!(linerate_udp_open(sender, &raw const any, 4, &raw mut from), 0, "{}", error());
+        failed(linerate_udp_join(receiver, to_group, c"10.9.0.9".as_ptr(), 0), code::INVALID, "group");
+        assert_eq!(linerate_udp_join(receiver, to_group, group, LINERATE_ANY_INTERFACE), 1, "{}", error());
+        assert_eq!(linerate_udp_join(receiver, to_group, group, 0), 0, "{}", error());
+        assert_eq!(linerate_udp_set_hop_limits(sender, from, 64, 2), 0, "{}", error());
+        let send = |byte: &[u8; 1]| {
+            let sent = linerate_udp_send_copy(sender, from, &raw const to, byte.as_ptr().cast(), 1);
+            assert_eq!(sent, 0, "{}", error());
+            completions(sender);
+        };
+        send(b"a");
+        let received = loop {
+            if let [c, ..] = completions(receiver) {
+                break (c.kind, c.user, c.data.read(), c.local.port);
+            }
+        };
+        assert_eq!(received, (linerate_kind::LINERATE_DATAGRAM, 3, b'a', 5000));
+        assert_eq!(linerate_udp_leave(receiver, to_group, group, LINERATE_ANY_INTERFACE), 1, "{}", error());
+        assert_eq!(linerate_udp_leave(receiver, to_group, group, LINERATE_ANY_INTERFACE), 0, "{}", error());
+        send(b"b");
+        assert_eq!((0..50).map(|_| completions(receiver).len()).sum::<usize>(), 0);
+        assert_eq!((linerate_host_free(sender), linerate_host_free(receiver)), (0, 0));
+    }
+}
+
+#[test]
+fn neighbours_and_addresses_of_an_interface_are_set_and_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = CString::new(folder.path().join("s").to_str().unwrap()).unwrap();
+    let host = end(&socket, LINERATE_LISTEN, c"10.9.0.1/24");
+    let mut text = [0; crate::address::LINERATE_ENDPOINT_TEXT];
+    let (mac, group) = ([2_u8, 0, 0, 0, 0, 1], [3_u8; 6]);
+    // SAFETY: valid pointers to objects that live until their last use.
+    unsafe {
+        let at = c"10.9.0.2".as_ptr();
+        assert_eq!(linerate_add_neighbour(host, 0, at, mac.as_ptr()), 0, "{}", error());
+        failed(linerate_add_neighbour(host, 0, at, group.as_ptr()), code::INVALID, "group address");
+        failed(linerate_add_neighbour(host, 0, at, null()), code::INVALID, "mac is null");
+        failed(linerate_start_slaac(host, 0, 9), code::INVALID, "kind is 9");
+        assert_eq!(linerate_start_slaac(host, 0, LINERATE_OPAQUE), 0, "{}", error());
+        assert_eq!(linerate_start_dhcp(host, 0), 0, "{}", error());
+        let mut length = |number| linerate_interface_address(host, 0, number, text.as_mut_ptr(), text.len());
+        assert_eq!((length(9), length(0)), (0, 11));
+        assert_eq!(CStr::from_ptr(text.as_ptr()), c"10.9.0.1/24");
+        failed(linerate_interface_address(host, 0, 0, text.as_mut_ptr(), 11), code::INVALID, "too few");
+        failed(linerate_interface_address(host, 0, 0, null_mut(), 0), code::INVALID, "text is null");
+        assert_eq!(linerate_host_free(host), 0);
+    }
 }

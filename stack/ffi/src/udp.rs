@@ -1,14 +1,14 @@
 //! UDP sockets.
 
-use crate::address::linerate_endpoint;
+use crate::address::{group_interface, linerate_endpoint, parsed_address};
 use crate::buffer::{linerate_buffer, part};
-use crate::call::{Failure, call_host, code};
+use crate::call::{Failure, call_host, code, invalid};
 use crate::host::{Inner, linerate_host};
-use crate::pointer::{bytes, reference, store, wanted};
+use crate::pointer::{bytes, reference, store, text, wanted};
 use crate::tcp::copied;
 use host::Buffer;
 use stack::{Endpoint, Slice, SocketId, UdpError, UdpOptions};
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 
 fn failure(error: UdpError) -> Failure {
     let (code, remedy) = match error {
@@ -17,7 +17,9 @@ fn failure(error: UdpError) -> Failure {
         UdpError::NotLocal => (code::NOT_AVAILABLE, "add the address first"),
         UdpError::NoRoute => (code::UNREACHABLE, "add an address or a route"),
         UdpError::NotConnected => (code::INVALID, "pass the destination, or connect the socket"),
-        UdpError::InvalidAddress => (code::INVALID, "pass an address of the socket's IP version"),
+        UdpError::InvalidAddress => {
+            (code::INVALID, "pass an address of the socket's IP version, and a group to join one")
+        }
         UdpError::TooLong(_) => (code::TOO_LONG, "send less at a time"),
         UdpError::TooMany => (code::TOO_MANY, "close others first"),
     };
@@ -103,6 +105,71 @@ pub unsafe extern "C" fn linerate_udp_send_copy(
         call_host(host, |inner| {
             let data = copied(inner, self::bytes(bytes, length)?);
             send(inner, socket, to.as_ref().copied().map(Endpoint::from), data)
+        })
+    }
+}
+
+/// Interface of linerate_udp_join and linerate_udp_leave: the one over which datagrams to the group leave, and any.
+pub const LINERATE_ANY_INTERFACE: c_int = -1;
+
+/// Receives datagrams to a multicast group, such as "239.1.2.3" or "ff05::7", on an interface or by
+/// LINERATE_ANY_INTERFACE. The socket must be bound to the unspecified address or to the group. Returns 1, or 0 if the
+/// socket was a member before.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linerate_udp_join(
+    host: *mut linerate_host,
+    socket: u64,
+    group: *const c_char,
+    interface: c_int,
+) -> c_int {
+    // SAFETY: by the contract of the interface.
+    unsafe {
+        call_host(host, |inner| {
+            let interface = group_interface(inner, interface)?;
+            let (group, now) = (parsed_address(text(group, "group")?)?, inner.queue.now());
+            let joined = inner.queue.stack().udp_join(SocketId::from_bits(socket), interface, group, now);
+            joined.map(c_int::from).map_err(failure)
+        })
+    }
+}
+
+/// Leaves a multicast group. Returns 1, or 0 if the socket was no member.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linerate_udp_leave(
+    host: *mut linerate_host,
+    socket: u64,
+    group: *const c_char,
+    interface: c_int,
+) -> c_int {
+    // SAFETY: by the contract of the interface.
+    unsafe {
+        call_host(host, |inner| {
+            let interface = group_interface(inner, interface)?;
+            let (group, now) = (parsed_address(text(group, "group")?)?, inner.queue.now());
+            let left = inner.queue.stack().udp_leave(SocketId::from_bits(socket), interface, group, now);
+            left.map(c_int::from).map_err(failure)
+        })
+    }
+}
+
+/// Sets the hop limits of datagrams to hosts and to multicast groups, 64 and 1 by default. Neither may be 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linerate_udp_set_hop_limits(
+    host: *mut linerate_host,
+    socket: u64,
+    hop_limit: u8,
+    group_hop_limit: u8,
+) -> c_int {
+    // SAFETY: by the contract of the interface.
+    unsafe {
+        call_host(host, |inner| {
+            if hop_limit == 0 || group_hop_limit == 0 {
+                return Err(invalid("a hop limit is 0", "pass 1 to 255"));
+            }
+            let (stack, socket) = (inner.queue.stack(), SocketId::from_bits(socket));
+            let base = stack.udp_options(socket).ok_or_else(|| failure(UdpError::Closed))?;
+            let options = UdpOptions { hop_limit, group_hop_limit, ..base };
+            stack.udp_set_options(socket, options).map(|()| 0).map_err(failure)
         })
     }
 }

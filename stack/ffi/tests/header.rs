@@ -15,8 +15,19 @@ const HEADER: &str = "/* linerate: the TCP/IP stack of one core over packet port
  */";
 
 /// Source files in the order of the header.
-const SOURCES: [&str; 10] =
-    ["call", "host", "open", "address", "buffer", "tcp_options", "tcp", "udp", "queue", "counters"];
+const SOURCES: [&str; 11] = [
+    "call",
+    "host",
+    "open",
+    "address",
+    "configure",
+    "buffer",
+    "tcp_options",
+    "tcp",
+    "udp",
+    "queue",
+    "counters",
+];
 
 fn generated() -> String {
     let config = Config {

@@ -30,5 +30,8 @@ pub use payload::Buffer;
 pub use pool::{BufferPool, PoolLimits};
 pub use runner::{App, Host, Options, Report};
 pub use split::{Calls, Part, Remote, Threads, run_split};
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub use spread::fuzz_spread;
 pub use spread::{Indirection, Spread, SpreadCounts};
 pub use workers::{MAX_WORKERS, SpreadOptions, Workers, WorkersError};

@@ -2,7 +2,9 @@
 //!
 //! - A destination port from the ephemeral range names the worker that chose it ([`stack::Affinity`]).
 //! - Other connections and datagrams belong to the worker at which they arrive, or to that of their flow hash
-//!   ([`Spread`]). Fragments belong to the worker of their addresses' hash, which reassembles the datagram.
+//!   ([`Spread`]).
+//! - Fragments of TCP are copied to all workers, because only the first one has ports: the stack with the connection
+//!   processes the reassembled segment. Other fragments belong to the worker of their addresses' hash.
 //! - Worker 0 answers what the host answers once: ARP requests, Neighbor Solicitations, queries of ICMP, DHCP.
 //! - What every stack must learn is copied to all: ARP replies and announcements, advertisements of neighbours and
 //!   routers, redirects, errors of ICMP, queries for groups.
@@ -213,28 +215,33 @@ impl Spreader {
 
     #[inline]
     fn owner(&self, burst: &mut Burst, i: usize) -> Owner {
-        let (me, workers) = (self.exchange.index(), self.exchange.workers());
-        let head = burst.head(i);
-        let Some(layers) = Layers::of(head) else { return owner_of_link(head, me) };
-        let Some([.., high, low]) = layers.ports(head).copied() else {
-            return match owner_of_control(&layers, head) {
-                Some(owner) => owner,
-                None => Owner::Flow(self.hashed(burst, i)),
-            };
-        };
-        let port = u16::from_be_bytes([high, low]);
-        Owner::Flow(match Affinity::owner(port, workers as u16) {
-            Some(owner) => owner.into(),
-            None if layers.protocol == protocol::UDP && DHCP_CLIENTS.contains(&port) => ANSWERS,
-            None if self.rule == Spread::Arrival => me,
-            None => self.hashed(burst, i),
-        })
+        let place = (self.exchange.index(), self.exchange.workers());
+        match owner_of(burst.head(i), place, self.rule) {
+            Some(owner) => owner,
+            None => Owner::Flow(self.hashed(burst, i)),
+        }
     }
 
     #[inline]
     fn hashed(&self, burst: &mut Burst, i: usize) -> usize {
         let hash = burst.rss_hash(i, &self.steering).unwrap_or(0);
         hash as usize % self.exchange.workers()
+    }
+}
+
+/// Owner of a frame that starts with `head` and arrived at worker `me` of `workers`; `None` if its flow hash selects the
+/// worker.
+#[inline]
+fn owner_of(head: &[u8], (me, workers): (usize, usize), rule: Spread) -> Option<Owner> {
+    let Some(layers) = Layers::of(head) else { return Some(owner_of_link(head, me)) };
+    let Some([.., high, low]) = layers.ports(head).copied() else { return owner_of_control(&layers, head) };
+    let port = u16::from_be_bytes([high, low]);
+    match Affinity::owner(port, workers as u16) {
+        Some(owner) => Some(Owner::Flow(owner.into())),
+        None if layers.protocol == protocol::UDP && DHCP_CLIENTS.contains(&port) => {
+            Some(Owner::Flow(ANSWERS))
+        }
+        None => (rule == Spread::Arrival).then_some(Owner::Flow(me)),
     }
 }
 
@@ -255,12 +262,13 @@ fn owner_of_link(frame: &[u8], me: usize) -> Owner {
     if is_question { Owner::Worker(ANSWERS) } else { Owner::All }
 }
 
-/// Owner of an IP packet without ports; `None` for a fragment of TCP or UDP.
+/// Owner of an IP packet without ports; `None` for a fragment that the hash of its addresses places.
 #[cold]
 fn owner_of_control(layers: &Layers, frame: &[u8]) -> Option<Owner> {
     let kind = frame.get(layers.transport).copied();
     let is_for_all = match (layers.protocol, kind) {
-        _ if layers.is_fragment => return None,
+        (number, _) if layers.is_fragment && number != protocol::TCP => return None,
+        (protocol::TCP, _) => layers.is_fragment,
         (IGMP, _) => true,
         // Errors, redirects and advertisements of routers (RFC 792, RFC 1256).
         (protocol::ICMP, Some(kind)) => matches!(kind, 3..=5 | 9 | 11 | 12),
@@ -271,5 +279,10 @@ fn owner_of_control(layers: &Layers, frame: &[u8]) -> Option<Owner> {
     Some(if is_for_all { Owner::All } else { Owner::Worker(ANSWERS) })
 }
 
+#[cfg(any(test, feature = "fuzz"))]
+mod fuzz;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub use fuzz::fuzz_spread;
 #[cfg(test)]
 mod tests;

@@ -56,3 +56,66 @@ pub(crate) unsafe fn write(end: Endpoint, family: c_int, address: *mut sockaddr,
         *len = size as socklen_t;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::SocketAddr;
+
+    fn end(text: &str) -> Endpoint {
+        text.parse::<SocketAddr>().map(Endpoint::from).expect("an address")
+    }
+
+    /// Bytes that `write` leaves in memory for `room` of them, and the length that it reports.
+    fn written(end: Endpoint, family: c_int, room: usize) -> ([u8; 32], usize) {
+        let (mut bytes, mut len) = ([0xee; 32], room as socklen_t);
+        // SAFETY: memory for `room` bytes, and their number.
+        unsafe { write(end, family, bytes.as_mut_ptr().cast(), &raw mut len) };
+        (bytes, len as usize)
+    }
+
+    fn read_back(bytes: &[u8]) -> Option<Endpoint> {
+        // SAFETY: the pointer and the length are those of the slice.
+        unsafe { read(bytes.as_ptr().cast(), bytes.len() as socklen_t) }
+    }
+
+    #[test]
+    fn addresses_survive_both_directions() {
+        for (text, family) in [
+            ("10.9.0.2:80", AF_INET),
+            ("0.0.0.0:0", AF_INET),
+            ("[fd09::2]:443", AF_INET6),
+            ("[::]:1", AF_INET6),
+        ] {
+            let (bytes, len) = written(end(text), family, 32);
+            assert_eq!(read_back(&bytes[..len]), Some(end(text)), "{text}");
+            assert_eq!(read_back(&bytes[..len - 1]), None, "{text}");
+            assert!(bytes[len..].iter().all(|byte| *byte == 0xee));
+        }
+    }
+
+    #[test]
+    fn addresses_of_ipv4_are_mapped_for_sockets_of_ipv6() {
+        let (bytes, len) = written(end("10.9.0.2:80"), AF_INET6, 32);
+        assert_eq!((len, &bytes[8..24]), (28, &end("10.9.0.2:80").address.octets()[..]));
+        let (bytes, _) = written(end("0.0.0.0:80"), AF_INET6, 32);
+        assert_eq!(bytes[8..24], [0; 16]);
+    }
+
+    #[test]
+    fn short_memory_truncates_and_reports_the_length() {
+        let (bytes, len) = written(end("10.9.0.2:80"), AF_INET, 5);
+        assert_eq!((len, bytes[5]), (size_of::<sockaddr_in>(), 0xee));
+        // SAFETY: null pointers are permitted.
+        unsafe { write(end("10.9.0.2:80"), AF_INET, std::ptr::null_mut(), std::ptr::null_mut()) };
+    }
+
+    #[test]
+    fn other_families_and_lengths_are_not_read() {
+        assert_eq!(read_back(&[]), None);
+        assert_eq!(read_back(&[2]), None);
+        assert_eq!(read_back(&[1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), None, "AF_UNIX");
+        // SAFETY: a null pointer is permitted.
+        assert_eq!(unsafe { read(std::ptr::null(), 16) }, None);
+    }
+}

@@ -7,12 +7,13 @@
 //! ([`mirror`]). So poll, select, epoll, dup and close-on-exec need no replacement, and descriptors of both kinds can be
 //! waited for together.
 //!
-//! Unsafe code: `real` (functions of the C library), `memory` (the program's pointers) and the exported functions in
-//! `calls`. Must not call the program, and must not panic across the boundary to C.
+//! Unsafe code: `real` (functions of the C library), `memory` and `address` (the program's pointers), and the exported
+//! functions in `calls`. Must not call the program, and must not panic across the boundary to C.
 
 mod address;
 mod calls;
 mod error;
+mod groups;
 mod memory;
 mod mirror;
 mod options;

@@ -1,5 +1,6 @@
 //! A socket of the program: first of the kernel, then one of the service if its address is not one of the kernel.
 
+use crate::groups::{Change, Deferred, MAX_DEFERRED};
 use crate::mirror::{self, Mirror};
 use crate::options::Options;
 use crate::{address, error, real, table, world};
@@ -13,8 +14,8 @@ use std::time::{Duration, Instant};
 
 /// Time limit of the service's answer to a call that does not depend on the network.
 const ANSWER: Option<Duration> = Some(Duration::from_secs(5));
-/// First ephemeral port, and their number.
-const EPHEMERAL: (u16, u16) = (32_768, 28_232);
+/// First ephemeral port, and their number: those that name a worker of the service (RFC 6335 section 6).
+const EPHEMERAL: (u16, u16) = (49_152, 16_384);
 
 /// Epoll registration of a descriptor whose open file is going to be replaced.
 #[derive(Clone, Copy)]
@@ -29,6 +30,8 @@ pub(crate) struct Fresh {
     /// Address of bind(2), which is passed to the service with the next call.
     pub(crate) local: Option<Endpoint>,
     pub(crate) registrations: Vec<Registration>,
+    /// Multicast options, which are passed on when the side is known that has the socket.
+    groups: Vec<Deferred>,
 }
 
 /// A socket of the service.
@@ -124,11 +127,14 @@ impl Socket {
     /// Replaces the kernel's socket by these sockets of the service.
     fn activate(&self, fd: RawFd, handles: Vec<Handle>, is_listener: bool) -> io::Result<&Active> {
         let mut fresh = self.fresh();
-        let options = Options::of(fd);
-        let mirror = Arc::new(Mirror::over(fd, is_listener)?);
-        if let Some(handle) = handles.first().filter(|_| self.is_stream && !is_listener) {
-            handle.set_options(options.stream);
+        let mut options = Options::of(fd, self.family);
+        if let Some(handle) = handles.first().filter(|_| !is_listener) {
+            for deferred in std::mem::take(&mut fresh.groups) {
+                change_group(handle, &mut options, deferred.change()?)?;
+            }
+            self.adjust(handle, &options);
         }
+        let mirror = Arc::new(Mirror::over(fd, is_listener)?);
         follow(&mirror, &handles);
         for Registration { epoll, mut event } in fresh.registrations.drain(..) {
             if event.events & libc::EPOLLET as u32 != 0 {
@@ -151,7 +157,7 @@ impl Socket {
     /// bind(2). Returns `None` if the kernel has the address.
     pub(crate) fn bind(&self, fd: RawFd, mut local: Endpoint) -> io::Result<Option<()>> {
         if !world::is_ours(local) {
-            return Ok(None);
+            return self.stay(fd);
         }
         if self.active().is_some() || self.fresh().local.is_some() {
             return error::os(libc::EINVAL);
@@ -165,9 +171,48 @@ impl Socket {
         }
         match open_udp(local) {
             Ok(handle) => self.activate(fd, vec![handle], false).map(|_| Some(())),
-            Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => self.stay(fd),
             Err(error) => Err(error),
         }
+    }
+
+    /// The kernel has the socket: passes on what was deferred.
+    fn stay<T>(&self, fd: RawFd) -> io::Result<Option<T>> {
+        for Deferred { level, name, value } in std::mem::take(&mut self.fresh().groups) {
+            // SAFETY: the value has this length.
+            let done =
+                unsafe { real::setsockopt(fd, level, name, value.as_ptr().cast(), value.len() as socklen_t) };
+            if done < 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(None)
+    }
+
+    /// Passes settings of a connection or UDP socket to the service.
+    pub(crate) fn adjust(&self, handle: &Handle, options: &Options) {
+        if self.is_stream {
+            handle.set_options(options.stream);
+        } else {
+            handle.set_datagram_options(options.datagram);
+        }
+    }
+
+    /// A multicast option of a UDP socket. Returns `None` if the kernel has the socket.
+    pub(crate) fn set_group(&self, option: Deferred) -> io::Result<Option<()>> {
+        if let Some(active) = self.active() {
+            let mut options = active.options();
+            return change_group(active.handle()?, &mut options, option.change()?).map(Some);
+        }
+        if !world::has_service() {
+            return Ok(None);
+        }
+        let groups = &mut self.fresh().groups;
+        if groups.len() >= MAX_DEFERRED {
+            return error::os(libc::ENOBUFS);
+        }
+        groups.push(option);
+        Ok(Some(()))
     }
 
     /// listen(2). Returns `None` if the kernel has the address; it is bound then.
@@ -176,7 +221,7 @@ impl Socket {
             return Ok(Some(()));
         }
         let Some(local) = self.fresh().local else { return Ok(None) };
-        let options = Options::of(fd);
+        let options = Options::of(fd, self.family);
         let both =
             self.family == libc::AF_INET6 && local.address == Address::UNSPECIFIED && !options.is_v6_only;
         let v4 = both.then(|| Endpoint::new(Address::v4([0; 4]), local.port));
@@ -229,18 +274,18 @@ impl Socket {
             };
         }
         if !world::is_ours(remote) || remote.address.is_unspecified() {
-            return Ok(None);
+            return self.stay(fd);
         }
         let local = self.fresh().local.unwrap_or(Self::any(remote.address.is_v4()));
         if !self.is_stream {
             let handle = open_udp(local)?;
             return match handle.udp_connect(remote, ANSWER) {
                 Ok(()) => self.activate(fd, vec![handle], false).map(|_| Some(())),
-                Err(error) if error.kind() == io::ErrorKind::NetworkUnreachable => Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::NetworkUnreachable => self.stay(fd),
                 Err(error) => Err(error),
             };
         }
-        let handle = world::client()?.open_stream(local, remote, Options::of(fd).stream)?;
+        let handle = world::client()?.open_stream(local, remote, Options::of(fd, self.family).stream)?;
         match handle.wait_started(ANSWER) {
             Err(error) if error.kind() == io::ErrorKind::NetworkUnreachable => return Ok(None),
             started => started?,
@@ -273,7 +318,10 @@ impl Socket {
         if self.active().is_some() || self.is_stream {
             return Ok(self.active());
         }
-        let Some(remote) = remote.filter(|remote| world::is_ours(*remote)) else { return Ok(None) };
+        let Some(remote) = remote else { return Ok(None) };
+        if !world::is_ours(remote) {
+            return self.stay(fd);
+        }
         let handle = open_udp(Self::any(remote.address.is_v4()))?;
         self.activate(fd, vec![handle], false).map(Some)
     }
@@ -291,6 +339,25 @@ fn open_udp(local: Endpoint) -> io::Result<Handle> {
     let handle = world::client()?.open_udp(local)?;
     handle.wait_open(ANSWER)?;
     Ok(handle)
+}
+
+/// Joins or leaves a group, or changes the source of datagrams to groups.
+fn change_group(handle: &Handle, options: &mut Options, change: Change) -> io::Result<()> {
+    let done = match change {
+        Change::Join(group, local) => handle.join_group(group, local, ANSWER),
+        Change::Leave(group, local) => handle.leave_group(group, local, ANSWER),
+        Change::Source(source) => {
+            options.datagram.group_source = source;
+            handle.set_datagram_options(options.datagram);
+            Ok(())
+        }
+    };
+    done.map_err(|error| match error.kind() {
+        // The number of the kernel for its limit of memberships, and for no interface.
+        io::ErrorKind::OutOfMemory => io::Error::from_raw_os_error(libc::ENOBUFS),
+        io::ErrorKind::NetworkUnreachable => io::Error::from_raw_os_error(libc::ENODEV),
+        _ => error,
+    })
 }
 
 /// Lets the readiness of a mirror follow its sockets.

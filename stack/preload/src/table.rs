@@ -71,3 +71,40 @@ pub(crate) extern "C" fn forget() {
 pub(crate) fn is_child() -> bool {
     IS_CHILD.load(Ordering::Relaxed)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn socket() -> Arc<Socket> {
+        Arc::new(Socket::new(libc::AF_INET, true))
+    }
+
+    /// The first descriptor beyond the table.
+    fn end() -> c_int {
+        MAX.try_into().unwrap()
+    }
+
+    #[test]
+    fn descriptors_are_found_until_they_are_removed() {
+        // Numbers that no test program has.
+        let (first, second, last) = (900_000, 900_001, end() - 1);
+        let shared = socket();
+        assert!(insert(first, shared.clone()) && insert(second, shared.clone()) && insert(last, socket()));
+        assert!(find(first).is_some_and(|found| Arc::ptr_eq(&found, &shared)));
+        drop(remove(first));
+        assert!(find(first).is_none() && remove(first).is_none());
+        assert!(find(second).is_some_and(|found| Arc::ptr_eq(&found, &shared)));
+        remove_range(second as u32, u32::MAX);
+        assert!(find(second).is_none() && find(last).is_none());
+        assert_eq!(Arc::strong_count(&shared), 1);
+    }
+
+    #[test]
+    fn numbers_outside_the_table_stay_with_the_kernel() {
+        for fd in [-1, c_int::MIN, end(), c_int::MAX] {
+            assert!(!insert(fd, socket()));
+            assert!(find(fd).is_none() && remove(fd).is_none());
+        }
+    }
+}

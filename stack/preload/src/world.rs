@@ -35,7 +35,12 @@ pub(crate) fn client() -> io::Result<&'static Client> {
 
 /// Whether an address can be one of the service. Loopback addresses stay with the kernel.
 pub(crate) fn is_ours(end: Endpoint) -> bool {
-    !end.address.is_loopback() && !table::is_child() && std::env::var_os(SERVICE).is_some()
+    !end.address.is_loopback() && has_service()
+}
+
+/// Whether sockets of this process may be ones of the service.
+pub(crate) fn has_service() -> bool {
+    !table::is_child() && std::env::var_os(SERVICE).is_some()
 }
 
 /// Calls `start` with all signals blocked, so that a thread that it starts runs no handler of the program.

@@ -44,6 +44,16 @@ impl Affinity {
         Self { index, of: of.max(1), home }
     }
 
+    /// Whether other stacks have the same addresses.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.of > 1
+    }
+
+    /// Whether this is the first of the stacks with the same addresses.
+    pub(crate) fn is_first(&self) -> bool {
+        self.index == 0
+    }
+
     /// Number of the stack that may choose `port`, of `of` stacks; `None` if no stack chooses it.
     #[inline]
     pub fn owner(port: u16, of: u16) -> Option<u16> {

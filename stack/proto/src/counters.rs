@@ -54,6 +54,12 @@ counters! {
     reassembly_failed: "IpReasmFails",
     /// Own addresses not used because another host has them.
     duplicate_addresses: "DuplicateAddresses",
+    /// IGMP messages received.
+    igmp_in: "IgmpIn",
+    /// IGMP messages with errors.
+    igmp_errors: "IgmpInErrors",
+    /// Datagrams to the DHCP client.
+    dhcp_in: "DhcpIn",
     /// ICMP messages received.
     icmp_in: "IcmpInMsgs",
     /// ICMP messages with errors.
@@ -78,10 +84,12 @@ counters! {
     tcp_in: "TcpInSegs",
     /// TCP segments sent, without retransmissions.
     tcp_out: "TcpOutSegs",
-    /// TCP segments with an invalid header.
+    /// TCP segments with an invalid header or combination of flags, and those to a group address.
     tcp_header_errors: "TcpInErrs",
     /// TCP segments with an invalid checksum.
     tcp_checksum_errors: "TcpInCsumErrors",
+    /// TCP segments without SYN that belong to no connection.
+    tcp_no_connection: "TcpNoConnection",
     /// Connections opened here.
     tcp_active_opens: "TcpActiveOpens",
     /// Connections opened by peers.
@@ -106,6 +114,8 @@ counters! {
     tcp_out_of_order_dropped: "TcpExtTCPOFODrop",
     /// Segments outside the receive window.
     tcp_out_of_window: "TcpExtTCPOutOfWindow",
+    /// Segments without the timestamps that both sides agreed on (RFC 7323 section 3.2).
+    tcp_no_timestamps: "TcpNoTimestamps",
     /// Segments refused by PAWS (RFC 7323 section 5).
     tcp_paws: "TcpExtPAWSEstab",
     /// Duplicate segments, reported by D-SACK (RFC 2883).

@@ -4,9 +4,11 @@
 
 mod dhcp;
 mod reassembly;
+mod slaac;
 
 pub use dhcp::fuzz_dhcp;
 pub use reassembly::fuzz_reassembly;
+pub use slaac::fuzz_slaac;
 
 /// The rest of a script.
 struct Script<'a>(&'a [u8]);

@@ -112,10 +112,24 @@ impl<P: Payload> Stack<P> {
     fn receive_any<F: Frame<Payload = P>>(&mut self, interface: InterfaceId, frame: &mut F, now: Time) {
         match self.ip.receive(interface, frame, now, &mut self.counters) {
             Received::Packet(packet) => self.transport(frame, &packet, now),
-            Received::Reassembled(packet, mut frame) => self.transport(&mut frame, &packet, now),
+            Received::Reassembled(packet, mut frame) if self.is_ours(&frame, &packet) => {
+                self.transport(&mut frame, &packet, now);
+            }
+            Received::Reassembled(..) => {
+                self.counters.tcp_in += 1;
+                self.counters.tcp_no_connection += 1;
+            }
             Received::Error(error) => self.error(&error, now),
             Received::Consumed => {}
         }
+    }
+
+    /// Whether this stack processes a reassembled packet. The stacks of an address all receive the fragments of TCP, and
+    /// only the one with the connection must answer.
+    fn is_ours<F: Frame>(&self, frame: &F, packet: &Packet) -> bool {
+        packet.protocol != protocol::TCP
+            || !self.config.affinity.is_shared()
+            || self.tcp.has_connection(frame, packet)
     }
 
     /// Passes a packet to its transport protocol.

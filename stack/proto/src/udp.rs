@@ -49,17 +49,21 @@ pub enum UdpError {
 pub struct UdpOptions {
     /// Hop limit of datagrams to unicast addresses.
     pub hop_limit: u8,
-    /// Hop limit of datagrams to group addresses (RFC 1112 section 6.1).
+    /// Hop limit of datagrams to group addresses (RFC 1112 section 6.1). With 0 they stay on this host, which does not
+    /// receive them itself: they are dropped.
     pub group_hop_limit: u8,
     /// ECN field of sent datagrams: 0 to 3.
     pub ecn: u8,
+    /// Source of datagrams to group addresses, if the socket is not bound to one: it selects the interface. `None` is
+    /// the choice of the stack.
+    pub group_source: Option<Address>,
     /// Whether datagrams longer than the path MTU are fragmented; otherwise [`UdpError::TooLong`] is returned.
     pub may_fragment: bool,
 }
 
 impl Default for UdpOptions {
     fn default() -> Self {
-        Self { hop_limit: 64, group_hop_limit: 1, ecn: 0, may_fragment: true }
+        Self { hop_limit: 64, group_hop_limit: 1, ecn: 0, group_source: None, may_fragment: true }
     }
 }
 
@@ -138,12 +142,19 @@ impl<P: Payload> Udp<P> {
         }
     }
 
+    /// Changes the settings of a socket.
+    pub(crate) fn set_options(&mut self, socket: SocketId, options: UdpOptions) -> Result<(), UdpError> {
+        self.table.get_mut(socket).ok_or(UdpError::Closed)?.options = options;
+        Ok(())
+    }
+
     /// The socket with this identifier.
     pub(crate) fn socket(&self, socket: SocketId) -> Result<&Socket, UdpError> {
         self.table.get(socket).ok_or(UdpError::Closed)
     }
 
-    /// Adds a membership. Returns whether the socket did not have it.
+    /// Adds a membership. Returns whether the socket did not have it. Its datagrams are received by one socket, as others
+    /// are.
     pub(crate) fn join(
         &mut self,
         socket: SocketId,
@@ -163,17 +174,20 @@ impl<P: Payload> Udp<P> {
         Ok(true)
     }
 
-    /// Removes a membership. Returns whether the socket had it.
+    /// Removes a membership, on any interface if none is given. Returns its interface if the socket had it.
     pub(crate) fn leave(
         &mut self,
         socket: SocketId,
-        interface: InterfaceId,
+        interface: Option<InterfaceId>,
         group: Address,
-    ) -> Result<bool, UdpError> {
+    ) -> Result<Option<InterfaceId>, UdpError> {
         self.socket(socket)?;
-        let left = Membership { socket: socket.index, interface, group };
-        let at = self.memberships.iter().position(|member| *member == left);
-        Ok(at.map(|at| self.memberships.swap_remove(at)).is_some())
+        let is_left = |member: &Membership| {
+            (member.socket, member.group) == (socket.index, group)
+                && interface.is_none_or(|interface| member.interface == interface)
+        };
+        let at = self.memberships.iter().position(is_left);
+        Ok(at.map(|at| self.memberships.swap_remove(at).interface))
     }
 
     fn is_member(&self, socket: u32, interface: InterfaceId, group: Address) -> bool {

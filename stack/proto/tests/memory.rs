@@ -4,7 +4,7 @@
 
 use stack::ip::{InterfaceConfig, InterfaceId};
 use stack::tcp::Options;
-use stack::{Address, Config, Endpoint, Event, Frame, Link, LinkOffloads, Payload, Piece, Slice};
+use stack::{Address, Config, Endpoint, Event, Frame, Limits, Link, LinkOffloads, Payload, Piece, Slice};
 use stack::{Stack, Time, TxOffload};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
@@ -18,8 +18,13 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 type Bytes = Arc<[u8]>;
 
-/// Connections between the two stacks. Each is one at both.
-const CONNECTIONS: usize = 8192;
+/// Connections between the two stacks, each of which is one at both.
+const CONNECTIONS: usize = 100_032;
+/// Connections that are opened first.
+const FIRST: usize = 256;
+/// First remote port, and local ports of the connections to one remote port.
+const SERVICE: u16 = 80;
+const LOCAL_PORTS: std::ops::Range<u16> = 1024..49_152;
 /// Maximum memory of a connection in bytes.
 const LIMIT: usize = 1024;
 
@@ -82,7 +87,8 @@ impl Frame for Received {
 }
 
 fn stack(last: u8) -> Stack<Bytes> {
-    let mut stack = Stack::new(Config::new([last; 16]), Time(0));
+    let limits = Limits { connections: 1 << 17, ..Limits::default() };
+    let mut stack = Stack::new(Config { limits, ..Config::new([last; 16]) }, Time(0));
     let mac = MacAddress::new([2, 0, 0, 0, 0, last]);
     let interface = stack.add_interface(InterfaceConfig { mac, mtu: 1500, vlan: None });
     stack.add_address(interface, format!("10.0.0.{last}/24").parse().unwrap(), Time(0));
@@ -113,13 +119,19 @@ fn exchange(ends: &mut [Stack<Bytes>; 2], now: Time) -> usize {
     opened
 }
 
-/// Opens the connections in groups, as an application does: what grows with those that are open at a time stays small.
-fn open(ends: &mut [Stack<Bytes>; 2], count: usize, now: &mut Time) -> usize {
-    let (local, remote) = ([1, 2].map(|last| Address::v4([10, 0, 0, last])), 80);
+/// Local and remote end of a connection.
+fn endpoints(number: usize) -> (Endpoint, Endpoint) {
+    let ports = LOCAL_PORTS.len();
+    let (local, remote) = (LOCAL_PORTS.start + (number % ports) as u16, SERVICE + (number / ports) as u16);
+    let [one, two] = [1, 2].map(|last| Address::v4([10, 0, 0, last]));
+    (Endpoint::new(one, local), Endpoint::new(two, remote))
+}
+
+/// Opens connections in groups, as an application does: what grows with those that are open at a time stays small.
+fn open(ends: &mut [Stack<Bytes>; 2], numbers: std::ops::Range<usize>, now: &mut Time) -> usize {
     let mut opened = 0;
-    for _ in 0..count / 64 {
-        for _ in 0..64 {
-            let (local, remote) = (Endpoint::new(local[0], 0), Endpoint::new(local[1], remote));
+    for first in numbers.step_by(64) {
+        for (local, remote) in (first..first + 64).map(endpoints) {
             ends[0].connect(local, remote, Options::default(), *now).unwrap();
         }
         opened += exchange(ends, *now);
@@ -133,11 +145,17 @@ fn open(ends: &mut [Stack<Bytes>; 2], count: usize, now: &mut Time) -> usize {
 #[test]
 fn an_idle_established_connection_takes_less_than_a_kibibyte() {
     let (mut ends, mut now) = (Box::new([stack(1), stack(2)]), Time(0));
-    let options = Options::default();
-    ends[1].listen(Endpoint::new(Address::v4([10, 0, 0, 2]), 80), options).unwrap();
-    assert_eq!(open(&mut ends, 256, &mut now), 2 * 256, "neighbours and pools are allocated");
+    for port in (0..FIRST + CONNECTIONS).step_by(LOCAL_PORTS.len()).map(|number| endpoints(number).1.port) {
+        ends[1].listen(Endpoint::new(Address::v4([10, 0, 0, 2]), port), Options::default()).unwrap();
+    }
+    assert_eq!(open(&mut ends, 0..FIRST, &mut now), 2 * FIRST, "neighbours and pools are allocated");
     let region = Region::new(ALLOCATOR);
-    assert_eq!(open(&mut ends, CONNECTIONS, &mut now), 2 * CONNECTIONS);
+    assert_eq!(open(&mut ends, FIRST..FIRST + CONNECTIONS, &mut now), 2 * CONNECTIONS);
+    assert_eq!(
+        ends.each_ref().map(|end| end.connections().count()),
+        [FIRST + CONNECTIONS; 2],
+        "none has ended"
+    );
     let stats = region.change();
     let each = (stats.bytes_allocated - stats.bytes_deallocated) / (2 * CONNECTIONS);
     let itself = ends[0].connections().next().unwrap().memory;

@@ -5,7 +5,7 @@
 mod corpus;
 
 use proptest::prelude::*;
-use stack::fuzz::{fuzz_dhcp, fuzz_reassembly};
+use stack::fuzz::{fuzz_dhcp, fuzz_reassembly, fuzz_slaac};
 
 #[test]
 fn reassembly_survives_every_script() {
@@ -18,6 +18,13 @@ fn reassembly_survives_every_script() {
 fn the_dhcp_client_survives_every_script() {
     for script in corpus::corpus("dhcp") {
         fuzz_dhcp(&script);
+    }
+}
+
+#[test]
+fn address_configuration_survives_every_script() {
+    for script in corpus::corpus("slaac") {
+        fuzz_slaac(&script);
     }
 }
 
@@ -34,13 +41,19 @@ proptest! {
         fuzz_dhcp(&script);
     }
 
+    #[test]
+    fn address_configuration_survives_any_script(script in prop::collection::vec(any::<u8>(), 0..300)) {
+        fuzz_slaac(&script);
+    }
+
     /// Scripts of the corpus with some other bytes.
     #[test]
-    fn both_survive_changed_scripts(
+    fn all_survive_changed_scripts(
         which: prop::sample::Index,
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..5),
     ) {
-        for (target, play) in [("reassembly", fuzz_reassembly as fn(&[u8])), ("dhcp", fuzz_dhcp)] {
+        let targets = [("reassembly", fuzz_reassembly as fn(&[u8])), ("dhcp", fuzz_dhcp), ("slaac", fuzz_slaac)];
+        for (target, play) in targets {
             let scripts = corpus::corpus(target);
             let mut script = which.get(&scripts).clone();
             for (at, byte) in &changes {

@@ -1,7 +1,7 @@
 //! Connects clients of the service's own process.
 
-use rustix::event::{EventfdFlags, eventfd};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use crate::link::shared_event;
+use rustix::fd::{AsFd, OwnedFd};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -17,23 +17,22 @@ pub struct Connector {
 impl Connector {
     pub(crate) fn new() -> io::Result<(Self, Receiver<UnixStream>)> {
         let (sender, receiver) = channel();
-        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok((Self { sender, event: Arc::new(event) }, receiver))
+        Ok((Self { sender, event: shared_event()? }, receiver))
     }
 
-    /// Wakes the service.
-    pub(crate) fn event(&self) -> BorrowedFd<'_> {
-        self.event.as_fd()
+    /// Wakes the slow path.
+    pub(crate) fn event(&self) -> &Arc<OwnedFd> {
+        &self.event
     }
 
-    /// Connects a new client. Waits until the service runs.
+    /// Connects a new client. Waits until the slow path runs.
     ///
     /// # Errors
     /// If the service has ended or refuses the client.
     pub fn connect(&self) -> io::Result<crate::Client> {
         let (ours, theirs) = UnixStream::pair()?;
         self.sender.send(theirs).map_err(|_| crate::Reason::Service)?;
-        port::eventfd::signal(self.event());
+        port::eventfd::signal(self.event.as_fd());
         crate::Client::over(ours)
     }
 }

@@ -56,6 +56,54 @@ impl StreamOptions {
     }
 }
 
+/// Settings of a UDP socket that a client can change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DatagramOptions {
+    /// Hop limit of datagrams to unicast addresses.
+    pub hop_limit: u8,
+    /// Hop limit of datagrams to multicast groups.
+    pub group_hop_limit: u8,
+    /// Own address from which datagrams to groups are sent, over its interface; `None` is the choice of the stack.
+    pub group_source: Option<Address>,
+}
+
+impl Default for DatagramOptions {
+    fn default() -> Self {
+        let stack::UdpOptions { hop_limit, group_hop_limit, group_source, .. } = stack::UdpOptions::default();
+        Self { hop_limit, group_hop_limit, group_source }
+    }
+}
+
+impl DatagramOptions {
+    fn encode(self) -> u64 {
+        u64::from(self.hop_limit)
+            | u64::from(self.group_hop_limit) << 8
+            | u64::from(self.group_source.is_some()) << 16
+    }
+
+    fn decode(word: u64, source: Address) -> Self {
+        let group_source = (word >> 16 & 1 != 0).then_some(source);
+        Self { hop_limit: word as u8, group_hop_limit: (word >> 8) as u8, group_source }
+    }
+
+    /// The stack's settings with these changes.
+    pub(crate) fn apply(self, base: stack::UdpOptions) -> stack::UdpOptions {
+        let Self { hop_limit, group_hop_limit, group_source } = self;
+        stack::UdpOptions { hop_limit, group_hop_limit, group_source, ..base }
+    }
+}
+
+/// A change of a multicast membership.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GroupChange {
+    /// Number of the request, which the answer has too.
+    pub(crate) request: u32,
+    pub(crate) group: Address,
+    /// Own address of the interface, or the unspecified address.
+    pub(crate) local: Address,
+    pub(crate) joins: bool,
+}
+
 /// Command of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
@@ -115,6 +163,15 @@ pub(crate) enum Command {
         remote: Option<Endpoint>,
         range: ArenaRange,
         is_last: bool,
+    },
+    /// Joins or leaves a multicast group; [`Completion::Answer`] has the result.
+    UdpGroup {
+        id: u32,
+        change: GroupChange,
+    },
+    UdpSetOptions {
+        id: u32,
+        options: DatagramOptions,
     },
 }
 
@@ -177,6 +234,12 @@ pub(crate) enum Completion {
         id: u32,
         reason: Reason,
     },
+    /// Result of a request; `None` if it succeeded.
+    Answer {
+        id: u32,
+        request: u32,
+        reason: Option<Reason>,
+    },
 }
 
 /// Fields of an entry, which each kind uses as far as it has them.
@@ -237,6 +300,19 @@ const LAST: u8 = 1;
 const HAS_REMOTE: u8 = 2;
 
 impl Command {
+    /// Whether it opens or closes something, or assigns new connections. Others are those of the data path.
+    #[inline]
+    pub(crate) fn is_control(self) -> bool {
+        !matches!(
+            self,
+            Self::Send { .. }
+                | Self::Consumed { .. }
+                | Self::UdpSend { .. }
+                | Self::Shutdown { .. }
+                | Self::SetOptions { .. }
+        )
+    }
+
     pub(crate) fn encode(self) -> Words {
         let of = Fields::of;
         let fields = match self {
@@ -257,6 +333,14 @@ impl Command {
                 let detail = if is_last { LAST } else { 0 } | if remote.is_some() { HAS_REMOTE } else { 0 };
                 Fields { remote: remote.unwrap_or_default(), range, detail, ..of(12, id) }
             }
+            Self::UdpGroup { id, change: GroupChange { request, group, local, joins } } => {
+                let [local, remote] = [local, group].map(|address| Endpoint::new(address, 0));
+                Fields { local, remote, other: request, detail: joins.into(), ..of(13, id) }
+            }
+            Self::UdpSetOptions { id, options } => {
+                let local = Endpoint::new(options.group_source.unwrap_or_default(), 0);
+                Fields { local, options: options.encode(), ..of(14, id) }
+            }
         };
         fields.encode()
     }
@@ -264,6 +348,7 @@ impl Command {
     /// Returns `None` if the kind does not exist.
     pub(crate) fn decode(words: &Words) -> Option<Self> {
         let Fields { kind, detail, id, other, range, options, local, remote } = Fields::decode(words);
+        let datagram_options = DatagramOptions::decode(options, local.address);
         let options = StreamOptions::decode(options);
         Some(match kind {
             1 => Self::Listen { id, local, shares: detail & 1 != 0 },
@@ -281,6 +366,11 @@ impl Command {
                 let remote = (detail & HAS_REMOTE != 0).then_some(remote);
                 Self::UdpSend { id, remote, range, is_last: detail & LAST != 0 }
             }
+            13 => {
+                let (group, local, joins) = (remote.address, local.address, detail & 1 != 0);
+                Self::UdpGroup { id, change: GroupChange { request: other, group, local, joins } }
+            }
+            14 => Self::UdpSetOptions { id, options: datagram_options },
             _ => return None,
         })
     }
@@ -310,6 +400,10 @@ impl Completion {
             }
             Self::DatagramFailed { id, reason } => Fields { detail: reason as u8, ..of(10, id) },
             Self::Connecting { id, local, remote } => Fields { local, remote, ..of(11, id) },
+            Self::Answer { id, request, reason } => {
+                let detail = reason.map_or(0, |reason| reason as u8);
+                Fields { other: request, detail, ..of(12, id) }
+            }
         };
         fields.encode()
     }
@@ -329,6 +423,10 @@ impl Completion {
             9 => Self::Datagram { id, from: remote, range, is_last: detail & LAST != 0 },
             10 => Self::DatagramFailed { id, reason: Reason::of(detail)? },
             11 => Self::Connecting { id, local, remote },
+            12 => {
+                let reason = if detail == 0 { None } else { Some(Reason::of(detail)?) };
+                Self::Answer { id, request: other, reason }
+            }
             _ => return None,
         })
     }
@@ -341,7 +439,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_decodes_encodes_to_itself(words: [u64; 8], kind in 0..14_u64, detail in 0..20_u64) {
+        fn what_decodes_encodes_to_itself(words: [u64; 8], kind in 0..16_u64, detail in 0..20_u64) {
             let words = [words[0] & !0xffff | kind | detail << 8, words[1], words[2], words[3], words[4], words[5], words[6], words[7]];
             if let Some(command) = Command::decode(&words) {
                 prop_assert_eq!(Command::decode(&command.encode()), Some(command));
@@ -364,6 +462,9 @@ mod tests {
             keep_alive: Some(Duration::from_mins(1)),
             user_timeout: Some(Duration::from_millis(1500)),
         };
+        let change = GroupChange { request: 5, group: remote.address, local: local.address, joins: true };
+        let datagrams =
+            DatagramOptions { hop_limit: 3, group_hop_limit: 4, group_source: Some(local.address) };
         let all = [
             Command::Listen { id, local, shares: true },
             Command::Accept { id, count: 3 },
@@ -378,6 +479,9 @@ mod tests {
             Command::UdpConnect { id, remote },
             Command::UdpSend { id, remote: Some(remote), range, is_last: false },
             Command::UdpSend { id, remote: None, range, is_last: true },
+            Command::UdpGroup { id, change },
+            Command::UdpSetOptions { id, options: datagrams },
+            Command::UdpSetOptions { id, options: DatagramOptions::default() },
         ];
         for command in all {
             assert_eq!(Command::decode(&command.encode()), Some(command));

@@ -1,11 +1,13 @@
 //! The handshake over a Unix socket, in one process and between processes.
 //!
-//! The service sends one message: a magic number, the sizes of the region, and three descriptors (`SCM_RIGHTS)`: memory,
-//! the eventfd to the service, the eventfd to the client. The client sends nothing, then or later; the socket signals
-//! each side that the other ended. So the service parses no bytes of a client outside of the rings.
+//! The service sends one message: a magic number, the number of workers, the sizes of a region, and descriptors
+//! (`SCM_RIGHTS`): the eventfd to the client, and for each worker its memory and the eventfd to it. The client sends
+//! nothing, then or later; the socket signals each side that the other ended. So the service parses no bytes of a client
+//! outside of the rings.
 
 use crate::limits::Sizes;
-use crate::region::Descriptors;
+use crate::region::{Descriptors, Own};
+use host::MAX_WORKERS;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -15,17 +17,19 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 
 /// First word of the message: name and version of the protocol.
-const MAGIC: u32 = 0x4c52_5331;
-const LEN: usize = 20;
+const MAGIC: u32 = 0x4c52_5332;
+const LEN: usize = 24;
+/// Maximum number of descriptors, which is below the kernel's limit of 253.
+const MAX_FDS: usize = 1 + 2 * MAX_WORKERS;
 
 /// Sends the message. Must not block: a new connection has room for it.
 pub(crate) fn send(socket: BorrowedFd<'_>, sizes: &Sizes, fds: &Descriptors) -> io::Result<()> {
     let mut message = [0; LEN];
-    let Sizes { ring, arena, send_bytes, sends } = *sizes;
-    for (to, word) in message.chunks_exact_mut(4).zip([MAGIC, ring, arena, send_bytes, sends]) {
+    let Sizes { workers, ring, arena, send_bytes, sends } = *sizes;
+    for (to, word) in message.chunks_exact_mut(4).zip([MAGIC, workers, ring, arena, send_bytes, sends]) {
         to.copy_from_slice(&word.to_ne_bytes());
     }
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     let descriptors = fds.as_fds();
     control.push(SendAncillaryMessage::ScmRights(&descriptors));
@@ -40,7 +44,7 @@ pub(crate) fn send(socket: BorrowedFd<'_>, sizes: &Sizes, fds: &Descriptors) -> 
 /// If the socket was closed, or its peer is not a service of this version.
 pub(crate) fn receive(socket: BorrowedFd<'_>) -> io::Result<(Sizes, Descriptors)> {
     let mut message = [0; LEN];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let read = || {
         let to = &mut [IoSliceMut::new(&mut message)];
@@ -61,13 +65,51 @@ pub(crate) fn receive(socket: BorrowedFd<'_>) -> io::Result<(Sizes, Descriptors)
 fn parse(message: &[u8], fds: Vec<OwnedFd>) -> Option<(Sizes, Descriptors)> {
     let words: &[u8; LEN] = message.try_into().ok()?;
     let word = |i: usize| u32::from_ne_bytes([words[i], words[i + 1], words[i + 2], words[i + 3]]);
-    let sizes = Sizes { ring: word(4), arena: word(8), send_bytes: word(12), sends: word(16) };
-    let [memory, to_service, to_client] = fds.try_into().ok()?;
-    (word(0) == MAGIC && sizes.are_valid()).then_some((sizes, Descriptors { memory, to_service, to_client }))
+    let sizes =
+        Sizes { workers: word(4), ring: word(8), arena: word(12), send_bytes: word(16), sends: word(20) };
+    let mut fds = fds.into_iter();
+    let to_client = fds.next()?;
+    let mut own = Vec::new();
+    while let Some(memory) = fds.next() {
+        own.push(Own { memory, to_service: fds.next()? });
+    }
+    let is_valid = word(0) == MAGIC && sizes.are_valid() && own.len() == sizes.workers as usize;
+    is_valid.then_some((sizes, Descriptors { to_client, own }))
 }
 
 /// Whether the peer closed its end, or sent bytes, which the protocol does not have.
 pub(crate) fn has_ended(socket: &impl AsFd) -> bool {
     let got = rustix::net::recv(socket, &mut [0; 1], RecvFlags::DONTWAIT);
     !matches!(got, Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::Limits;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn descriptors_of_all_workers_pass() {
+        for workers in [1, 2, MAX_WORKERS] {
+            let sizes = Limits { arena: 1 << 16, ..Limits::default() }.sizes(workers);
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            send(ours.as_fd(), &sizes, &Descriptors::new(&sizes).unwrap()).unwrap();
+            let (received, fds) = receive(theirs.as_fd()).unwrap();
+            assert_eq!((received, fds.own.len()), (sizes, workers));
+            assert!(!has_ended(&theirs));
+            drop(ours);
+            assert!(has_ended(&theirs));
+        }
+    }
+
+    #[test]
+    fn a_message_without_its_descriptors_is_refused() {
+        let sizes = Limits { arena: 1 << 16, ..Limits::default() }.sizes(2);
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut fds = Descriptors::new(&sizes).unwrap();
+        fds.own.pop();
+        send(ours.as_fd(), &sizes, &fds).unwrap();
+        assert!(receive(theirs.as_fd()).is_err());
+    }
 }

@@ -1,7 +1,8 @@
 //! The TCP/IP stack as a service for other threads and processes.
 //!
-//! A [`Service`] is the application of a host on its own thread. Clients, in the same process ([`Connector`]) or in
-//! others ([`Client::connect`]), share a region of memory with it: two rings, for commands and completions, and two
+//! Each worker of a [`host::Workers`], or the only host, runs a [`Service`] as its application, and a [`SlowPath`] accepts
+//! and removes clients on a thread of its own. Clients, in the same process ([`Connector`]) or in others
+//! ([`Client::connect`]), share a region of memory with each worker: two rings, for commands and completions, and two
 //! arenas, for data in each direction. A busy side makes no system call; an idle one sleeps until an eventfd is
 //! signalled. [`net`] has blocking sockets in the shape of `std::net`.
 //!
@@ -16,19 +17,22 @@ mod connector;
 mod entry;
 mod handshake;
 mod limits;
+mod link;
 pub mod net;
 mod reason;
 mod region;
 mod ring;
 mod service;
+mod slow_path;
 
 pub use accept::AcceptPolicy;
 pub use client::{Client, Handle, Readiness};
 pub use connector::Connector;
-pub use entry::StreamOptions;
+pub use entry::{DatagramOptions, StreamOptions};
 pub use limits::Limits;
 pub use reason::{Fault, Reason};
 #[cfg(feature = "fuzz")]
 #[doc(hidden)]
 pub use service::fuzz::fuzz_client;
 pub use service::{Service, ServiceOptions, Statistics};
+pub use slow_path::{SlowPath, SlowPathThread};

@@ -1,6 +1,6 @@
-//! The memory of one client: two rings and two arenas in a sealed memfd, and the two eventfds.
+//! The memory that a client shares with one worker: two rings and two arenas in a sealed memfd, and the eventfds.
 //!
-//! The service creates both, so that a client can neither choose its size nor truncate it. Pages are allocated up front,
+//! The service creates all, so that a client can neither choose a size nor truncate a file. Pages are allocated up front,
 //! so that none is missing later.
 
 use crate::limits::Sizes;
@@ -26,16 +26,25 @@ pub(crate) struct Parts {
     pub(crate) outbound: SharedRange,
     /// Bytes that the client receives.
     pub(crate) inbound: SharedRange,
+    /// The mapping of all parts.
+    pub(crate) region: Arc<Region>,
+}
+
+/// Descriptors of a client for one worker.
+#[derive(Debug)]
+pub(crate) struct Own {
+    pub(crate) memory: OwnedFd,
+    /// Wakes the worker.
+    pub(crate) to_service: OwnedFd,
 }
 
 /// Descriptors of one client, as sent in the handshake.
 #[derive(Debug)]
 pub(crate) struct Descriptors {
-    pub(crate) memory: OwnedFd,
-    /// Wakes the service.
-    pub(crate) to_service: OwnedFd,
     /// Wakes the client.
     pub(crate) to_client: OwnedFd,
+    /// Of each worker.
+    pub(crate) own: Vec<Own>,
 }
 
 fn starts(sizes: &Sizes) -> ([u64; 4], u64) {
@@ -48,20 +57,29 @@ fn event() -> io::Result<OwnedFd> {
     Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
 }
 
-impl Descriptors {
-    /// Allocates the memory and the eventfds of a client.
-    pub(crate) fn new(sizes: &Sizes) -> io::Result<Self> {
+impl Own {
+    fn new(sizes: &Sizes) -> io::Result<Self> {
         let memory =
             rustix::fs::memfd_create("linerate-client", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         let (_, len) = starts(sizes);
         rustix::fs::fallocate(&memory, FallocateFlags::empty(), 0, len)?;
         let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         rustix::fs::fcntl_add_seals(&memory, seals)?;
-        Ok(Self { memory, to_service: event()?, to_client: event()? })
+        Ok(Self { memory, to_service: event()? })
+    }
+}
+
+impl Descriptors {
+    /// Allocates the memory and the eventfds of a client.
+    pub(crate) fn new(sizes: &Sizes) -> io::Result<Self> {
+        let own = (0..sizes.workers).map(|_| Own::new(sizes)).collect::<io::Result<_>>()?;
+        Ok(Self { to_client: event()?, own })
     }
 
-    pub(crate) fn as_fds(&self) -> [BorrowedFd<'_>; 3] {
-        [self.memory.as_fd(), self.to_service.as_fd(), self.to_client.as_fd()]
+    /// In the order of the handshake.
+    pub(crate) fn as_fds(&self) -> Vec<BorrowedFd<'_>> {
+        let of_workers = self.own.iter().flat_map(|own| [own.memory.as_fd(), own.to_service.as_fd()]);
+        std::iter::once(self.to_client.as_fd()).chain(of_workers).collect()
     }
 }
 
@@ -91,6 +109,7 @@ impl Parts {
             completions: part(1, ring)?,
             outbound: part(2, sizes.arena)?,
             inbound: part(3, sizes.arena)?,
+            region,
         })
     }
 }
@@ -102,8 +121,8 @@ mod tests {
 
     #[test]
     fn parts_do_not_overlap_and_the_file_cannot_be_truncated() {
-        let sizes = Limits { arena: 1 << 16, ..Limits::default() }.sizes();
-        let fds = Descriptors::new(&sizes).unwrap();
+        let sizes = Limits { arena: 1 << 16, ..Limits::default() }.sizes(1);
+        let fds = Own::new(&sizes).unwrap();
         let parts = Parts::map(fds.memory.as_fd(), &sizes).unwrap();
         let all = [&parts.commands, &parts.completions, &parts.outbound, &parts.inbound];
         let ends = all.map(|part| (part.seg().addr(), part.seg().addr() + part.len()));
@@ -113,11 +132,11 @@ mod tests {
 
     #[test]
     fn invalid_memory_is_refused() {
-        let sizes = Limits::default().sizes();
+        let sizes = Limits::default().sizes(1);
         let unsealed = rustix::fs::memfd_create("test", MemfdFlags::ALLOW_SEALING).unwrap();
         rustix::fs::ftruncate(&unsealed, 1 << 30).unwrap();
         assert!(Parts::map(unsealed.as_fd(), &sizes).is_err());
-        let short = Descriptors::new(&Limits { arena: 1 << 16, ..Limits::default() }.sizes()).unwrap();
+        let short = Own::new(&Limits { arena: 1 << 16, ..Limits::default() }.sizes(1)).unwrap();
         assert!(Parts::map(short.memory.as_fd(), &sizes).is_err());
         assert!(Parts::map(short.memory.as_fd(), &Sizes { ring: 3, ..sizes }).is_err());
     }

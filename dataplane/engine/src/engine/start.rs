@@ -106,7 +106,7 @@ fn pool(config: &EngineConfig, model: &Model, layout: &Layout) -> Result<Option<
     // Twice the number at start, so that stages can be added.
     let (connections, threads) = (2 * layout.connections().count(), 2 * config.workers.len());
     let pool = model.handoffs().map(|handoffs| handoff::pool(&handoffs, connections, threads));
-    Ok(pool.transpose()?)
+    pool.transpose()
 }
 
 fn worker_builder(

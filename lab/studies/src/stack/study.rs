@@ -28,6 +28,8 @@ pub enum Study {
     Checksum,
     /// Interfaces of the stack.
     Interfaces,
+    /// Opening and closing beside data.
+    Control,
 }
 
 /// A variant of a study at one point.
@@ -43,7 +45,7 @@ pub struct Cell {
 
 impl Study {
     /// All studies.
-    pub const ALL: [Study; 11] = [
+    pub const ALL: [Study; 12] = [
         Study::Calls,
         Study::Accept,
         Study::Batch,
@@ -55,6 +57,7 @@ impl Study {
         Study::Threads,
         Study::Checksum,
         Study::Interfaces,
+        Study::Control,
     ];
 
     /// Name on the command line.
@@ -71,6 +74,7 @@ impl Study {
             Study::Threads => "threads",
             Study::Checksum => "checksum",
             Study::Interfaces => "interfaces",
+            Study::Control => "control",
         }
     }
 
@@ -88,6 +92,7 @@ impl Study {
             Study::Threads => "Thread models",
             Study::Checksum => "Cost of checksums",
             Study::Interfaces => "Interfaces of the stack",
+            Study::Control => "Opening and closing beside data",
         }
     }
 
@@ -139,6 +144,11 @@ impl Study {
                 "One echo server on events, tokens and futures over vhost-user, and on tokens over sockets of the kernel. \
                  Over the kernel, the server's calls include the work for the receiver on the loopback interface."
             }
+            Study::Control => {
+                "A client of the service answers requests, while another one does nothing, attaches and detaches, or opens \
+                 connections that are refused. Expected: a slow path on its own thread keeps the longest round short. \
+                 Threads share the CPUs, so the rate also falls by the CPU time of the other client."
+            }
         }
     }
 
@@ -151,7 +161,7 @@ impl Study {
             | Study::Proxy
             | Study::Checksum
             | Study::Interfaces => "bytes",
-            Study::Accept => "clients",
+            Study::Accept | Study::Control => "clients",
             Study::Ports => "workers",
             Study::Batch => "messages a connection",
             Study::Connections | Study::Threads => "connections",
@@ -163,7 +173,7 @@ impl Study {
         match self {
             Study::Calls => "ns/read",
             Study::Accept => "connections/s",
-            Study::Ports | Study::Threads => "requests/s",
+            Study::Ports | Study::Threads | Study::Control => "requests/s",
             Study::Proxy => "ns/message",
             _ => "ns/request",
         }
@@ -171,7 +181,7 @@ impl Study {
 
     /// Whether a smaller value is better.
     pub fn is_cost(self) -> bool {
-        !matches!(self, Study::Accept | Study::Ports | Study::Threads)
+        !matches!(self, Study::Accept | Study::Ports | Study::Threads | Study::Control)
     }
 
     /// Names of the further values of a reading.
@@ -181,6 +191,7 @@ impl Study {
             Study::Accept => &["largest share"],
             Study::Ports => &["share that changes"],
             Study::Threads => &["p50 us", "p99 us"],
+            Study::Control => &["operations/s", "longest round us"],
             _ => &[],
         }
     }
@@ -198,12 +209,13 @@ impl Study {
             Study::Threads => &["unified", "split", "merge"],
             Study::Checksum => &["offloaded", "software"],
             Study::Interfaces => &["events", "tokens", "futures", "kernel"],
+            Study::Control => &["nothing", "attach", "open"],
         }
     }
 
     /// Whether a reading uses both CPUs.
     pub fn is_parallel(self) -> bool {
-        matches!(self, Study::Accept | Study::Ports | Study::Threads)
+        matches!(self, Study::Accept | Study::Ports | Study::Threads | Study::Control)
     }
 
     fn points(self) -> &'static [u64] {
@@ -219,6 +231,8 @@ impl Study {
             // Up to one segment, so that no segmentation offload takes part.
             Study::Checksum => &[1, 64, 512, 1_448],
             Study::Interfaces => &[64],
+            // The other client.
+            Study::Control => &[1],
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::Plan;
 use super::study::{Cell, Study};
-use benches::stack::{accept, cores, echo, http, interfaces, proxy, queue, reads};
+use benches::stack::{accept, control, cores, echo, http, interfaces, proxy, queue, reads};
 use measure::pinning::pin;
 use std::fmt::Display;
 use std::time::Duration;
@@ -71,6 +71,9 @@ fn of(plan: &Plan, cell: &Cell) -> Result<Taken, ReadingError> {
         Study::Threads => cores::threads(plan.cpus, model(cell.variant), at, BYTES, requests)
             .map(|(rate, p50, p99)| (rate, vec![p50, p99]))
             .map_err(ReadingError::new),
+        Study::Control => control::measure(other(cell.variant), requests)
+            .map(|reading| (reading.requests, vec![reading.others, reading.longest]))
+            .map_err(ReadingError::new),
         Study::Interfaces => {
             let plan = interfaces::Plan { connections: CONNECTIONS, bytes: at as usize, requests };
             interface(cell.variant)(plan).map(alone).map_err(ReadingError::new)
@@ -105,6 +108,14 @@ fn policy(variant: &str) -> accept::AcceptPolicy {
         "round-robin" => accept::AcceptPolicy::RoundRobin,
         "own-stealing" => accept::AcceptPolicy::OwnWithStealing,
         _ => accept::AcceptPolicy::Locked,
+    }
+}
+
+fn other(variant: &str) -> control::Other {
+    match variant {
+        "attach" => control::Other::Attach,
+        "open" => control::Other::Open,
+        _ => control::Other::Nothing,
     }
 }
 

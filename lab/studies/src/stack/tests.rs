@@ -73,6 +73,16 @@ fn accepting_threads_are_measured() {
 }
 
 #[test]
+fn a_client_of_the_service_is_measured_beside_others() {
+    let plan = plan(&[Study::Control]);
+    let mut results = plan.empty(Environment::default());
+    measure(&plan, &mut results, &mut Strict::default());
+    let operations = |variant| results.more(&Cell { study: Study::Control, variant, at: 1 }, 0);
+    assert_eq!(operations("nothing"), Some(0.0));
+    assert!(operations("attach") > Some(0.0) && operations("open") > Some(0.0));
+}
+
+#[test]
 fn ratios_are_those_of_one_round_and_a_crossing_needs_all_larger_sizes() {
     let values = [(64, 1, 2.0, 4.0), (64, 2, 2.0, 6.0), (256, 1, 4.0, 2.0), (1_024, 1, 8.0, 2.0)];
     let of = |(at, round, copy, reference)| {

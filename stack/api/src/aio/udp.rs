@@ -6,7 +6,7 @@ use host::Buffer;
 use stack::{Slice, UdpOptions};
 use std::future::poll_fn;
 use std::io::Result;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// A socket. It holds at most 256 received datagrams; more are dropped.
 #[derive(Debug)]
@@ -21,6 +21,32 @@ impl UdpSocket {
     pub fn bind(net: &Handle, local: SocketAddr) -> Result<Self> {
         let end = net.shared.net(|net| net.bind(local, UdpOptions::default()))?;
         Ok(Self(Owned { shared: net.shared.clone(), end }))
+    }
+
+    /// Receives datagrams to a multicast group as well, on the interface with the address `local`; by default, on the one
+    /// over which datagrams to the group leave. The socket must be bound to the unspecified address or to the group.
+    ///
+    /// # Errors
+    /// If the address is not a group, the socket is a member, no interface fits, or the limit of groups is reached.
+    pub fn join(&self, group: IpAddr, local: Option<IpAddr>) -> Result<()> {
+        Ok(self.0.shared.net(|net| net.change_group(self.0.end, (group, local), true))?)
+    }
+
+    /// Leaves a multicast group, by default on any interface.
+    ///
+    /// # Errors
+    /// If the socket is not a member.
+    pub fn leave(&self, group: IpAddr, local: Option<IpAddr>) -> Result<()> {
+        Ok(self.0.shared.net(|net| net.change_group(self.0.end, (group, local), false))?)
+    }
+
+    /// Sets the hop limit of datagrams to multicast groups, 1 by default.
+    ///
+    /// # Errors
+    /// None today.
+    pub fn set_group_hop_limit(&self, hop_limit: u8) -> Result<()> {
+        let change = |options: &mut UdpOptions| options.group_hop_limit = hop_limit;
+        Ok(self.0.shared.net(|net| net.adjust_socket(self.0.end, change))?)
     }
 
     /// Limits the socket to one remote end.

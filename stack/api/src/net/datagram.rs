@@ -5,7 +5,7 @@ use host::Buffer;
 use stack::{DatagramError, Slice, SocketId, Stack, Time, UdpError, UdpOptions};
 use std::collections::VecDeque;
 use std::io::ErrorKind;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::task::Poll;
 
 /// Maximum number of received datagrams that a socket holds. More are dropped.
@@ -104,6 +104,34 @@ impl<W: Clone> Net<W> {
         }
         keep(&mut socket.reader, waiter);
         Poll::Pending
+    }
+
+    /// Receives datagrams to a group on the interface of an own address, by default on the one over which datagrams to
+    /// the group leave; with `joins` false, leaves it.
+    pub(crate) fn change_group(
+        &mut self,
+        end: u32,
+        (group, local): (IpAddr, Option<IpAddr>),
+        joins: bool,
+    ) -> Result<(), ErrorKind> {
+        let (now, socket, stack) = (self.host.now(), self.ends.socket(end)?.id, self.host.stack());
+        let owner = |local: IpAddr| stack.interface_of(local.into()).ok_or(ErrorKind::AddrNotAvailable);
+        let interface = local.map(owner).transpose()?;
+        let change = if joins { Stack::<Buffer>::udp_join } else { Stack::<Buffer>::udp_leave };
+        let is_changed = change(stack, socket, interface, group.into(), now).map_err(error)?;
+        is_changed.then_some(()).ok_or(if joins { ErrorKind::AddrInUse } else { ErrorKind::AddrNotAvailable })
+    }
+
+    /// Changes the settings of a socket.
+    pub(crate) fn adjust_socket(
+        &mut self,
+        end: u32,
+        change: impl FnOnce(&mut UdpOptions),
+    ) -> Result<(), ErrorKind> {
+        let (socket, stack) = (self.ends.socket(end)?.id, self.host.stack());
+        let mut options = stack.udp_options(socket).ok_or(ErrorKind::NotConnected)?;
+        change(&mut options);
+        stack.udp_set_options(socket, options).map_err(error)
     }
 
     /// Local end of a socket.

@@ -3,11 +3,11 @@
 use host::Buffer;
 use stack::Slice;
 use std::io::ErrorKind;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::task::Poll;
 use std::time::Duration;
 
-/// A network with connections and listeners, which have small numbers that are used again. Calls do not block. An end
+/// A network with connections, listeners and sockets for datagrams, which have small numbers that are used again. Calls do not block. An end
 /// whose call returned [`Poll::Pending`] is reported by [`Device::run`] when the call may succeed; reports without reason
 /// are permitted.
 pub trait Device {
@@ -16,6 +16,21 @@ pub trait Device {
 
     /// Starts to open a connection.
     fn connect(&mut self, remote: SocketAddr) -> Result<u32, ErrorKind>;
+
+    /// Opens a socket for datagrams. Port 0 is replaced by an ephemeral port.
+    fn bind(&mut self, local: SocketAddr) -> Result<u32, ErrorKind>;
+
+    /// Local end of a socket for datagrams.
+    fn bound(&mut self, end: u32) -> Result<SocketAddr, ErrorKind>;
+
+    /// Joins or leaves a multicast group, on the interface of an own address if there is one.
+    fn change_group(
+        &mut self,
+        end: u32,
+        group: IpAddr,
+        local: Option<IpAddr>,
+        joins: bool,
+    ) -> Result<(), ErrorKind>;
 
     /// Takes the next connection of a listener.
     fn poll_accept(&mut self, end: u32) -> Poll<Result<(u32, SocketAddr), ErrorKind>>;
@@ -29,13 +44,20 @@ pub trait Device {
     /// Takes received data; `None` after the peer's last byte.
     fn poll_pop(&mut self, end: u32) -> Poll<Result<Option<Slice<Buffer>>, ErrorKind>>;
 
+    /// Sends a datagram.
+    fn poll_push_to(&mut self, end: u32, to: SocketAddr, data: &Slice<Buffer>)
+    -> Poll<Result<(), ErrorKind>>;
+
+    /// Takes a received datagram, with its sender.
+    fn poll_pop_from(&mut self, end: u32) -> Poll<Result<(SocketAddr, Slice<Buffer>), ErrorKind>>;
+
     /// Closes the sending side.
     fn finish(&mut self, end: u32) -> Result<(), ErrorKind>;
 
-    /// Closes a connection or a listener.
+    /// Closes a connection, a listener or a socket for datagrams.
     fn close(&mut self, end: u32);
 
-    /// Resets a connection, or closes a listener.
+    /// Resets a connection, or closes anything else.
     fn abort(&mut self, end: u32);
 
     /// A copy of at most 64 KiB for [`super::Queues::push`], in memory that is used again.

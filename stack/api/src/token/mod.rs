@@ -1,7 +1,7 @@
 //! Operations on queues that return a token at once, over ports of any kind and over sockets of the kernel.
 //!
 //! [`Queues`] is the interface; a [`Device`] is the network below it: [`Ports`] is a host with its own TCP/IP stack,
-//! [`Kernel`] uses sockets. A program is generic over the device, or chooses one. An operation is tried at once and
+//! [`Kernel`] uses sockets, and [`Mixed`] is both in one wait. A program is generic over the device, or chooses one. An operation is tried at once and
 //! again after each event of its queue; its result is taken by one of the `wait` calls, which also run the device: data
 //! leaves and arrives only there.
 //!
@@ -26,14 +26,17 @@
 //! }
 //! ```
 
+mod datagram;
 mod device;
 mod kernel;
+mod mixed;
 mod operation;
 mod ports;
 mod wait;
 
 pub use device::Device;
 pub use kernel::Kernel;
+pub use mixed::Mixed;
 pub use operation::{Outcome, Queue, Token};
 pub use ports::Ports;
 pub use wait::WaitError;
@@ -53,9 +56,9 @@ struct Pending {
     number: u64,
     /// Whether an operation that closes the queue was submitted.
     is_closing: bool,
-    /// Connect, push, finish and close.
+    /// Connect, pushes, finish and close.
     outgoing: List,
-    /// Accept and pop.
+    /// Accept and pops.
     incoming: List,
 }
 
@@ -246,6 +249,10 @@ impl<D: Device> Queues<D> {
             Action::Push(data) => device.poll_push(end, data).map_ok(|()| Outcome::Pushed),
             Action::Pop => {
                 device.poll_pop(end).map_ok(|data| data.map_or(Outcome::Finished, Outcome::Popped))
+            }
+            Action::PushTo(to, data) => device.poll_push_to(end, *to, data).map_ok(|()| Outcome::Pushed),
+            Action::PopFrom => {
+                device.poll_pop_from(end).map_ok(|(from, data)| Outcome::PoppedFrom(from, data))
             }
             Action::Connect => device.poll_connect(end).map_ok(|()| Outcome::Connected),
             Action::Accept => match device.poll_accept(end) {

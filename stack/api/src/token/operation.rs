@@ -5,7 +5,7 @@ use stack::Slice;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
-/// A connection or a listener.
+/// A connection, a listener or a queue of datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Queue {
     pub(super) end: u32,
@@ -33,10 +33,12 @@ pub enum Outcome {
     Accepted(Queue, SocketAddr),
     /// The connection is established.
     Connected,
-    /// The send buffer has taken the data.
+    /// The send buffer has taken the data, or the device the datagram.
     Pushed,
     /// The next bytes.
     Popped(Slice<Buffer>),
+    /// The next datagram, and its sender.
+    PoppedFrom(SocketAddr, Slice<Buffer>),
     /// The peer has sent its last byte before.
     Finished,
     /// The sending side was closed.
@@ -55,6 +57,8 @@ pub(super) enum Action {
     /// The data that was not sent yet.
     Push(Option<Slice<Buffer>>),
     Pop,
+    PushTo(SocketAddr, Slice<Buffer>),
+    PopFrom,
     Finish,
     Close,
     /// Complete, with a number that grows with each completion.
@@ -64,7 +68,7 @@ pub(super) enum Action {
 impl Action {
     /// Whether it waits for the peer's data, and not for those of its own queue.
     pub(super) const fn is_incoming(&self) -> bool {
-        matches!(self, Self::Accept | Self::Pop)
+        matches!(self, Self::Accept | Self::Pop | Self::PopFrom)
     }
 }
 

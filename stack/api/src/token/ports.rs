@@ -3,10 +3,12 @@
 use super::Device;
 use crate::net::Net;
 use host::{Buffer, Host, Report};
-use stack::Slice;
+use rustix::fd::OwnedFd;
 use stack::tcp::Options;
+use stack::{Slice, UdpOptions};
 use std::io::ErrorKind;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -20,9 +22,14 @@ pub struct Ports {
 impl Ports {
     /// Takes over a host with its ports. Connections have the default settings of its stack, without Nagle's algorithm:
     /// a push is a message.
-    pub fn new(mut host: Host) -> Self {
+    pub fn new(host: Host) -> Self {
+        Self::woken_by(host, None)
+    }
+
+    /// [`Ports::new`] with a descriptor that ends a sleep of the host while it is readable.
+    pub(super) fn woken_by(mut host: Host, waker: Option<Arc<OwnedFd>>) -> Self {
         let options = Options { no_delay: true, ..host.stack().config().tcp };
-        Self { net: Net::new(host, None), options }
+        Self { net: Net::new(host, waker), options }
     }
 
     /// The host.
@@ -45,6 +52,24 @@ impl Device for Ports {
         self.net.connect(remote, self.options)
     }
 
+    fn bind(&mut self, local: SocketAddr) -> Result<u32, ErrorKind> {
+        self.net.bind(local, UdpOptions::default())
+    }
+
+    fn bound(&mut self, end: u32) -> Result<SocketAddr, ErrorKind> {
+        self.net.bound(end)
+    }
+
+    fn change_group(
+        &mut self,
+        end: u32,
+        group: IpAddr,
+        local: Option<IpAddr>,
+        joins: bool,
+    ) -> Result<(), ErrorKind> {
+        self.net.change_group(end, (group, local), joins)
+    }
+
     fn poll_accept(&mut self, end: u32) -> Poll<Result<(u32, SocketAddr), ErrorKind>> {
         self.net.poll_accept(end, &end)
     }
@@ -61,6 +86,21 @@ impl Device for Ports {
     #[inline]
     fn poll_pop(&mut self, end: u32) -> Poll<Result<Option<Slice<Buffer>>, ErrorKind>> {
         self.net.poll_pop(end, &end)
+    }
+
+    #[inline]
+    fn poll_push_to(
+        &mut self,
+        end: u32,
+        to: SocketAddr,
+        data: &Slice<Buffer>,
+    ) -> Poll<Result<(), ErrorKind>> {
+        Poll::Ready(self.net.send_datagram(end, Some(to), data.clone()))
+    }
+
+    #[inline]
+    fn poll_pop_from(&mut self, end: u32) -> Poll<Result<(SocketAddr, Slice<Buffer>), ErrorKind>> {
+        self.net.poll_datagram(end, &end)
     }
 
     fn finish(&mut self, end: u32) -> Result<(), ErrorKind> {

@@ -175,6 +175,46 @@ fn datagrams_return_to_their_sender() {
     });
 }
 
+#[test]
+fn groups_are_received_until_they_are_left() {
+    let (first, second, _folder) = pair(Wire::Patch);
+    let group = std::net::IpAddr::from([239, 1, 2, 3]);
+    let (joined, wait_joined) = mpsc::channel();
+    let serving = thread::spawn(move || {
+        let runtime = Runtime::new(connected(first)).unwrap();
+        let socket = UdpSocket::bind(&runtime.handle(), SocketAddr::from(([0, 0, 0, 0], PORT))).unwrap();
+        socket.join(group, None).unwrap();
+        assert_eq!(socket.join(group, None).unwrap_err().kind(), ErrorKind::AddrInUse);
+        joined.send(()).unwrap();
+        runtime.block_on(async {
+            let (from, data) = socket.receive().await.unwrap();
+            assert_eq!(data.to_vec(), b"1");
+            socket.leave(group, None).unwrap();
+            assert_eq!(socket.leave(group, None).unwrap_err().kind(), ErrorKind::AddrNotAvailable);
+            socket.send_to(b"left", from).unwrap();
+            assert_eq!(socket.receive().await.unwrap().1.to_vec(), b"3", "the second one went to the group");
+            socket.send_to(b"end", from).unwrap();
+            // The last one leaves with the next round.
+            runtime.handle().sleep(SHORT).await;
+        });
+    });
+    let runtime = Runtime::new(connected(second)).unwrap();
+    let net = runtime.handle();
+    wait_joined.recv().unwrap();
+    let exchange = async {
+        let socket = UdpSocket::bind(&net, SocketAddr::from(([0, 0, 0, 0], 0))).unwrap();
+        socket.set_group_hop_limit(2).unwrap();
+        let to_group = SocketAddr::new(group, PORT);
+        socket.send_to(b"1", to_group).unwrap();
+        assert_eq!(socket.receive().await.unwrap().1.to_vec(), b"left");
+        socket.send_to(b"2", to_group).unwrap();
+        socket.send_to(b"3", server()).unwrap();
+        assert_eq!(socket.receive().await.unwrap().1.to_vec(), b"end");
+    };
+    assert_eq!(runtime.block_on(async { net.timeout(LIMIT, exchange).await }), Ok(()));
+    serving.join().unwrap();
+}
+
 /// A runtime whose host has no ports.
 fn alone() -> Runtime {
     Runtime::new(Host::new(host::Options::new().unwrap()).unwrap()).unwrap()

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "the helpers of these tests are tests too")]
 
 mod aio;
+mod datagrams;
 mod hosts;
 mod queue;
 mod tokens;

@@ -5,9 +5,9 @@ use engine::{LocalPort, Polling};
 use host::{Buffer, Host, Options};
 use port::memif;
 use port::patch::{Exchange, Patch};
-use stack::ip::InterfaceConfig;
+use stack::ip::{InterfaceConfig, InterfaceId};
 use stack::tcp;
-use stack::{Address, Closed, Endpoint, Event, Slice, UdpOptions};
+use stack::{Address, Closed, Endpoint, Event, Slice, UdpError, UdpOptions};
 use std::time::Duration;
 use wire::MacAddress;
 
@@ -189,6 +189,46 @@ fn datagrams_have_the_user_data_of_their_socket() {
     let now = queues[0].now();
     queues[0].stack().udp_send(server, Some(from), hello(), now).unwrap();
     assert_eq!(until(&mut queues, 1, datagram).0, 4);
+}
+
+#[test]
+fn groups_are_received_until_they_are_left() {
+    let mut queues = pair(Polling::Busy);
+    let group = Endpoint::new(Address::v4([239, 1, 2, 3]), PORT);
+    let any = Endpoint::new(Address::v4([0; 4]), PORT);
+    let server = queues[0].udp_bind(any, UdpOptions::default(), 3).unwrap();
+    let client = queues[1].udp_bind(ANY, UdpOptions::default(), 4).unwrap();
+    let send = |queues: &mut [Queue; 2], to, byte: u8| {
+        let now = queues[1].now();
+        queues[1].stack().udp_send(client, Some(to), vec![Slice::new(vec![byte].into())], now).unwrap();
+        until(queues, 0, |completion| match &completion.event {
+            Event::Datagram { to, data, .. } => Some((completion.user, *to, data.to_vec())),
+            _ => None,
+        })
+    };
+    let now = queues[0].now();
+    let stack = queues[0].stack();
+    let interface = stack.interface_of(SERVER.address).unwrap();
+    assert_eq!(stack.udp_join(server, None, group.address, now), Ok(true));
+    assert_eq!(stack.udp_join(server, Some(interface), group.address, now), Ok(false));
+    assert_eq!(stack.udp_join(server, None, SERVER.address, now), Err(UdpError::InvalidAddress));
+    assert_eq!(stack.interface_of(group.address), None);
+    assert_eq!(send(&mut queues, group, 1), (3, group, vec![1]));
+    let (stack, other) = (queues[0].stack(), InterfaceId(interface.0 + 1));
+    assert_eq!(stack.udp_leave(server, Some(other), group.address, now), Ok(false));
+    assert_eq!(stack.udp_leave(server, None, group.address, now), Ok(true));
+    assert_eq!(stack.udp_leave(server, None, group.address, now), Ok(false));
+    let now = queues[1].now();
+    // Neither reaches the socket: the group was left, and a hop limit of 0 keeps a datagram.
+    let stack = queues[1].stack();
+    let datagram = || vec![Slice::<Buffer>::new(vec![2].into())];
+    stack.udp_send(client, Some(group), datagram(), now).unwrap();
+    let options = UdpOptions { group_hop_limit: 0, ..stack.udp_options(client).unwrap() };
+    stack.udp_set_options(client, options).unwrap();
+    let sent = stack.counters().udp_out;
+    stack.udp_send(client, Some(group), datagram(), now).unwrap();
+    assert_eq!(stack.counters().udp_out, sent);
+    assert_eq!(send(&mut queues, SERVER, 3), (3, SERVER, vec![3]));
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn echo<D: Device>(queues: &mut Queues<D>, listener: Queue, count: usize) -> Vec
                 errors.push(error);
                 queues.close(queue);
             }
-            Outcome::Connected | Outcome::Shut => panic!("{outcome:?}"),
+            Outcome::Connected | Outcome::Shut | Outcome::PoppedFrom(..) => panic!("{outcome:?}"),
         }
     }
     errors

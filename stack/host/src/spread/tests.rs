@@ -1,4 +1,8 @@
 use super::*;
+use proptest::prelude::*;
+
+#[path = "../../../../fuzz/src/corpus.rs"]
+mod corpus;
 
 const V4: [u8; 34] = {
     let mut head = [0; 34];
@@ -112,11 +116,45 @@ fn one_worker_answers_and_all_learn() {
 #[test]
 fn fragments_of_a_datagram_have_one_owner() {
     let spreader = spreader(Spread::Arrival, 3);
-    let fragment = |offset: u8, port: u8| {
-        let mut frame = v4(protocol::UDP, &[port, 0, port, 0]);
+    let fragment = |protocol: u8, offset: u8, port: u8| {
+        let mut frame = v4(protocol, &[port, 0, port, 0]);
         (frame[20], frame[21]) = (0x20, offset);
         frame
     };
-    let owners = owners(&spreader, &[fragment(0, 1), fragment(1, 200), fragment(2, 7)]);
-    assert!(owners.windows(2).all(|pair| pair[0] == pair[1]), "{owners:?}");
+    let fragments = |protocol| [(0, 1), (1, 200), (2, 7)].map(|(at, port)| fragment(protocol, at, port));
+    let of_udp = owners(&spreader, &fragments(protocol::UDP));
+    assert!(of_udp.windows(2).all(|pair| pair[0] == pair[1]) && of_udp[0] != Owner::All, "{of_udp:?}");
+    assert_eq!(
+        owners(&spreader, &fragments(protocol::TCP)),
+        [Owner::All; 3],
+        "the connection's is not known"
+    );
+}
+
+#[test]
+fn classification_survives_every_script() {
+    for script in corpus::corpus("spread") {
+        fuzz_spread(&script);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Scripts of the corpus with some other bytes, cut anywhere.
+    #[test]
+    fn classification_survives_changed_scripts(
+        which: prop::sample::Index,
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..5),
+        len: prop::sample::Index,
+    ) {
+        let scripts = corpus::corpus("spread");
+        let mut script = which.get(&scripts).clone();
+        for (at, byte) in changes {
+            let at = at.index(script.len());
+            script[at] = byte;
+        }
+        script.truncate(len.index(script.len() + 1));
+        fuzz_spread(&script);
+    }
 }

@@ -1,7 +1,10 @@
 //! Names and options of sockets.
 
+use crate::groups::{self, Deferred};
+use crate::socket::Socket;
 use crate::{address, error, memory, real, table};
 use libc::{c_int, c_void, sockaddr, socklen_t};
+use std::io;
 
 /// # Safety
 /// As in the C library.
@@ -38,6 +41,19 @@ pub unsafe extern "C" fn getpeername(fd: c_int, to: *mut sockaddr, len: *mut soc
     }
 }
 
+/// Sets an option. Returns `None` if the kernel has the socket.
+fn set(socket: &Socket, level: c_int, name: c_int, value: &[u8]) -> io::Result<Option<()>> {
+    if !socket.is_stream && groups::parse(level, name, value).is_some() {
+        return socket.set_group(Deferred { level, name, value: value.to_vec() });
+    }
+    let Some(active) = socket.active() else { return Ok(None) };
+    let mut options = active.options();
+    if options.set(level, name, value)? && !active.is_listener {
+        active.handles.iter().for_each(|handle| socket.adjust(handle, &options));
+    }
+    Ok(Some(()))
+}
+
 /// # Safety
 /// As in the C library.
 #[unsafe(no_mangle)]
@@ -48,21 +64,16 @@ pub unsafe extern "C" fn setsockopt(
     value: *const c_void,
     len: socklen_t,
 ) -> c_int {
-    let socket = table::find(fd);
-    let Some((socket, active)) = socket.as_ref().and_then(|socket| Some((socket, socket.active()?))) else {
-        // SAFETY: the program's arguments.
-        return unsafe { real::setsockopt(fd, level, name, value, len) };
+    let done = match table::find(fd) {
+        // SAFETY: the program's value has `len` bytes.
+        Some(socket) => set(&socket, level, name, unsafe { memory::bytes(value, len as usize) }),
+        None => Ok(None),
     };
-    // SAFETY: the program's value has `len` bytes.
-    let value = unsafe { memory::bytes(value, len as usize) };
-    let mut options = active.options();
-    let done = options.set(level, name, value).map(|is_changed| {
-        if is_changed && socket.is_stream && !active.is_listener {
-            active.handles.iter().for_each(|handle| handle.set_options(options.stream));
-        }
-        0
-    });
-    error::result::<i8, _>(done)
+    match done.transpose() {
+        // SAFETY: the program's arguments.
+        None => unsafe { real::setsockopt(fd, level, name, value, len) },
+        Some(done) => error::result::<i8, _>(done.map(|()| 0)),
+    }
 }
 
 /// # Safety

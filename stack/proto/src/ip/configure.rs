@@ -190,7 +190,13 @@ impl<P: Payload> Ip<P> {
 
     /// Processes a datagram for the DHCP client of its interface. Returns false if there is none, or the datagram is for
     /// another port.
-    pub(super) fn take_dhcp<F: Frame>(&mut self, frame: &F, datagram: &Datagram, now: Time) -> bool {
+    pub(super) fn take_dhcp<F: Frame>(
+        &mut self,
+        frame: &F,
+        datagram: &Datagram,
+        now: Time,
+        counters: &mut Counters,
+    ) -> bool {
         let packet = &datagram.packet;
         let head = frame.head().get(packet.transport..packet.transport + UDP_HEADER);
         let is_for_client = head.is_some_and(|head| head.get(2..4) == Some(&CLIENT_PORT.to_be_bytes()[..]));
@@ -201,8 +207,11 @@ impl<P: Payload> Ip<P> {
         frame.copy_to(packet.transport, &mut bytes);
         if let Some(payload) = payload((packet.source, packet.destination), &bytes, frame.is_checksum_valid())
         {
+            counters.dhcp_in += 1;
             client.dhcp.receive(payload, now);
             self.apply_lease(packet.interface, now);
+        } else {
+            counters.udp_errors += 1;
         }
         true
     }

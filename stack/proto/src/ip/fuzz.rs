@@ -18,6 +18,10 @@ type Bytes = Arc<[u8]>;
 
 const OWN: MacAddress = MacAddress::new([2, 0, 0, 0, 0, 1]);
 const PEER: MacAddress = MacAddress::new([2, 0, 0, 0, 0, 2]);
+const IGMP: u8 = 2;
+/// Joined groups.
+const GROUPS: [Address; 2] =
+    [Address::v4([224, 1, 1, 1]), Address::v6([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x99])];
 const OWN4: Address = Address::v4([10, 0, 0, 1]);
 const OWN6: Address = v6(1);
 
@@ -70,13 +74,21 @@ fn frame(to: MacAddress, ethertype: EtherType, packet: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// An IPv4 packet, whose header checksum is set.
+/// An IPv4 packet, whose header checksum is set, and that of an IGMP message.
 fn ipv4(choice: u8, packet: &[u8]) -> Vec<u8> {
     let mut packet = packet.to_vec();
     let destination = Ipv4::new(&packet).map(|view| view.source_and_destination().1);
     if let Some(view) = Ipv4::new(&packet) {
         let (total, identification) = (view.total_len(), view.identification());
+        let message = (view.protocol() == IGMP).then_some(view.header_len());
         wire::rewrite_ipv4(&mut packet, total, identification);
+        if let Some(message) =
+            message.and_then(|at| packet.get_mut(at..)).filter(|message| message.len() >= 4)
+        {
+            message[2..4].fill(0);
+            let sum = Sum::of(message).finish();
+            message[2..4].copy_from_slice(&sum);
+        }
     }
     frame(receiver(choice, destination.map(Address::from)), EtherType::IPV4, &packet)
 }
@@ -126,6 +138,9 @@ impl Host {
         let interface = ip.add_interface(InterfaceConfig { mac: OWN, mtu: 1500, vlan: None });
         for (address, prefix) in [(OWN4, 24), (OWN6, 64)] {
             ip.add_address(interface, Cidr { address, prefix }, now);
+        }
+        for group in GROUPS {
+            assert!(ip.join(interface, group, now), "within the limit");
         }
         Self { ip, counters: Counters::default(), now }
     }

@@ -71,11 +71,19 @@ impl<P: Payload> Ip<P> {
         counters.icmp_errors += u64::from(!is_valid);
     }
 
-    /// Sends Time Exceeded about a packet of which fragments are missing; `first` is its first fragment.
+    /// Sends Time Exceeded about a packet of which fragments are missing; `first` is its first fragment. Of several stacks
+    /// that all have the fragments of TCP, one sends it.
     pub(super) fn report_expired(&mut self, first: Vec<u8>, now: Time, counters: &mut Counters) {
-        let v4 = Ipv4::new(&first).map(|view| (11, pair(view.source_and_destination())));
-        let v6 = || Ipv6::new(&first).map(|view| (3, pair(view.source_and_destination())));
-        if let Some((kind, (source, destination))) = v4.or_else(v6) {
+        let v4 =
+            Ipv4::new(&first).map(|view| (11, pair(view.source_and_destination()), Some(view.protocol())));
+        let v6 = || {
+            let view = Ipv6::new(&first)?;
+            let protocol = view.upper_layer().map(|upper| upper.protocol);
+            Some((3, pair(view.source_and_destination()), protocol))
+        };
+        if let Some((kind, (source, destination), number)) = v4.or_else(v6)
+            && (number != Some(protocol::TCP) || self.config.affinity.is_first())
+        {
             self.send_error((destination, source), icmp_header(kind, 1, [0; 4]), first, now, counters);
         }
     }

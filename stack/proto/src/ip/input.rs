@@ -105,10 +105,11 @@ impl<P: Payload> Ip<P> {
         match (packet.protocol, packet.source.is_v4()) {
             (protocol::ICMP, true) | (protocol::ICMPV6, false) => self.icmp(frame, datagram, now, counters),
             (IGMP, true) => {
-                self.membership(frame, datagram, now);
+                counters.igmp_in += 1;
+                counters.igmp_errors += u64::from(!self.membership(frame, datagram, now));
                 Received::Consumed
             }
-            (protocol::UDP, true) if self.take_dhcp(frame, datagram, now) => Received::Consumed,
+            (protocol::UDP, true) if self.take_dhcp(frame, datagram, now, counters) => Received::Consumed,
             (NO_NEXT_HEADER, false) => {
                 counters.ip_unknown_protocol += 1;
                 Received::Consumed
@@ -154,7 +155,10 @@ impl<P: Payload> Ip<P> {
         now: Time,
         counters: &mut Counters,
     ) -> Received<P> {
-        let Some(mut datagram) = self.looped(last.interface, &frame) else { return Received::Consumed };
+        let Some(mut datagram) = self.looped(last.interface, &frame) else {
+            counters.ip_header_errors += 1;
+            return Received::Consumed;
+        };
         datagram.packet.is_group = last.is_group;
         // Neighbor Discovery and group membership in fragments are refused (RFC 6980).
         datagram.hop_limit = 0;
@@ -164,12 +168,12 @@ impl<P: Payload> Ip<P> {
         }
     }
 
-    /// Processes an IGMP message.
-    fn membership<F: Frame<Payload = P>>(&mut self, frame: &F, datagram: &Datagram, now: Time) {
+    /// Processes an IGMP message. Returns whether it is valid.
+    fn membership<F: Frame<Payload = P>>(&mut self, frame: &F, datagram: &Datagram, now: Time) -> bool {
         let packet = &datagram.packet;
         let mut message = vec![0; (packet.end - packet.transport).min(MESSAGE)];
         frame.copy_to(packet.transport, &mut message);
-        self.groups.receive(packet.interface, packet.source, datagram.hop_limit, &message, now);
+        self.groups.receive(packet.interface, packet.source, datagram.hop_limit, &message, now)
     }
 
     /// Next frame of this host to itself, which the caller passes to the transport protocols.

@@ -319,6 +319,16 @@ impl<P: Payload> Ip<P> {
         route::local(&self.interfaces, address).is_some()
     }
 
+    /// Interface of an own address.
+    pub(crate) fn owner(&self, address: Address) -> Option<InterfaceId> {
+        self.interfaces.owner(address)
+    }
+
+    /// Interface over which packets to a destination leave.
+    pub(crate) fn exit(&self, destination: Address) -> Option<InterfaceId> {
+        self.routes.plan(&self.interfaces, None, destination).ok().map(|plan| plan.interface)
+    }
+
     /// Finds the path to a destination and the source address for it. With `source`, that address must be local.
     pub(crate) fn route(
         &mut self,

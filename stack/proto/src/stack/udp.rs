@@ -35,6 +35,19 @@ impl<P: Payload> Stack<P> {
         self.udp.connect(socket, source, remote, path)
     }
 
+    /// Settings of a socket; `None` if it was closed.
+    pub fn udp_options(&self, socket: SocketId) -> Option<UdpOptions> {
+        self.udp.socket(socket).ok().map(|socket| socket.options)
+    }
+
+    /// Changes the settings of a socket for later datagrams.
+    ///
+    /// # Errors
+    /// If the socket was closed.
+    pub fn udp_set_options(&mut self, socket: SocketId, options: UdpOptions) -> Result<(), UdpError> {
+        self.udp.set_options(socket, options)
+    }
+
     /// Local and remote end of a socket; the remote end is `None` if it is not connected.
     pub fn udp_endpoints(&self, socket: SocketId) -> Option<(Endpoint, Option<Endpoint>)> {
         let ends = self.udp.socket(socket).ok()?.ends;
@@ -56,6 +69,9 @@ impl<P: Payload> Stack<P> {
         let (path, from, to) = self.udp_path(socket, to, now)?;
         let options = self.udp.socket(socket)?.options;
         let packet = datagram(path, from, to, options, payload)?;
+        if packet.hop_limit == 0 {
+            return Ok(());
+        }
         if !options.may_fragment {
             self.udp_fits(path, packet.payload.iter().map(Slice::len).sum(), to.address)?;
         }
@@ -81,6 +97,9 @@ impl<P: Payload> Stack<P> {
         let options = self.udp.socket(socket)?.options;
         let (len, step) = (payload.iter().map(Slice::len).sum::<usize>(), usize::from(segment).max(1));
         self.udp_fits(path, len.min(step), to.address)?;
+        if to.address.is_multicast() && options.group_hop_limit == 0 {
+            return Ok(());
+        }
         if len.div_ceil(step) > MAX_SEGMENTS {
             return Err(UdpError::TooLong(u16::try_from(step * MAX_SEGMENTS).unwrap_or(u16::MAX)));
         }
@@ -100,39 +119,54 @@ impl<P: Payload> Stack<P> {
         }
     }
 
-    /// Receives datagrams to a multicast group on an interface.
+    /// Interface of an own address, by which programs name the interface of a group (RFC 3678 section 4.1.1).
+    pub fn interface_of(&self, address: Address) -> Option<InterfaceId> {
+        self.ip.owner(address)
+    }
+
+    /// Receives datagrams to a multicast group on an interface; by default, on the one over which datagrams to the group
+    /// leave. Returns whether the socket was no member there. The socket must be bound to the unspecified address or to
+    /// the group. Of several sockets with the port, one receives a datagram ([`Stack::udp_bind`]). Datagrams that this
+    /// stack sends to the group are not received.
     ///
     /// # Errors
-    /// If the address is not a group of the socket's IP version, or the limit of groups is reached.
+    /// If the address is not a group of the socket's IP version, the limit of groups is reached, or no interface has an
+    /// address of that version.
     pub fn udp_join(
         &mut self,
         socket: SocketId,
-        interface: InterfaceId,
+        interface: Option<InterfaceId>,
         group: Address,
         now: Time,
-    ) -> Result<(), UdpError> {
-        if self.udp.join(socket, interface, group)? && !self.ip.join(interface, group, now) {
-            self.udp.leave(socket, interface, group)?;
+    ) -> Result<bool, UdpError> {
+        if !group.is_multicast() {
+            return Err(UdpError::InvalidAddress);
+        }
+        let interface = interface.or_else(|| self.ip.exit(group)).ok_or(UdpError::NoRoute)?;
+        let is_new = self.udp.join(socket, interface, group)?;
+        if is_new && !self.ip.join(interface, group, now) {
+            self.udp.leave(socket, Some(interface), group)?;
             return Err(UdpError::TooMany);
         }
-        Ok(())
+        Ok(is_new)
     }
 
-    /// Leaves a multicast group; does nothing if the socket did not join it.
+    /// Leaves a multicast group on an interface, or on any if none is given. Returns whether the socket was a member.
     ///
     /// # Errors
     /// If the socket was closed.
     pub fn udp_leave(
         &mut self,
         socket: SocketId,
-        interface: InterfaceId,
+        interface: Option<InterfaceId>,
         group: Address,
         now: Time,
-    ) -> Result<(), UdpError> {
-        if self.udp.leave(socket, interface, group)? {
+    ) -> Result<bool, UdpError> {
+        let left = self.udp.leave(socket, interface, group)?;
+        if let Some(interface) = left {
             self.ip.leave(interface, group, now);
         }
-        Ok(())
+        Ok(left.is_some())
     }
 
     /// Delivers a received datagram, or answers it with an ICMP error.
@@ -155,13 +189,15 @@ impl<P: Payload> Stack<P> {
         now: Time,
     ) -> Result<(PathId, Endpoint, Endpoint), UdpError> {
         let socket = self.udp.socket(id)?;
-        let (ends, path) = (socket.ends, socket.path);
+        let (ends, path, group_source) = (socket.ends, socket.path, socket.options.group_source);
         let is_remote = to.is_none_or(|to| to == ends.remote) && ends.is_connected();
         if let Some(path) = path.filter(|path| is_remote && self.ip.path(*path).is_some()) {
             return Ok((path, ends.local, ends.remote));
         }
         let to = if is_remote { ends.remote } else { to.ok_or(UdpError::NotConnected)? };
-        let (path, source) = self.udp_route(ends.local.address, to.address, now)?;
+        let is_any = ends.local.address.is_unspecified() || ends.local.address.is_multicast();
+        let local = group_source.filter(|_| is_any && to.address.is_multicast());
+        let (path, source) = self.udp_route(local.unwrap_or(ends.local.address), to.address, now)?;
         if is_remote {
             self.udp.set_path(id, path);
         }

@@ -1,6 +1,7 @@
 //! The four numbers that identify a connection, and the table that finds it.
 
-use crate::{Address, Endpoint};
+use crate::ip::Packet;
+use crate::{Address, Endpoint, Frame};
 use core::hash::{BuildHasher, Hash};
 use hashbrown::HashTable;
 use wire::checksum::{Sum, protocol};
@@ -18,6 +19,14 @@ impl Key {
     pub(crate) const fn new(local: Endpoint, remote: Endpoint) -> Self {
         let (local_port, remote_port) = (local.port, remote.port);
         Self { remote: remote.address, local: local.address, remote_port, local_port }
+    }
+
+    /// Ends of a received segment; `None` if its ports are not in the head of the frame.
+    #[inline]
+    pub(crate) fn of<F: Frame>(frame: &F, packet: &Packet) -> Option<Self> {
+        let [a, b, c, d] = *frame.head().get(packet.transport..)?.first_chunk()?;
+        let (remote_port, local_port) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+        Some(Self { remote: packet.source, local: packet.destination, remote_port, local_port })
     }
 
     pub(crate) const fn local(&self) -> Endpoint {

@@ -80,11 +80,14 @@ impl<P: Payload> Tcp<P> {
         io: &mut Io<'_, P>,
     ) {
         if segment.flags.has(TcpFlags::RST) {
+            io.counters.tcp_no_connection += 1;
             return;
         }
         let listener = self.listeners.find(key.local()).map(|(id, listener)| (id, listener.options.clone()));
         let Some((listener, options)) = listener else {
-            io.counters.tcp_syn_refused += u64::from(segment.flags.has(TcpFlags::SYN));
+            let is_syn = segment.flags.has(TcpFlags::SYN);
+            let counters = &mut *io.counters;
+            *(if is_syn { &mut counters.tcp_syn_refused } else { &mut counters.tcp_no_connection }) += 1;
             return self.refuse(&key, &segment, io);
         };
         if segment.flags.has(TcpFlags::ACK) {
@@ -95,6 +98,8 @@ impl<P: Payload> Tcp<P> {
         }
         if segment.flags.has(TcpFlags::SYN) {
             self.accept(key, segment, syn, (listener, options), frame, io);
+        } else {
+            io.counters.tcp_no_connection += 1;
         }
     }
 
@@ -102,8 +107,10 @@ impl<P: Payload> Tcp<P> {
     /// follow one that returns a cookie and was lost.
     fn refuse_ack(&mut self, key: &Key, segment: &Segment, io: &mut Io<'_, P>) {
         let may_follow = io.now <= self.shared.cookies_until && segment.len() > 0;
-        io.counters.tcp_cookies_failed += u64::from(may_follow);
-        if !may_follow {
+        if may_follow {
+            io.counters.tcp_cookies_failed += 1;
+        } else {
+            io.counters.tcp_no_connection += 1;
             self.refuse(key, segment, io);
         }
     }

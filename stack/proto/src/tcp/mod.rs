@@ -125,6 +125,13 @@ impl<P: Payload> Tcp<P> {
         }
     }
 
+    /// Whether the segment belongs to a connection.
+    pub(crate) fn has_connection<F: Frame>(&self, frame: &F, packet: &Packet) -> bool {
+        let connections = &self.connections;
+        let find = |key: Key| self.table.find(&key, |index| connections.get(index).map(|c| &c.key));
+        Key::of(frame, packet).is_some_and(|key| find(key).is_some())
+    }
+
     /// Processes a segment of a connection that exists. Returns `false`, without doing anything, if there is none.
     #[inline]
     pub(crate) fn receive_known<F: Frame<Payload = P>>(
@@ -133,10 +140,7 @@ impl<P: Payload> Tcp<P> {
         packet: &Packet,
         io: &mut Io<'_, P>,
     ) -> bool {
-        let ports = frame.head().get(packet.transport..).and_then(<[u8]>::first_chunk::<4>);
-        let Some([a, b, c, d]) = ports.copied() else { return false };
-        let (remote_port, local_port) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
-        let key = Key { remote: packet.source, local: packet.destination, remote_port, local_port };
+        let Some(key) = Key::of(frame, packet) else { return false };
         let Self { connections, table, shared, .. } = self;
         let Some(index) = table.find(&key, |index| connections.get(index).map(|c| &c.key)) else {
             return false;
@@ -171,9 +175,7 @@ impl<P: Payload> Tcp<P> {
         if !read(frame, packet, pseudo, (&mut segment, &mut syn), io) {
             return;
         }
-        let ports = frame.head().get(packet.transport..).and_then(wire::Tcp::new).map(|view| view.ports());
-        let Some((remote_port, local_port)) = ports else { return };
-        let key = Key { remote: packet.source, local: packet.destination, remote_port, local_port };
+        let Some(key) = Key::of(frame, packet) else { return };
         let connections = &self.connections;
         match self.table.find(&key, |index| connections.get(index).map(|c| &c.key)) {
             Some(index) => self.receive_connected(index, segment, &syn, frame, io),

@@ -174,7 +174,8 @@ fn groups_are_received_by_members_on_their_interface() {
         assert_eq!(host.udp.join(socket, PORT, address(wrong)), Err(UdpError::InvalidAddress));
     }
     assert_eq!(host.receiver("[fe80::1]:5353", "[ff02::fb]:5353"), Some(socket));
-    assert_eq!(host.udp.leave(socket, PORT, group), Ok(true));
+    assert_eq!(host.udp.leave(socket, Some(InterfaceId(2)), group), Ok(None));
+    assert_eq!(host.udp.leave(socket, None, group), Ok(Some(PORT)));
     assert_eq!(host.receiver("[fe80::1]:5353", "[ff02::fb]:5353"), None);
     assert_eq!(host.udp.join(socket, PORT, group), Ok(true));
     assert_eq!((host.udp.close(socket), host.udp.close(socket)), (Some((PORT, group)), None));

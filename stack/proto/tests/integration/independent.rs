@@ -9,13 +9,13 @@ use stack::{Closed, Time};
 use std::time::Duration;
 
 /// A host of either kind.
-enum Peer {
+pub(crate) enum Peer {
     Ours(Box<Host<App>>),
     Smol(Box<Smol>),
 }
 
 impl Peer {
-    fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         match self {
             Self::Ours(host) => host.app.is_done(),
             Self::Smol(host) => host.is_done(),

@@ -9,9 +9,11 @@
 
 mod app;
 mod calls;
+mod closed_window;
 #[path = "../../../../fuzz/src/corpus.rs"]
 mod corpus;
 mod corruption;
+mod counters;
 mod hostile;
 mod independent;
 mod link;

@@ -3,6 +3,7 @@
 //! `LINERATE_SEED=N` runs one seed alone; with `LINERATE_TRACE=1` its segments are printed.
 
 use super::app::{After, App, End, FIRST_PORT, Plan, SERVICE, Side};
+use super::counters::outcomes;
 use super::link::Port;
 use super::net::{Host, Impairments, Net, Rate, Receive, Transmit};
 use super::rng::Rng;
@@ -220,7 +221,7 @@ pub(crate) fn plan_of(kind: fn(&mut Rng, u64) -> [Side; 2], rng: &mut Rng, at: T
     Plan { at, opener, is_simultaneous: false, sides }
 }
 
-fn side(sends: Vec<(After, u64)>, close: After) -> Side {
+pub(crate) fn side(sends: Vec<(After, u64)>, close: After) -> Side {
     Side {
         sends,
         chunk: 1000,
@@ -357,6 +358,7 @@ fn check_host(scenario: &Scenario, has_overflowed: bool, host: &Host<App>) {
     assert_eq!(host.app.leaked(), 0, "sent buffers are not returned");
     let counters: &Counters = host.stack.counters();
     assert_eq!(counters.frames_in, host.frames_in, "frames received");
+    assert_eq!(counters.frames_in + counters.reassembled, outcomes(counters), "{counters:?}");
     assert_eq!(counters.frames_out, host.port.frames, "frames sent");
     if scenario.is_clean() && !has_overflowed {
         assert_eq!(counters.tcp_header_errors, 0, "{counters:?}");

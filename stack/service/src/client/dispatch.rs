@@ -1,21 +1,21 @@
-//! The thread of a client: takes completions from the ring and changes the state of sockets.
+//! The thread of a client: takes completions from the rings of all workers and changes the state of sockets.
 //!
 //! It polls for a short time after the last completion and then sleeps. It must not wait for a lock that another thread
 //! holds while it waits for this thread.
 
+use super::placement::Placement;
 use super::socket::{Handle, Socket};
 use super::state::{Datagram, Phase, State};
 use super::{Core, Shared, lock};
 use crate::chunks::ArenaRange;
-use crate::entry::Completion;
+use crate::entry::{Command, Completion};
 use crate::ring::Consumer;
 use crate::{Reason, handshake};
 use mem::SharedRange;
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::fd::AsFd;
 use stack::Endpoint;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
 
 /// Looks at an empty ring before the thread sleeps.
@@ -29,12 +29,14 @@ const MAX_SLEEP: Duration = Duration::from_secs(1);
 pub(super) struct Dispatcher {
     shared: Arc<Shared>,
     core: Weak<Core>,
-    completions: Consumer<SharedRange>,
+    /// By worker.
+    completions: Vec<Consumer<SharedRange>>,
 }
 
 impl Dispatcher {
-    pub(super) fn new(shared: Arc<Shared>, completions: SharedRange, core: Weak<Core>) -> Self {
-        let completions = Consumer::new(completions, shared.sizes.ring);
+    pub(super) fn new(shared: Arc<Shared>, completions: Vec<SharedRange>, core: Weak<Core>) -> Self {
+        let completions = completions.into_iter().map(|ring| Consumer::new(ring, shared.sizes.ring));
+        let completions = completions.collect();
         Self { shared, core, completions }
     }
 
@@ -43,14 +45,14 @@ impl Dispatcher {
         self.work();
         // Sockets refer to the shared state, which closes the connection with the service when it is dropped.
         lock(&self.shared.sockets).by_id.clear();
-        lock(&self.shared.arena).starved.clear();
+        self.shared.lanes.iter().for_each(|lane| lock(&lane.arena).starved.clear());
     }
 
     fn work(&mut self) {
         let mut looks = 0;
         loop {
             let Some(count) = self.take() else { return self.end() };
-            let is_flushed = self.shared.flush(&mut lock(&self.shared.sender));
+            let is_flushed = self.shared.lanes.iter().filter(|lane| !lane.flush()).count() == 0;
             looks = if count > 0 { 0 } else { looks + 1 };
             if looks < LOOKS {
                 std::hint::spin_loop();
@@ -69,37 +71,45 @@ impl Dispatcher {
         }
     }
 
-    /// Takes all completions. Returns their number, or `None` if the service violates the protocol.
+    /// Takes completions of all workers, at most a ring of each. Returns their number, or `None` if the service violates
+    /// the protocol.
     fn take(&mut self) -> Option<u64> {
-        let mut count = 0_u64;
-        while let Some(words) = self.completions.pop().ok()? {
+        (0..self.completions.len()).try_fold(0, |all, worker| Some(all + self.take_from(worker)?))
+    }
+
+    fn take_from(&mut self, worker: usize) -> Option<u64> {
+        let (mut count, size) = (0_u64, u64::from(self.shared.sizes.ring));
+        while count < size
+            && let Some(words) = self.completions[worker].pop().ok()?
+        {
             let completion = Completion::decode(&words)?;
-            self.is_inside(completion).then(|| self.completion(completion))?;
+            self.is_inside(worker, completion).then(|| self.completion(worker, completion))?;
             count += 1;
             if count.is_multiple_of(64) {
-                self.completions.release();
+                self.completions[worker].release();
             }
         }
-        self.completions.release();
-        if count > u64::from(self.shared.sizes.ring) / 2 {
+        self.completions[worker].release();
+        if count > size / 2 {
             // The service may wait for room in the ring.
-            port::eventfd::signal(self.shared.to_service.as_fd());
+            self.shared.lanes[worker].wake();
         }
         Some(count)
     }
 
-    /// Whether the range of a completion is in the arena.
-    fn is_inside(&self, completion: Completion) -> bool {
+    /// Whether the range of a completion is in the worker's arena.
+    fn is_inside(&self, worker: usize, completion: Completion) -> bool {
         match completion {
             Completion::Data { range, .. } | Completion::Datagram { range, .. } => {
-                self.shared.inbound.slice(range.offset as usize, range.len as usize).is_some()
+                let inbound = &self.shared.lanes[worker].inbound;
+                inbound.slice(range.offset as usize, range.len as usize).is_some()
             }
             _ => true,
         }
     }
 
     fn sleep(&mut self, limit: Duration) {
-        if self.completions.prepare_sleep() {
+        if self.completions.iter_mut().all(Consumer::prepare_sleep) {
             let Shared { to_client, socket, .. } = &*self.shared;
             let mut fds = [PollFd::new(to_client, PollFlags::IN), PollFd::new(socket, PollFlags::IN)];
             let limit =
@@ -107,7 +117,7 @@ impl Dispatcher {
             // An interrupted sleep counts as a wake-up.
             let _ = rustix::event::poll(&mut fds, Some(&limit));
         }
-        self.completions.resume();
+        self.completions.iter_mut().for_each(Consumer::resume);
         port::eventfd::clear(&self.shared.to_client);
     }
 
@@ -119,39 +129,58 @@ impl Dispatcher {
             sockets.by_id.values().cloned().collect()
         };
         for socket in &sockets {
-            self.closed(socket, Reason::Service);
+            let mut state = socket.lock();
+            state.placement = Placement::default();
+            self.closed(socket, state, Reason::Service);
         }
     }
 
-    fn completion(&self, completion: Completion) {
+    fn completion(&self, worker: usize, completion: Completion) {
         if let Completion::Accepted { listener, id, local, remote } = completion {
-            return self.accepted(listener, id, (local, remote));
+            return self.accepted((worker, listener), id, (local, remote));
         }
-        let Some(socket) = self.shared.find(completion.id()) else { return };
+        let Some(socket) = self.shared.find(worker, completion.id()) else { return };
+        let mut state = socket.lock();
         match completion {
-            Completion::Failed { reason, .. } | Completion::Closed { reason, .. } => {
-                self.closed(&socket, reason);
+            Completion::Bound { local, .. } => bound(&socket, &mut state, worker, local),
+            Completion::Failed { reason, .. } => {
+                state.placement.ended(worker);
+                let others = state.placement.close();
+                if !state.is_released {
+                    socket.request(others, Command::Close { id: socket.id });
+                }
+                self.closed(&socket, state, reason);
             }
-            Completion::Sent { bytes, .. } => self.sent(&socket, bytes),
+            Completion::Closed { reason, .. } => {
+                state.placement.ended(worker);
+                self.closed(&socket, state, reason);
+            }
+            Completion::Datagram { .. } => {
+                update(&mut state, worker, completion);
+                socket.notify(&state);
+            }
+            // Other workers only receive datagrams.
+            _ if worker != socket.home => {}
+            Completion::Sent { bytes, .. } => sent(&socket, state, bytes),
             other => {
-                let mut state = socket.lock();
-                update(&mut state, other);
+                update(&mut state, worker, other);
                 socket.notify(&state);
             }
         }
     }
 
-    fn accepted(&self, listener: u32, id: u32, (local, remote): (Endpoint, Endpoint)) {
+    fn accepted(&self, (worker, listener): (usize, u32), id: u32, (local, remote): (Endpoint, Endpoint)) {
         let Some(core) = self.core.upgrade() else { return };
-        let socket = Arc::new(Socket::new(id, self.shared.clone()));
+        let socket = Arc::new(Socket::new(id, worker, self.shared.clone()));
         {
             let mut state = socket.lock();
             (state.phase, state.local, state.remote) = (Phase::Open, local, Some(remote));
+            state.placement = Placement::at(worker);
         }
-        lock(&self.shared.sockets).by_id.insert(id, socket.clone());
+        lock(&self.shared.sockets).by_id.insert(super::key(worker, id), socket.clone());
         // Dropped, which closes it, if the listener was closed meanwhile.
         let handle = Handle { socket, _core: core };
-        let Some(listener) = self.shared.find(listener) else { return };
+        let Some(listener) = self.shared.find(worker, listener) else { return };
         let mut state = listener.lock();
         if state.is_released {
             drop(state);
@@ -162,37 +191,49 @@ impl Dispatcher {
         listener.notify(&state);
     }
 
-    fn sent(&self, socket: &Socket, bytes: u32) {
-        let mut state = socket.lock();
-        let starved = {
-            let mut arena = lock(&self.shared.arena);
-            state.acknowledge(&mut arena.free, bytes);
-            std::mem::take(&mut arena.starved)
-        };
-        socket.notify(&state);
-        drop(state);
-        wake(&starved);
-    }
-
-    fn closed(&self, socket: &Socket, reason: Reason) {
-        let mut state = socket.lock();
-        state.closed = Some(reason);
-        if reason != Reason::Normally {
-            state.error = Some(reason);
+    /// The socket has ended, at a worker or at all.
+    fn closed(&self, socket: &Socket, mut state: MutexGuard<'_, State>, reason: Reason) {
+        // The end of the other parts follows that of the first one.
+        if state.closed.is_none() {
+            state.closed = Some(reason);
+            state.error = Some(reason).filter(|reason| *reason != Reason::Normally).or(state.error);
         }
         let starved = {
-            let mut arena = lock(&self.shared.arena);
+            let mut arena = lock(&socket.lane().arena);
             state.sending.stream.clear(&mut arena.free);
             std::mem::take(&mut arena.starved)
         };
         socket.notify(&state);
-        let is_released = state.is_released;
+        let is_free = state.is_released && state.placement.parts().is_empty();
         drop(state);
-        if is_released {
-            self.shared.forget(socket.id);
+        if is_free {
+            self.shared.forget(socket);
         }
         wake(&starved);
     }
+}
+
+/// A worker has bound the socket's address.
+fn bound(socket: &Socket, state: &mut State, worker: usize, local: Endpoint) {
+    if let Some((followers, command)) = state.placement.bound(worker) {
+        socket.request(followers, command);
+    }
+    if state.closed.is_none() && state.placement.is_complete() {
+        (state.phase, state.local) = (Phase::Open, local);
+        state.receiving.arrivals += 1;
+        socket.notify(state);
+    }
+}
+
+fn sent(socket: &Socket, mut state: MutexGuard<'_, State>, bytes: u32) {
+    let starved = {
+        let mut arena = lock(&socket.lane().arena);
+        state.acknowledge(&mut arena.free, bytes);
+        std::mem::take(&mut arena.starved)
+    };
+    socket.notify(&state);
+    drop(state);
+    wake(&starved);
 }
 
 /// Wakes sockets that waited for a chunk.
@@ -205,11 +246,10 @@ fn wake(starved: &[Arc<Socket>]) {
 }
 
 /// Changes a state that no other socket depends on.
-fn update(state: &mut State, completion: Completion) {
+fn update(state: &mut State, worker: usize, completion: Completion) {
     let receiving = &mut state.receiving;
     receiving.arrivals += 1;
     match completion {
-        Completion::Bound { local, .. } => (state.phase, state.local) = (Phase::Open, local),
         Completion::Connected { local, remote, .. } => {
             (state.phase, state.local, state.remote) = (Phase::Open, local, Some(remote));
         }
@@ -222,10 +262,11 @@ fn update(state: &mut State, completion: Completion) {
             receiving.pieces.push(range);
             if is_last {
                 let pieces = std::mem::take(&mut receiving.pieces);
-                receiving.datagrams.push_back(Datagram { from, pieces });
+                receiving.datagrams.push_back(Datagram { worker, from, pieces });
             }
         }
         Completion::DatagramFailed { reason, .. } => state.error = Some(reason),
+        Completion::Answer { request, reason, .. } => state.answer = Some((request, reason)),
         _ => {}
     }
 }

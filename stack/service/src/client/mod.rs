@@ -1,12 +1,19 @@
 //! The client's side: sockets of a service, usable from all threads of a program.
 //!
-//! One thread of a client ([`dispatch`]) takes completions from the ring and changes the state of sockets. Calls work on
+//! The service may have several workers, with rings and arenas of their own ([`lane`]). A connection is on one worker,
+//! that of its flow; a listener and a UDP socket whose port the program chose are on all, because segments of new
+//! connections and datagrams arrive at all.
+//!
+//! One thread of a client ([`dispatch`]) takes completions from the rings and changes the state of sockets. Calls work on
 //! that state and append commands. Locks are taken in one order: the state of a socket, then one of the others; only the
 //! arena's list of waiting sockets is used without holding the state of another socket. No call waits for room in the
 //! ring of commands while it holds a lock.
 
 mod dispatch;
+mod group;
+mod lane;
 mod open;
+mod placement;
 mod socket;
 mod state;
 mod transfer;
@@ -14,16 +21,14 @@ mod transfer;
 pub use socket::Handle;
 pub use state::Readiness;
 
-use crate::chunks::FreeChunks;
-use crate::entry::{ACCEPTED, Command};
+use crate::entry::ACCEPTED;
 use crate::limits::Sizes;
-use crate::region::{Descriptors, Parts};
-use crate::ring::Producer;
+use crate::region::Parts;
 use crate::{Reason, handshake};
-use mem::SharedRange;
+use lane::{Lane, WorkerSet};
 use rustix::fd::{AsFd, OwnedFd};
 use socket::Socket;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -41,39 +46,22 @@ struct Core {
     shared: Arc<Shared>,
 }
 
-/// Commands on their way to the service.
-#[derive(Debug)]
-struct Sender {
-    commands: Producer<SharedRange>,
-    /// Commands for which the ring had no room. Its length is bounded by the number of sockets and of their limits.
-    overflow: VecDeque<Command>,
-}
-
-/// The arena for data to send.
-#[derive(Debug)]
-struct Arena {
-    free: FreeChunks,
-    /// Sockets that wait for a chunk.
-    starved: Vec<Arc<Socket>>,
-}
-
-/// Sockets by number.
+/// Sockets by number. The service chooses numbers for each worker, and the client for all.
 #[derive(Debug, Default)]
 struct Sockets {
-    by_id: HashMap<u32, Arc<Socket>>,
+    by_id: HashMap<(usize, u32), Arc<Socket>>,
     next: u32,
+    /// Worker of the next connection.
+    next_worker: usize,
 }
 
 /// State that the threads of a client share.
 #[derive(Debug)]
 struct Shared {
-    sender: Mutex<Sender>,
-    arena: Mutex<Arena>,
+    /// By worker.
+    lanes: Box<[Lane]>,
     sockets: Mutex<Sockets>,
-    outbound: SharedRange,
-    inbound: SharedRange,
     sizes: Sizes,
-    to_service: OwnedFd,
     to_client: OwnedFd,
     socket: UnixStream,
     /// No handle exists any more.
@@ -98,24 +86,23 @@ impl Client {
     /// Receives the memory from the service and starts the client's thread.
     pub(crate) fn over(socket: UnixStream) -> io::Result<Self> {
         let (sizes, fds) = handshake::receive(socket.as_fd())?;
-        let parts = Parts::map(fds.memory.as_fd(), &sizes)?;
-        let Descriptors { to_service, to_client, .. } = fds;
-        let commands = Producer::new(parts.commands, sizes.ring);
+        let (mut lanes, mut completions) = (Vec::new(), Vec::new());
+        for own in fds.own {
+            let parts = Parts::map(own.memory.as_fd(), &sizes)?;
+            completions.push(parts.completions.clone());
+            lanes.push(Lane::new(parts, own.to_service, &sizes));
+        }
         let shared = Arc::new(Shared {
-            sender: Mutex::new(Sender { commands, overflow: VecDeque::new() }),
-            arena: Mutex::new(Arena { free: FreeChunks::new(sizes.arena), starved: Vec::new() }),
+            lanes: lanes.into(),
             sockets: Mutex::default(),
-            outbound: parts.outbound,
-            inbound: parts.inbound,
             sizes,
-            to_service,
-            to_client,
+            to_client: fds.to_client,
             socket,
             stop: AtomicBool::new(false),
             ended: AtomicBool::new(false),
         });
         let core = Arc::new(Core { shared: shared.clone() });
-        let thread = dispatch::Dispatcher::new(shared, parts.completions, Arc::downgrade(&core));
+        let thread = dispatch::Dispatcher::new(shared, completions, Arc::downgrade(&core));
         std::thread::Builder::new().name("linerate-client".to_owned()).spawn(move || thread.run())?;
         Ok(Self(core))
     }
@@ -134,44 +121,24 @@ impl Drop for Core {
 }
 
 impl Shared {
-    /// Appends a command. Never blocks.
-    fn send(&self, command: Command) {
-        let mut sender = lock(&self.sender);
-        sender.overflow.push_back(command);
-        self.flush(&mut sender);
+    fn find(&self, worker: usize, id: u32) -> Option<Arc<Socket>> {
+        lock(&self.sockets).by_id.get(&key(worker, id)).cloned()
     }
 
-    /// Passes waiting commands to the ring. Returns whether all had room.
-    fn flush(&self, sender: &mut Sender) -> bool {
-        while let Some(command) = sender.overflow.front() {
-            // A service with an invalid position has ended for this client, which the dispatcher notices.
-            if sender.commands.push(&command.encode()) != Ok(true) {
-                break;
-            }
-            sender.overflow.pop_front();
-        }
-        if sender.commands.publish() && sender.commands.consumer_sleeps() {
-            port::eventfd::signal(self.to_service.as_fd());
-        }
-        sender.overflow.is_empty()
-    }
-
-    fn find(&self, id: u32) -> Option<Arc<Socket>> {
-        lock(&self.sockets).by_id.get(&id).cloned()
-    }
-
-    /// Adds a socket with a free number below [`ACCEPTED`].
-    fn open(self: &Arc<Self>) -> Result<Arc<Socket>, Reason> {
+    /// Adds a socket with a free number below [`ACCEPTED`]. Its home is one of `workers`, in turn.
+    fn open(self: &Arc<Self>, workers: WorkerSet) -> Result<Arc<Socket>, Reason> {
         let mut sockets = lock(&self.sockets);
         // Read under the lock under which the dispatcher fails all sockets.
         if self.ended.load(Ordering::SeqCst) {
             return Err(Reason::Service);
         }
+        sockets.next_worker = (sockets.next_worker + 1) % self.lanes.len();
+        let home = workers.next(sockets.next_worker);
         loop {
             sockets.next = (sockets.next + 1) % ACCEPTED;
             let id = sockets.next;
-            if let std::collections::hash_map::Entry::Vacant(e) = sockets.by_id.entry(id) {
-                let socket = Arc::new(Socket::new(id, self.clone()));
+            if let std::collections::hash_map::Entry::Vacant(e) = sockets.by_id.entry(key(home, id)) {
+                let socket = Arc::new(Socket::new(id, home, self.clone()));
                 e.insert(socket.clone());
                 return Ok(socket);
             }
@@ -179,7 +146,12 @@ impl Shared {
     }
 
     /// Removes a socket whose number is free.
-    fn forget(&self, id: u32) {
-        lock(&self.sockets).by_id.remove(&id);
+    fn forget(&self, socket: &Socket) {
+        lock(&self.sockets).by_id.remove(&key(socket.home, socket.id));
     }
+}
+
+/// Key of a socket. Numbers that the client chose are the same on all workers.
+fn key(worker: usize, id: u32) -> (usize, u32) {
+    if id < ACCEPTED { (0, id) } else { (worker, id) }
 }

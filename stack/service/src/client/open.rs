@@ -1,19 +1,30 @@
 //! Opening sockets.
 
+use super::lane::WorkerSet;
+use super::socket::Socket;
 use super::{Client, Handle};
 use crate::entry::{Command, StreamOptions};
-use stack::Endpoint;
+use stack::{Affinity, Endpoint};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Connections that a listener may accept before the program asks for them.
+/// Connections that a listener may accept on a worker before the program asks for them.
 const PREFETCH: u32 = 8;
 
 impl Client {
-    fn open(&self, command: impl FnOnce(u32) -> Command) -> io::Result<Handle> {
-        let socket = self.shared().open()?;
-        self.shared().send(command(socket.id));
+    /// Opens a socket with a local port. Segments to a port that a worker may choose arrive at this worker, and those to
+    /// another one at any; so a socket that is found by its port alone (`is_passive`) is on all.
+    fn open(&self, port: u16, is_passive: bool, command: impl FnOnce(u32) -> Command) -> io::Result<Handle> {
+        let count = self.shared().lanes.len();
+        let owner = Affinity::owner(port, count as u16).map(usize::from);
+        let workers = owner.map_or(WorkerSet::all(count), WorkerSet::one);
+        let socket = self.shared().open(workers)?;
+        let is_everywhere = is_passive && port != 0;
+        let workers = if is_everywhere { workers } else { WorkerSet::one(socket.home) };
+        let command = command(socket.id);
+        let first = socket.lock().placement.begin(workers, command);
+        socket.request(first, command);
         Ok(Handle { socket, _core: Arc::clone(&self.0) })
     }
 
@@ -23,13 +34,11 @@ impl Client {
     /// # Errors
     /// If the service ended.
     pub fn listen(&self, local: Endpoint, shares: bool) -> io::Result<Handle> {
-        let handle = self.open(|id| Command::Listen { id, local, shares })?;
-        self.shared().send(Command::Accept { id: handle.socket.id, count: PREFETCH });
-        Ok(handle)
+        self.open(local.port, true, |id| Command::Listen { id, local, shares })
     }
 
-    /// Starts to connect. `local` with an unspecified address and port 0 is chosen by the stack.
-    /// [`Handle::wait_open`] has the result.
+    /// Starts to connect. `local` with an unspecified address and port 0 is chosen by the stack. If the service has several
+    /// workers, another port must be 49,152 or more. [`Handle::wait_open`] has the result.
     ///
     /// # Errors
     /// If the service ended.
@@ -39,7 +48,7 @@ impl Client {
         remote: Endpoint,
         options: StreamOptions,
     ) -> io::Result<Handle> {
-        self.open(|id| Command::Connect { id, local, remote, options })
+        self.open(local.port, false, |id| Command::Connect { id, local, remote, options })
     }
 
     /// Opens a UDP socket. [`Handle::wait_open`] has the result.
@@ -47,7 +56,19 @@ impl Client {
     /// # Errors
     /// If the service ended.
     pub fn open_udp(&self, local: Endpoint) -> io::Result<Handle> {
-        self.open(|id| Command::UdpBind { id, local })
+        self.open(local.port, true, |id| Command::UdpBind { id, local })
+    }
+}
+
+impl Socket {
+    /// Sends a command to workers; a listener may accept there at once.
+    pub(super) fn request(&self, workers: WorkerSet, command: Command) {
+        for lane in workers.iter().filter_map(|worker| self.shared.lanes.get(worker)) {
+            lane.send(command);
+            if let Command::Listen { id, .. } = command {
+                lane.send(Command::Accept { id, count: PREFETCH });
+            }
+        }
     }
 }
 
@@ -57,7 +78,8 @@ impl Handle {
     /// # Errors
     /// If no route leads to it; [`io::ErrorKind::WouldBlock`] after `timeout`.
     pub fn udp_connect(&self, remote: Endpoint, timeout: Option<Duration>) -> io::Result<()> {
-        self.socket.shared.send(Command::UdpConnect { id: self.socket.id, remote });
+        let workers = self.socket.lock().placement.parts();
+        self.socket.request(workers, Command::UdpConnect { id: self.socket.id, remote });
         self.socket.wait(timeout, |state| match state.error.take().or(state.closed) {
             Some(reason) => Err(reason.into()),
             None if state.remote == Some(remote) => Ok(()),
@@ -79,7 +101,8 @@ impl Handle {
                 (None, None) => Err(io::ErrorKind::WouldBlock.into()),
             }
         })?;
-        self.socket.shared.send(Command::Accept { id: self.socket.id, count: 1 });
+        let again = Command::Accept { id: self.socket.id, count: 1 };
+        self.socket.request(WorkerSet::one(accepted.socket.home), again);
         Ok(accepted)
     }
 }

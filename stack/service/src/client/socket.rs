@@ -1,5 +1,6 @@
 //! A socket of a client, and waiting for its changes.
 
+use super::lane::{Lane, WorkerSet};
 use super::state::{Phase, Readiness, State};
 use super::{Core, Shared, lock};
 use crate::Reason;
@@ -17,8 +18,12 @@ type Observer = Box<dyn Fn(Readiness) + Send + Sync>;
 /// A socket.
 pub(super) struct Socket {
     pub(super) id: u32,
+    /// Worker that sends what the program sends.
+    pub(super) home: usize,
     pub(super) shared: Arc<Shared>,
     pub(super) state: Mutex<State>,
+    /// Held during a request that has an answer, so that there is one at a time.
+    pub(super) asking: Mutex<()>,
     changed: Condvar,
     observer: OnceLock<Observer>,
 }
@@ -30,9 +35,15 @@ impl fmt::Debug for Socket {
 }
 
 impl Socket {
-    pub(super) fn new(id: u32, shared: Arc<Shared>) -> Self {
-        let (state, changed, observer) = (Mutex::default(), Condvar::new(), OnceLock::new());
-        Self { id, shared, state, changed, observer }
+    pub(super) fn new(id: u32, home: usize, shared: Arc<Shared>) -> Self {
+        let (state, asking) = (Mutex::default(), Mutex::default());
+        Self { id, home, shared, state, asking, changed: Condvar::new(), observer: OnceLock::new() }
+    }
+
+    /// Ring and arenas of the home.
+    #[inline]
+    pub(super) fn lane(&self) -> &Lane {
+        &self.shared.lanes[self.home]
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -170,7 +181,7 @@ impl Handle {
             state.receiving.is_shut = true;
         }
         if how != Shutdown::Read && !std::mem::replace(&mut state.sending.is_shut, true) {
-            self.socket.shared.send(Command::Shutdown { id: self.socket.id });
+            self.socket.lane().send(Command::Shutdown { id: self.socket.id });
         }
         self.socket.notify(&state);
         Ok(())
@@ -178,12 +189,12 @@ impl Handle {
 
     /// Changes the settings of a connection.
     pub fn set_options(&self, options: StreamOptions) {
-        self.socket.shared.send(Command::SetOptions { id: self.socket.id, options });
+        self.socket.lane().send(Command::SetOptions { id: self.socket.id, options });
     }
 
     /// Resets the connection.
     pub fn abort(&self) {
-        self.socket.shared.send(Command::Abort { id: self.socket.id });
+        self.socket.lane().send(Command::Abort { id: self.socket.id });
     }
 }
 
@@ -193,11 +204,14 @@ impl Drop for Handle {
         let mut state = socket.lock();
         state.is_released = true;
         let accepted = std::mem::take(&mut state.receiving.accepted);
-        socket.shared.send(Command::Close { id: socket.id });
-        let is_over = state.closed.is_some();
+        let mut workers = state.placement.close();
+        let is_over = workers.is_empty();
+        // It keeps a connection that has ended until then.
+        workers.add(WorkerSet::one(socket.home));
+        socket.request(workers, Command::Close { id: socket.id });
         drop(state);
         if is_over {
-            socket.shared.forget(socket.id);
+            socket.shared.forget(socket);
         }
         // Their handles lock other sockets.
         drop(accepted);

@@ -1,5 +1,6 @@
 //! State of a socket, without locks: what was received, what may be sent, and how it ends.
 
+use super::placement::Placement;
 use crate::Reason;
 use crate::chunks::{ArenaRange, Stream};
 use crate::client::Handle;
@@ -35,6 +36,8 @@ pub(super) enum Phase {
 /// A received datagram.
 #[derive(Debug)]
 pub(super) struct Datagram {
+    /// Worker in whose arena it is.
+    pub(super) worker: usize,
     pub(super) from: Endpoint,
     pub(super) pieces: Vec<ArenaRange>,
 }
@@ -69,6 +72,7 @@ pub(super) struct Sending {
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) phase: Phase,
+    pub(super) placement: Placement,
     pub(super) local: Endpoint,
     pub(super) remote: Option<Endpoint>,
     pub(super) receiving: Receiving,
@@ -77,6 +81,10 @@ pub(super) struct State {
     pub(super) closed: Option<Reason>,
     /// Error that the next call reports.
     pub(super) error: Option<Reason>,
+    /// Number of the last request that has an answer.
+    pub(super) requests: u32,
+    /// The last answer: number of its request, and the reason if it failed.
+    pub(super) answer: Option<(u32, Option<Reason>)>,
     /// The program has dropped it.
     pub(super) is_released: bool,
 }

@@ -1,5 +1,6 @@
 //! Reading and writing: bytes are copied once, between the program's memory and the arenas.
 
+use super::lane::WorkerSet;
 use super::lock;
 use super::socket::{Handle, Socket};
 use super::state::{Datagram, Phase, State};
@@ -32,7 +33,7 @@ impl Handle {
             let n = socket.copy_stream(state, to, peek);
             if !peek && n > 0 {
                 let bytes = n as u32;
-                socket.shared.send(Command::Consumed { id: socket.id, bytes });
+                socket.lane().send(Command::Consumed { id: socket.id, bytes });
                 socket.observe(state);
             }
             Ok(n)
@@ -76,10 +77,11 @@ impl Handle {
             }
             let Some(datagram) = state.receiving.datagrams.front() else { return end_of_stream_udp(state) };
             let (from, mut at) = (datagram.from, 0);
+            let inbound = &socket.shared.lanes[datagram.worker].inbound;
             for piece in &datagram.pieces {
                 let rest = to.get_mut(at..).unwrap_or_default();
                 let n = rest.len().min(piece.len as usize);
-                socket.shared.inbound.read(piece.offset as usize, &mut rest[..n]);
+                inbound.read(piece.offset as usize, &mut rest[..n]);
                 at += piece.len as usize;
             }
             if !peek {
@@ -110,7 +112,7 @@ impl Handle {
             let id = socket.id;
             let count = pieces.len();
             for (i, range) in pieces.into_iter().enumerate() {
-                socket.shared.send(Command::UdpSend { id, remote: to, range, is_last: i + 1 == count });
+                socket.lane().send(Command::UdpSend { id, remote: to, range, is_last: i + 1 == count });
             }
             Ok(from.len())
         })
@@ -154,7 +156,7 @@ impl Socket {
             && let Some(piece) = state.receiving.data.get_mut(i)
         {
             let n = (piece.len as usize).min(to.len() - at);
-            self.shared.inbound.read(piece.offset as usize, &mut to[at..at + n]);
+            self.lane().inbound.read(piece.offset as usize, &mut to[at..at + n]);
             at += n;
             if peek {
                 i += 1;
@@ -169,10 +171,10 @@ impl Socket {
     }
 
     fn pop_datagram(&self, state: &mut State) {
-        let Some(Datagram { pieces, .. }) = state.receiving.datagrams.pop_front() else { return };
+        let Some(Datagram { worker, pieces, .. }) = state.receiving.datagrams.pop_front() else { return };
         let bytes = pieces.iter().map(|piece| piece.len).sum();
         if bytes > 0 {
-            self.shared.send(Command::Consumed { id: self.id, bytes });
+            self.request(WorkerSet::one(worker), Command::Consumed { id: self.id, bytes });
         }
         self.observe(state);
     }
@@ -189,9 +191,9 @@ impl Socket {
             }
             let Some(range) = self.take(state, wanted) else { break };
             let n = range.len as usize;
-            self.shared.outbound.write(range.offset as usize, &from[at..at + n]);
+            self.lane().outbound.write(range.offset as usize, &from[at..at + n]);
             state.sending.sends.push_back(range.len);
-            self.shared.send(Command::Send { id: self.id, range });
+            self.lane().send(Command::Send { id: self.id, range });
             at += n;
         }
         at
@@ -199,7 +201,7 @@ impl Socket {
 
     /// Takes a range of the arena. If there is none, the socket is woken when one is free.
     fn take(self: &Arc<Self>, state: &mut State, wanted: usize) -> Option<ArenaRange> {
-        let mut arena = lock(&self.shared.arena);
+        let mut arena = lock(&self.lane().arena);
         let range = state.sending.stream.take(&mut arena.free, wanted);
         if range.is_none() {
             arena.starved.push(self.clone());
@@ -218,7 +220,7 @@ impl Socket {
         if from.is_empty() {
             return Some(vec![ArenaRange::default()]);
         }
-        let mut arena = lock(&self.shared.arena);
+        let mut arena = lock(&self.lane().arena);
         if arena.free.len() < from.len().div_ceil(crate::chunks::CHUNK as usize) + 1 {
             arena.starved.push(self.clone());
             return None;
@@ -227,7 +229,7 @@ impl Socket {
         while at < from.len()
             && let Some(range) = state.sending.stream.take(&mut arena.free, from.len() - at)
         {
-            self.shared.outbound.write(range.offset as usize, &from[at..at + range.len as usize]);
+            self.lane().outbound.write(range.offset as usize, &from[at..at + range.len as usize]);
             at += range.len as usize;
             pieces.push(range);
         }

@@ -1,15 +1,16 @@
 //! UDP.
 
 use super::{Mode, set, socket_address};
-use crate::{Client, Handle, Reason};
+use crate::{Client, DatagramOptions, Handle, Reason};
+use stack::Address;
 use std::io;
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// A UDP socket.
 #[derive(Clone, Debug)]
-pub struct UdpSocket(Arc<(Handle, Mode)>);
+pub struct UdpSocket(Arc<(Handle, Mode, Mutex<DatagramOptions>)>);
 
 impl UdpSocket {
     /// Binds to an address of the stack; port 0 is chosen.
@@ -19,7 +20,68 @@ impl UdpSocket {
     pub fn bind(client: &Client, local: SocketAddr) -> io::Result<Self> {
         let handle = client.open_udp(local.into())?;
         handle.wait_open(None)?;
-        Ok(Self(Arc::new((handle, Mode::default()))))
+        Ok(Self(Arc::new((handle, Mode::default(), Mutex::default()))))
+    }
+
+    /// Receives datagrams to a multicast group, on the interface with the address `interface`; the unspecified address
+    /// selects the one over which datagrams to the group leave.
+    ///
+    /// # Errors
+    /// Those of [`Handle::join_group`].
+    pub fn join_multicast_v4(&self, group: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()> {
+        self.0.0.join_group((*group).into(), (*interface).into(), None)
+    }
+
+    /// Receives datagrams to a multicast group on the interface over which datagrams to the group leave. Interfaces of
+    /// the stack have no numbers, so `interface` must be 0.
+    ///
+    /// # Errors
+    /// Those of [`Handle::join_group`].
+    pub fn join_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()> {
+        self.0.0.join_group((*group).into(), without_number(interface)?, None)
+    }
+
+    /// Leaves a multicast group.
+    ///
+    /// # Errors
+    /// Those of [`Handle::leave_group`].
+    pub fn leave_multicast_v4(&self, group: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()> {
+        self.0.0.leave_group((*group).into(), (*interface).into(), None)
+    }
+
+    /// Leaves a multicast group. `interface` must be 0.
+    ///
+    /// # Errors
+    /// Those of [`Handle::leave_group`].
+    pub fn leave_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()> {
+        self.0.0.leave_group((*group).into(), without_number(interface)?, None)
+    }
+
+    /// Sets the hop limit of datagrams to unicast addresses, 1 to 255.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] for another number.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        let hop_limit = hop_limit(ttl).filter(|limit| *limit > 0).ok_or(io::ErrorKind::InvalidInput)?;
+        self.change_options(|options| options.hop_limit = hop_limit);
+        Ok(())
+    }
+
+    /// Sets the hop limit of datagrams to multicast groups of either IP version, 0 to 255; 1 by default.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] for another number.
+    pub fn set_multicast_ttl_v4(&self, ttl: u32) -> io::Result<()> {
+        let group_hop_limit = hop_limit(ttl).ok_or(io::ErrorKind::InvalidInput)?;
+        self.change_options(|options| options.group_hop_limit = group_hop_limit);
+        Ok(())
+    }
+
+    fn change_options(&self, change: impl FnOnce(&mut DatagramOptions)) {
+        // Sent under the lock, so that the last change is the last command.
+        let mut options = self.0.2.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut options);
+        self.0.0.set_datagram_options(*options);
     }
 
     /// Limits the socket to one remote end.
@@ -98,4 +160,13 @@ impl UdpSocket {
         self.0.1.set_nonblocking(is_nonblocking);
         Ok(())
     }
+}
+
+fn hop_limit(ttl: u32) -> Option<u8> {
+    ttl.try_into().ok()
+}
+
+/// The unspecified address, for an interface that is not named.
+fn without_number(interface: u32) -> io::Result<Address> {
+    if interface == 0 { Ok(Address::UNSPECIFIED) } else { Err(Reason::NotLocal.into()) }
 }

@@ -1,16 +1,15 @@
-//! The service's side of one client.
+//! A worker's side of one client.
 
 use crate::chunks::{ArenaRange, FreeChunks};
-use crate::entry::{ACCEPTED, Completion};
+use crate::entry::{ACCEPTED, Command, Completion};
 use crate::limits::Sizes;
 use crate::reason::Fault;
-use crate::region::{Descriptors, Parts};
+use crate::region::Parts;
 use crate::ring::{Consumer, Producer};
 use mem::SharedRange;
 use rustix::fd::{AsFd, OwnedFd};
 use std::collections::{HashMap, VecDeque};
-use std::io;
-use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 
 /// Socket of a client, by its kind and key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,20 +21,21 @@ pub(super) enum Object {
 
 /// Rings and arenas.
 #[derive(Debug)]
-pub(super) struct Channel {
+pub(crate) struct Channel {
     pub(super) commands: Consumer<SharedRange>,
     completions: Producer<SharedRange>,
     outbound: SharedRange,
     inbound: SharedRange,
     /// Free chunks of `inbound`.
     pub(super) free: FreeChunks,
-    has_fault: bool,
+    pub(super) has_fault: bool,
     pub(super) to_service: OwnedFd,
-    to_client: OwnedFd,
+    to_client: Arc<OwnedFd>,
 }
 
 impl Channel {
-    fn new(parts: Parts, fds: Descriptors, sizes: &Sizes) -> Self {
+    /// The worker's ends of empty rings, with the eventfds to the worker and to the client.
+    pub(crate) fn new(parts: Parts, (to_service, to_client): (OwnedFd, Arc<OwnedFd>), sizes: &Sizes) -> Self {
         Self {
             commands: Consumer::new(parts.commands, sizes.ring),
             completions: Producer::new(parts.completions, sizes.ring),
@@ -43,8 +43,8 @@ impl Channel {
             inbound: parts.inbound,
             free: FreeChunks::new(sizes.arena),
             has_fault: false,
-            to_service: fds.to_service,
-            to_client: fds.to_client,
+            to_service,
+            to_client,
         }
     }
 
@@ -90,14 +90,16 @@ impl Channel {
 
 /// One client.
 #[derive(Debug)]
-pub(super) struct Client {
+pub(crate) struct Client {
     pub(super) channel: Channel,
-    /// Ends with the client.
-    pub(super) socket: UnixStream,
+    /// Number that the slow path uses.
+    pub(super) number: usize,
     pub(super) uid: u32,
     pub(super) objects: HashMap<u32, Object>,
     /// Results of commands for which the ring had no room. No further command is taken until it is empty.
     pub(super) outbox: VecDeque<Completion>,
+    /// Command that waits for the next round.
+    pub(super) deferred: Option<Command>,
     /// Connections with something to report.
     pub(super) dirty: VecDeque<usize>,
     /// Connections that wait for room in the arena.
@@ -110,24 +112,41 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Creates the memory of a client and sends it.
-    pub(super) fn new(socket: UnixStream, sizes: &Sizes) -> io::Result<Self> {
-        let fds = Descriptors::new(sizes)?;
-        let parts = Parts::map(fds.memory.as_fd(), sizes)?;
-        let uid = rustix::net::sockopt::socket_peercred(&socket)?.uid.as_raw();
-        crate::handshake::send(socket.as_fd(), sizes, &fds)?;
-        Ok(Self {
-            channel: Channel::new(parts, fds, sizes),
-            socket,
+    /// A client without sockets, of the user `uid`.
+    pub(crate) fn new(channel: Channel, number: usize, uid: u32) -> Self {
+        Self {
+            channel,
+            number,
             uid,
             objects: HashMap::new(),
             outbox: VecDeque::new(),
+            deferred: None,
             dirty: VecDeque::new(),
             starved: Vec::new(),
             waiting: 0,
             next: ACCEPTED,
             fault: None,
-        })
+        }
+    }
+
+    /// Whether the next command may be taken. Those of a client that left are still carried out.
+    pub(super) fn is_served(&self) -> bool {
+        self.fault == Some(Fault::Left) || (self.fault.is_none() && self.outbox.is_empty())
+    }
+
+    /// Takes the next command, or returns the fault of a client whose ring or command is invalid.
+    #[inline]
+    pub(super) fn next_command(&mut self) -> Result<Option<Command>, Fault> {
+        if let Some(command) = self.deferred.take() {
+            return Ok(Some(command));
+        }
+        let Some(words) = self.channel.commands.pop().map_err(|_| Fault::Ring)? else { return Ok(None) };
+        Command::decode(&words).map(Some).ok_or(Fault::Command)
+    }
+
+    /// Makes the next command signal the worker. Returns `false` if there is one now.
+    pub(super) fn prepare_sleep(&mut self) -> bool {
+        self.channel.commands.prepare_sleep() && self.deferred.is_none()
     }
 
     /// A free number for an accepted connection.
@@ -156,12 +175,5 @@ impl Client {
             self.outbox.pop_front();
         }
         true
-    }
-
-    /// Looks for a fault in the ring of completions.
-    pub(super) fn check(&mut self) {
-        if self.channel.has_fault {
-            self.fault.get_or_insert(Fault::Ring);
-        }
     }
 }

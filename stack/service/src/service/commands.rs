@@ -8,37 +8,45 @@ use crate::entry::{ACCEPTED, Command, Completion, StreamOptions};
 use crate::{Fault, Reason};
 use host::Buffer;
 use stack::tcp::ConnectionId;
-use stack::{Endpoint, SendError, Slice, Stack, Time};
+use stack::{Affinity, Endpoint, SendError, Slice, Stack, Time};
 
 impl Service {
-    /// Runs the next commands of a client. Returns whether there were any.
-    pub(super) fn run_commands(&mut self, stack: &mut Stack<Buffer>, key: usize, now: Time) -> bool {
+    /// Runs the next commands of a client, at most `control` that open or close something, which it reduces. Returns
+    /// whether there were any.
+    pub(super) fn run_commands(
+        &mut self,
+        stack: &mut Stack<Buffer>,
+        key: usize,
+        control: &mut u32,
+        now: Time,
+    ) -> bool {
         let mut count = 0;
-        while count < self.options.limits.commands {
+        while count < self.options.limits.commands && self.clients[key].is_served() {
             let client = &mut self.clients[key];
-            let has_left = client.fault == Some(Fault::Left);
-            if !has_left && (client.fault.is_some() || !client.outbox.is_empty()) {
-                break;
-            }
-            let words = match client.channel.commands.pop() {
-                Ok(Some(words)) => words,
+            let done = match client.next_command() {
                 Ok(None) => break,
-                Err(_) => {
+                Ok(Some(command)) if command.is_control() && *control == 0 => {
+                    client.deferred = Some(command);
+                    break;
+                }
+                Ok(Some(command)) => {
+                    *control -= u32::from(command.is_control());
+                    self.command(stack, key, command, now)
+                }
+                Err(Fault::Ring) => {
                     self.fail(key, Fault::Ring);
                     break;
                 }
+                Err(fault) => Err(fault),
             };
             count += 1;
-            let done = match Command::decode(&words) {
-                Some(command) => self.command(stack, key, command, now),
-                None => Err(Fault::Command),
-            };
             if let Err(fault) = done {
                 self.fail(key, fault);
             }
         }
-        self.clients[key].channel.commands.release();
-        count > 0
+        let client = &mut self.clients[key];
+        client.channel.commands.release();
+        count > 0 || (client.deferred.is_some() && client.is_served())
     }
 
     fn command(
@@ -82,6 +90,8 @@ impl Service {
                     stack.set_options(id, options.apply(stack.config().tcp));
                 }
             }
+            Command::UdpGroup { id, change } => self.change_group(stack, client, id, change, now),
+            Command::UdpSetOptions { id, options } => self.udp_set_options(stack, client, id, options),
             Command::UdpConnect { id, remote } => self.udp_connect(stack, client, id, remote, now),
             Command::Close { id } => self.close(stack, client, id, now),
         }
@@ -122,6 +132,11 @@ impl Service {
         options: StreamOptions,
         now: Time,
     ) -> Result<(), Reason> {
+        let (worker, workers) = self.link.worker;
+        // Segments to any other port that a client chooses may belong to another worker.
+        if workers > 1 && local.port != 0 && Affinity::owner(local.port, workers) != Some(worker) {
+            return Err(Reason::NotLocal);
+        }
         let options = options.apply(stack.config().tcp);
         let connection = stack.connect(local, remote, options, now)?;
         stack.report_acks(connection, true);

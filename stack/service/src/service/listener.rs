@@ -5,6 +5,7 @@ use super::client::Object;
 use super::connection::{Announce, Connection};
 use crate::accept::AcceptQueues;
 use crate::entry::Completion;
+use crate::link::Report;
 use crate::{Fault, Reason};
 use host::Buffer;
 use stack::tcp::{ConnectionId, ListenerId};
@@ -154,10 +155,12 @@ impl Service {
         }
     }
 
-    /// Ends a client's connection with the service.
+    /// Ends a client's connection with the service, on all workers.
     pub(super) fn fail(&mut self, client: usize, fault: Fault) {
-        if let Some(client) = self.clients.get_mut(client) {
-            client.fault.get_or_insert(fault);
+        let Some(client) = self.clients.get_mut(client) else { return };
+        if client.fault.is_none() {
+            client.fault = Some(fault);
+            self.link.report(Report::Fault { client: client.number, fault });
         }
     }
 }

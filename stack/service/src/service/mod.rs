@@ -1,21 +1,24 @@
-//! The service: an application of a host that acts for its clients.
+//! The fast path of a service on one worker: an application of a host that acts for its clients.
 //!
-//! In each round it takes commands from the rings of all clients, at most [`Limits::commands`] of each, and reports what
-//! happened. It shares no lock with clients. Must not trust anything in the memory of a client: entries are copied once
-//! and validated, and a client that violates the protocol is removed with a named reason ([`Fault`]).
+//! In each round it takes commands from the rings of all clients, at most [`Limits::commands`] of each and
+//! [`Limits::control`] of all that open or close something, and reports what happened. It shares no lock with clients or
+//! other workers, and makes no system call for clients but signals. Must not trust anything in the memory of a client:
+//! entries are copied once and validated, and a client that violates the protocol is removed with a named reason
+//! ([`Fault`]).
 
 mod client;
 mod commands;
 mod connection;
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) mod fuzz;
+mod group;
 mod listener;
 mod remove;
 mod udp;
 
-use crate::connector::Connector;
-use crate::{AcceptPolicy, Fault, Limits, Reason, handshake};
-use client::Client;
+use crate::link::{Link, Order};
+use crate::{AcceptPolicy, Fault, Limits, Reason};
+pub(crate) use client::{Channel, Client};
 use connection::{Connection, Fact, Flushed};
 use host::{App, Buffer, BufferPool, PoolLimits};
 use listener::Listener;
@@ -25,16 +28,12 @@ use stack::tcp::{ConnectionId, ListenerId};
 use stack::{Endpoint, Event, Slice, Stack, Time};
 use std::collections::{HashMap, VecDeque};
 use std::hash::RandomState;
-use std::io;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
-use std::sync::mpsc::Receiver;
 use udp::Udp;
 
-/// Interval of looks for new and ended clients, in nanoseconds.
-const CONTROL_INTERVAL: u64 = 1_000_000;
+/// Interval of looks for orders of the slow path, in nanoseconds.
+const ORDER_INTERVAL: u64 = 1_000_000;
 
-/// Settings of a service.
+/// Settings of a service, of all its workers.
 #[derive(Clone, Debug)]
 pub struct ServiceOptions {
     /// Limits.
@@ -68,11 +67,28 @@ pub struct Statistics {
     pub left: HashMap<Fault, u64>,
 }
 
-/// The service.
+impl Statistics {
+    /// Adds those of another worker, or of the slow path.
+    pub fn add(&mut self, other: &Self) {
+        self.clients += other.clients;
+        self.connected += other.connected;
+        self.accepted += other.accepted;
+        self.aborted += other.aborted;
+        self.datagrams_dropped += other.datagrams_dropped;
+        for (fault, count) in &other.left {
+            *self.left.entry(*fault).or_default() += count;
+        }
+    }
+}
+
+/// The part of a service that runs on one worker. [`crate::SlowPath::new`] creates all.
 #[derive(Debug)]
 pub struct Service {
     options: ServiceOptions,
+    link: Link,
     clients: Slab<Client>,
+    /// Place of the client whose commands the next round takes first.
+    first: usize,
     connections: Slab<Connection>,
     /// Key of each connection by its number in the stack.
     by_stack: Vec<usize>,
@@ -85,27 +101,20 @@ pub struct Service {
     lingering: VecDeque<(Time, ConnectionId)>,
     /// Bytes received on connections without a client.
     unaccepted: u32,
-    arrivals: Receiver<UnixStream>,
-    listener: Option<UnixListener>,
-    connector: Connector,
-    controlled: Time,
+    /// Time of the last look for orders.
+    looked: Time,
     hasher: RandomState,
     statistics: Statistics,
 }
 
 impl Service {
-    /// A service without clients.
-    ///
-    /// # Errors
-    /// If the limits are invalid, or the kernel has no descriptors.
-    pub fn new(options: ServiceOptions) -> io::Result<Self> {
-        if !options.limits.sizes().are_valid() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "invalid sizes of rings or arenas"));
-        }
-        let (connector, arrivals) = Connector::new()?;
-        Ok(Self {
+    /// A worker's part without clients.
+    pub(crate) fn new(options: ServiceOptions, link: Link) -> Self {
+        Self {
             options,
+            link,
             clients: Slab::new(),
+            first: 0,
             connections: Slab::new(),
             by_stack: Vec::new(),
             listeners: Slab::new(),
@@ -114,68 +123,31 @@ impl Service {
             udp: Udp::new(BufferPool::new(PoolLimits::default())),
             lingering: VecDeque::new(),
             unaccepted: 0,
-            arrivals,
-            listener: None,
-            connector,
-            controlled: Time(0),
+            looked: Time(0),
             hasher: RandomState::new(),
             statistics: Statistics::default(),
-        })
+        }
     }
 
-    /// Connects clients of this process.
-    pub fn connector(&self) -> Connector {
-        self.connector.clone()
-    }
-
-    /// Serves other processes at a Unix socket, which is created. Its file permissions decide which users may connect.
-    ///
-    /// # Errors
-    /// If the socket cannot be created.
-    pub fn listen(&mut self, path: &Path) -> io::Result<()> {
-        let listener = UnixListener::bind(path)?;
-        listener.set_nonblocking(true)?;
-        self.listener = Some(listener);
-        Ok(())
-    }
-
-    /// Counts.
+    /// Counts of this worker. Those of clients are counted by the slow path.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
     }
 
-    /// Number of clients.
-    pub fn clients(&self) -> usize {
-        self.clients.len()
-    }
-
-    /// Accepts new clients and removes those that ended.
-    fn control(&mut self, now: Time) {
-        self.controlled = now;
-        while let Ok(socket) = self.arrivals.try_recv() {
-            self.add_client(socket);
-        }
-        if let Some(Ok((socket, _))) = self.listener.as_ref().map(UnixListener::accept) {
-            self.add_client(socket);
-        }
-        for (_, client) in &mut self.clients {
-            if handshake::has_ended(&client.socket) {
-                client.fault.get_or_insert(Fault::Left);
+    /// Takes over new clients, and begins to remove those that ended.
+    #[cold]
+    fn take_orders(&mut self) {
+        while let Some(order) = self.link.order() {
+            match order {
+                Order::Attach(client) => {
+                    self.clients.insert(*client);
+                }
+                Order::Detach { client, fault } => {
+                    if let Some((_, own)) = self.clients.iter_mut().find(|(_, own)| own.number == client) {
+                        own.fault.get_or_insert(fault);
+                    }
+                }
             }
-        }
-    }
-
-    fn add_client(&mut self, socket: UnixStream) {
-        if self.clients.len() >= self.options.limits.clients as usize {
-            return (self.options.on_client)("client refused: too many clients");
-        }
-        match Client::new(socket, &self.options.limits.sizes()) {
-            Ok(client) => {
-                let key = self.clients.insert(client);
-                self.statistics.clients += 1;
-                (self.options.on_client)(&format!("client {key} connected"));
-            }
-            Err(error) => (self.options.on_client)(&format!("client refused: {error}")),
         }
     }
 
@@ -264,15 +236,20 @@ impl Service {
                 connections.remove(number);
             }
         }
-        client.check();
-        client.channel.publish()
+        let is_new = client.channel.publish();
+        if client.channel.has_fault {
+            self.fail(key, Fault::Ring);
+        }
+        is_new
     }
 
+    /// Resets connections that lingered for too long, or are too many: as many in a round as clients can close.
     fn reset_lingering(&mut self, stack: &mut Stack<Buffer>, now: Time) {
         let (_, most) = self.options.limits.linger;
-        while let Some(&(at, id)) = self.lingering.front()
-            && (at <= now || self.lingering.len() > most as usize)
-        {
+        for _ in 0..self.options.limits.control {
+            let is_due =
+                |&&(at, _): &&(Time, ConnectionId)| at <= now || self.lingering.len() > most as usize;
+            let Some(&(_, id)) = self.lingering.front().filter(is_due) else { return };
             self.lingering.pop_front();
             stack.abort(id);
         }
@@ -307,32 +284,36 @@ impl App for Service {
     }
 
     fn poll(&mut self, stack: &mut Stack<Buffer>, now: Time) -> bool {
-        if now.0 - self.controlled.0 > CONTROL_INTERVAL {
-            self.control(now);
-            self.reset_lingering(stack, now);
+        if now.0 - self.looked.0 > ORDER_INTERVAL {
+            self.looked = now;
+            self.take_orders();
         }
-        let mut worked = false;
-        for key in 0..self.clients.capacity() {
+        self.reset_lingering(stack, now);
+        let (mut worked, mut control) = (false, self.options.limits.control);
+        let places = self.clients.capacity();
+        // Each client is the first in turn, so that none has what others leave of the limit for ever.
+        self.first += 1;
+        if self.first >= places {
+            self.first = 0;
+        }
+        for key in (self.first..places).chain(0..self.first) {
             if self.clients.contains(key) {
-                let is_busy = self.run_commands(stack, key, now);
+                let is_busy = self.run_commands(stack, key, &mut control, now);
                 worked |= self.flush(key) | is_busy;
                 // The commands of a client that left are still carried out.
-                worked |= !is_busy && self.remove_faulty(stack, key, now);
+                worked |= !is_busy && self.remove_faulty(stack, key, &mut control, now);
             }
         }
         worked
     }
 
     fn prepare_sleep(&mut self) -> bool {
-        self.clients.iter_mut().all(|(_, client)| client.channel.commands.prepare_sleep())
+        self.clients.iter_mut().all(|(_, client)| client.prepare_sleep())
     }
 
     fn wake_fds(&self) -> Vec<BorrowedFd<'_>> {
-        let clients = self.clients.iter();
-        let of_clients =
-            clients.flat_map(|(_, client)| [client.channel.to_service.as_fd(), client.socket.as_fd()]);
-        let new = self.listener.iter().map(AsFd::as_fd).chain([self.connector.event()]);
-        of_clients.chain(new).collect()
+        let clients = self.clients.iter().map(|(_, client)| client.channel.to_service.as_fd());
+        clients.chain([self.link.event.as_fd()]).collect()
     }
 
     fn resume(&mut self) {
@@ -340,9 +321,9 @@ impl App for Service {
             client.channel.commands.resume();
             port::eventfd::clear(&client.channel.to_service);
         }
-        port::eventfd::clear(&self.connector.event());
-        // The next round looks for new and ended clients.
-        self.controlled = Time(0);
+        port::eventfd::clear(&self.link.event);
+        // The next round takes orders.
+        self.looked = Time(0);
     }
 }
 

@@ -3,16 +3,25 @@
 use super::Service;
 use super::client::Object;
 use crate::Fault;
+use crate::link::Report;
 use host::Buffer;
 use stack::{Stack, Time};
 
 impl Service {
-    /// Continues the removal of a client that has a fault. Returns whether there was any work.
-    pub(super) fn remove_faulty(&mut self, stack: &mut Stack<Buffer>, key: usize, now: Time) -> bool {
+    /// Continues the removal of a client that has a fault, by at most `control` sockets, which it reduces. Returns whether
+    /// there was any work.
+    pub(super) fn remove_faulty(
+        &mut self,
+        stack: &mut Stack<Buffer>,
+        key: usize,
+        control: &mut u32,
+        now: Time,
+    ) -> bool {
         let client = &self.clients[key];
         let Some(fault) = client.fault else { return false };
-        let limit = self.options.limits.commands as usize;
-        let some: Vec<_> = client.objects.iter().take(limit).map(|(id, object)| (*id, *object)).collect();
+        let objects = client.objects.iter().take(*control as usize);
+        let some: Vec<_> = objects.map(|(id, object)| (*id, *object)).collect();
+        *control -= some.len() as u32;
         for (id, object) in some {
             if !matches!(object, Object::Connection(_)) || fault == Fault::Left {
                 self.close(stack, key, id, now);
@@ -21,9 +30,8 @@ impl Service {
             self.abandon(stack, object);
         }
         if self.clients[key].objects.is_empty() {
-            self.clients.remove(key);
-            *self.statistics.left.entry(fault).or_default() += 1;
-            (self.options.on_client)(&format!("client {key} removed: {fault}"));
+            let client = self.clients.remove(key).number;
+            self.link.report(Report::Removed { client });
         }
         true
     }

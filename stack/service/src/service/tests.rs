@@ -3,10 +3,12 @@
 
 use super::fuzz::{self, Raw, Setup};
 use super::*;
+use crate::DatagramOptions;
 use crate::chunks::{ArenaRange, CHUNK};
-use crate::entry::{ACCEPTED, Command, Completion, StreamOptions};
+use crate::entry::{ACCEPTED, Command, Completion, GroupChange, StreamOptions};
 use crate::ring::Words;
 use proptest::prelude::*;
+use stack::Address;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
@@ -26,30 +28,42 @@ fn connect(id: u32) -> Words {
 
 /// Runs a hostile client beside an honest one. Returns the named reason of its removal.
 fn removed_for(attack: impl FnOnce(&mut Raw)) -> Fault {
-    let mut setup = Setup::new();
-    let (mut honest, mut hostile) = (Raw::new(&mut setup.service), Raw::new(&mut setup.service));
-    honest.send(&listen(1, 80));
-    hostile.send(&listen(1, 81));
-    hostile.send(&connect(2));
+    let mut setup = Setup::new(2);
+    let (mut honest, mut hostile) = (Raw::new(&mut setup), Raw::new(&mut setup));
+    for lane in 0..2 {
+        honest.lanes[lane].send(&listen(1, 80));
+        hostile.lanes[lane].send(&listen(1, 81));
+        hostile.lanes[lane].send(&connect(2));
+    }
     setup.run();
-    assert!(matches!(hostile.next(), Some(Completion::Bound { id: 1, .. })));
+    for lane in &mut hostile.lanes {
+        assert!(matches!(lane.next(), Some(Completion::Bound { id: 1, .. })));
+    }
     attack(&mut hostile);
     setup.run();
-    assert_eq!((setup.service.clients(), setup.stack.connections().count()), (1, 0));
+    assert_eq!(setup.slow_path.clients(), 1);
+    for (service, stack) in &setup.workers {
+        assert_eq!((service.clients.len(), stack.connections().count()), (1, 0), "on every worker");
+    }
     // The endpoint of the hostile client is free, and the honest one keeps its own.
-    honest.send(&listen(2, 81));
-    honest.send(&listen(3, 80));
+    for lane in &mut honest.lanes {
+        lane.send(&listen(2, 81));
+        lane.send(&listen(3, 80));
+    }
     setup.run();
-    let replies: Vec<_> = std::iter::from_fn(|| honest.next()).collect();
-    assert!(matches!(
-        replies[..],
-        [
-            Completion::Bound { id: 1, .. },
-            Completion::Bound { id: 2, .. },
-            Completion::Failed { id: 3, reason: Reason::InUse }
-        ]
-    ));
-    *setup.service.statistics().left.keys().next().unwrap()
+    for lane in &mut honest.lanes {
+        assert!(matches!(
+            lane.rest()[..],
+            [
+                Completion::Bound { id: 1, .. },
+                Completion::Bound { id: 2, .. },
+                Completion::Failed { id: 3, reason: Reason::InUse }
+            ]
+        ));
+    }
+    let left = &setup.slow_path.statistics().left;
+    assert_eq!(left.len(), 1, "{left:?}");
+    *left.keys().next().unwrap()
 }
 
 #[test]
@@ -67,19 +81,22 @@ fn a_client_that_violates_the_protocol_loses_its_own_sockets_only() {
         (Fault::Ring, vec![]),
     ];
     for (fault, words) in attacks {
-        let found = removed_for(|hostile| match fault {
-            Fault::Left => hostile.socket.shutdown(std::net::Shutdown::Both).unwrap(),
-            Fault::Ring => hostile.parts.commands.store(0, 1 << 40, Ordering::Release),
-            _ => words.iter().for_each(|words| hostile.send(words)),
-        });
-        assert_eq!(found, fault);
+        for lane in 0..2 {
+            let found = removed_for(|hostile| match fault {
+                Fault::Left => hostile.socket.shutdown(std::net::Shutdown::Both).unwrap(),
+                Fault::Ring => hostile.lanes[lane].parts.commands.store(0, 1 << 40, Ordering::Release),
+                _ => words.iter().for_each(|words| hostile.lanes[lane].send(words)),
+            });
+            assert_eq!(found, fault);
+        }
     }
 }
 
 #[test]
 fn a_client_that_takes_no_completions_is_not_served_and_others_are() {
-    let mut setup = Setup::new();
-    let (mut slow, mut honest) = (Raw::new(&mut setup.service), Raw::new(&mut setup.service));
+    let mut setup = Setup::new(1);
+    let (mut slow, mut honest) = (Raw::new(&mut setup), Raw::new(&mut setup));
+    let (slow, honest) = (slow.lane(), honest.lane());
     let mut sent = 0;
     // Each fails, which is a completion: the address is not one of the stack.
     let command = Command::UdpBind { id: 1, local: end("192.0.2.1:1") }.encode();
@@ -89,7 +106,7 @@ fn a_client_that_takes_no_completions_is_not_served_and_others_are() {
         setup.run();
     }
     assert_eq!(sent, 64 + 64 + 1, "both rings and one command whose result waits");
-    let client = &setup.service.clients[0];
+    let client = &setup.service().clients[0];
     assert_eq!((client.outbox.len(), client.fault), (1, None));
     honest.send(&listen(1, 80));
     setup.run();
@@ -105,17 +122,159 @@ fn a_client_that_takes_no_completions_is_not_served_and_others_are() {
 
 #[test]
 fn a_client_has_at_most_its_number_of_sockets() {
-    let mut setup = Setup::new();
-    let mut client = Raw::new(&mut setup.service);
+    let mut setup = Setup::new(1);
+    let mut client = Raw::new(&mut setup);
+    let client = client.lane();
     (0..9).for_each(|i| client.send(&listen(i, 80 + i as u16)));
     setup.run();
-    let last = std::iter::from_fn(|| client.next()).last();
-    assert_eq!(last, Some(Completion::Failed { id: 8, reason: Reason::TooMany }));
+    assert_eq!(client.rest().last(), Some(&Completion::Failed { id: 8, reason: Reason::TooMany }));
     client.send(&Command::Close { id: 3 }.encode());
     client.send(&listen(9, 99));
     setup.run();
-    let replies: Vec<_> = std::iter::from_fn(|| client.next()).collect();
-    assert!(matches!(replies[..], [Completion::Closed { id: 3, .. }, Completion::Bound { id: 9, .. }]));
+    assert!(matches!(client.rest()[..], [Completion::Closed { id: 3, .. }, Completion::Bound { id: 9, .. }]));
+}
+
+#[test]
+fn commands_that_open_are_limited_in_a_round_and_each_client_has_its_turn() {
+    let mut setup = Setup::new(1);
+    let mut clients: Vec<_> = (0..3).map(|_| Raw::new(&mut setup)).collect();
+    let control = Limits::default().control;
+    // Each fails, because the address is not one of the stack.
+    let open = Command::UdpBind { id: 1, local: end("192.0.2.1:1") }.encode();
+    let data = Command::Shutdown { id: 9 }.encode();
+    for client in &mut clients {
+        (0..40).for_each(|_| client.lane().send(&open));
+        client.lane().send(&data);
+    }
+    let (service, stack) = &mut setup.workers[0];
+    let mut answers = [0; 3];
+    for round in 1..=12 {
+        assert!(service.poll(stack, Time(round * 2 * ORDER_INTERVAL)));
+        let new: Vec<_> = clients.iter_mut().map(|client| client.lane().rest().len() as u32).collect();
+        answers.iter_mut().zip(&new).for_each(|(all, new)| *all += new);
+        assert!(new.iter().sum::<u32>() <= control);
+        assert!(round != 3 || answers.iter().all(|all| *all == control), "{answers:?}");
+        if answers == [40; 3] {
+            return assert!(service.prepare_sleep(), "all commands are done");
+        }
+    }
+    panic!("{answers:?}");
+}
+
+#[test]
+fn a_port_that_belongs_to_another_worker_is_refused() {
+    let mut setup = Setup::new(2);
+    let mut client = Raw::new(&mut setup);
+    for (id, port) in [(1, 50_000), (2, 50_001), (3, 1000)] {
+        let (local, remote) = (end(&format!("0.0.0.0:{port}")), end("10.0.0.2:1"));
+        let command = Command::Connect { id, local, remote, options: StreamOptions::default() };
+        client.lanes.iter_mut().for_each(|lane| lane.send(&command.encode()));
+    }
+    setup.run();
+    for (lane, owned) in client.lanes.iter_mut().zip([1, 2]) {
+        let opened: Vec<_> = lane
+            .rest()
+            .into_iter()
+            .filter(|answer| matches!(answer, Completion::Connecting { .. }))
+            .map(Completion::id)
+            .collect();
+        assert_eq!(opened, [owned]);
+    }
+}
+
+#[test]
+fn memory_of_a_client_that_left_is_unmapped_when_the_stack_has_sent_it() {
+    let mut setup = Setup::new(2);
+    let mut client = Raw::new(&mut setup);
+    client.lane().send(&connect(1));
+    setup.run();
+    // As the stack holds bytes that are not acknowledged.
+    let bytes = setup.service().clients[0].channel.outbound(ArenaRange { offset: 0, len: 10 });
+    drop(client);
+    setup.run();
+    assert_eq!((setup.slow_path.clients(), setup.slow_path.retired()), (0, 1));
+    assert!(setup.is_empty());
+    drop(bytes);
+    setup.run();
+    assert_eq!(setup.slow_path.retired(), 0);
+}
+
+fn join(id: u32, request: u32, group: u8, joins: bool) -> Words {
+    let change =
+        GroupChange { request, group: Address::v4([239, 0, 0, group]), local: Address::UNSPECIFIED, joins };
+    Command::UdpGroup { id, change }.encode()
+}
+
+/// Reasons of the answers to requests, in order.
+fn answers(setup: &mut Setup, client: &mut Raw) -> Vec<Option<Reason>> {
+    setup.run();
+    let reason = |reply| if let Completion::Answer { reason, .. } = reply { Some(reason) } else { None };
+    client.lane().rest().into_iter().filter_map(reason).collect()
+}
+
+#[test]
+fn clients_have_at_most_their_number_of_groups() {
+    let mut setup = Setup::new(1);
+    setup.workers[0].0.options.limits.groups = (3, 4);
+    let [mut first, mut second] = [(); 2].map(|()| Raw::new(&mut setup));
+    for client in [&mut first, &mut second] {
+        let local = end("0.0.0.0:0");
+        (1..=2).for_each(|id| client.lane().send(&Command::UdpBind { id, local }.encode()));
+    }
+    // The limit counts all sockets of a client, and no membership twice.
+    for (id, group) in [(1, 1), (1, 1), (2, 1), (2, 2), (1, 3)] {
+        first.lane().send(&join(id, 0, group, true));
+    }
+    let expected = [None, Some(Reason::InUse), None, None, Some(Reason::TooMany)];
+    assert_eq!(answers(&mut setup, &mut first), expected);
+    // That of all clients leaves one to the second client.
+    (1..=2).for_each(|group| second.lane().send(&join(1, 0, group, true)));
+    assert_eq!(answers(&mut setup, &mut second), [None, Some(Reason::TooMany)]);
+    // What is left, or ends with its socket, is free again.
+    first.lane().send(&join(2, 0, 2, false));
+    first.lane().send(&join(2, 0, 2, false));
+    first.lane().send(&Command::Close { id: 1 }.encode());
+    assert_eq!(answers(&mut setup, &mut first), [None, Some(Reason::NotLocal)]);
+    (1..=3).for_each(|group| second.lane().send(&join(2, 0, group, true)));
+    assert_eq!(answers(&mut setup, &mut second), [None, None, Some(Reason::TooMany)]);
+}
+
+#[test]
+fn requests_for_groups_are_validated_and_answered_by_number() {
+    let mut setup = Setup::new(1);
+    let mut client = Raw::new(&mut setup);
+    client.lane().send(&listen(1, 80));
+    client.lane().send(&Command::UdpBind { id: 2, local: end("0.0.0.0:0") }.encode());
+    client.lane().send(&join(1, 7, 1, true));
+    client.lane().send(&join(9, 8, 1, true));
+    let (any, foreign) = (Address::UNSPECIFIED, end("10.0.0.9:0").address);
+    for (request, group, local) in [(9, foreign, any), (10, end("[ff05::7]:0").address, any), (11, any, any)]
+    {
+        let change = GroupChange { request, group, local, joins: true };
+        client.lane().send(&Command::UdpGroup { id: 2, change }.encode());
+    }
+    let change = GroupChange { request: 12, group: end("239.0.0.1:0").address, local: foreign, joins: true };
+    client.lane().send(&Command::UdpGroup { id: 2, change }.encode());
+    let options = DatagramOptions { hop_limit: 0, group_hop_limit: 0, group_source: Some(foreign) };
+    for id in [1, 2, 9] {
+        client.lane().send(&Command::UdpSetOptions { id, options }.encode());
+    }
+    setup.run();
+    let replies: Vec<_> = std::iter::from_fn(|| client.lane().next()).collect();
+    let answers = replies.iter().filter_map(|reply| match reply {
+        Completion::Answer { id, request, reason } => Some((*id, *request, reason.unwrap())),
+        _ => None,
+    });
+    let expected = [
+        (1, 7, Reason::NotConnected),
+        (9, 8, Reason::NotConnected),
+        (2, 9, Reason::InvalidAddress),
+        (2, 10, Reason::NoRoute),
+        (2, 11, Reason::InvalidAddress),
+        (2, 12, Reason::NotLocal),
+    ];
+    assert_eq!(answers.collect::<Vec<_>>(), expected);
+    assert_eq!(setup.slow_path.clients(), 1);
 }
 
 proptest! {

@@ -18,11 +18,13 @@ const RECEIVE_BUFFER: u32 = 256 << 10;
 const MAX_DATAGRAM: usize = 65_535;
 
 #[derive(Debug)]
-struct Socket {
+pub(super) struct Socket {
     client: usize,
     id: u32,
-    stack: SocketId,
+    pub(super) stack: SocketId,
     stream: Stream,
+    /// Number of its multicast memberships.
+    pub(super) groups: u32,
     /// Pieces of a datagram that is not complete.
     pieces: Vec<Slice<Buffer>>,
 }
@@ -30,7 +32,7 @@ struct Socket {
 /// UDP sockets of all clients.
 #[derive(Debug)]
 pub(super) struct Udp {
-    sockets: Slab<Socket>,
+    pub(super) sockets: Slab<Socket>,
     by_stack: Vec<usize>,
     pool: BufferPool,
 }
@@ -43,6 +45,14 @@ impl Udp {
     fn find(&self, id: SocketId) -> Option<usize> {
         let key = *self.by_stack.get(id.index())?;
         self.sockets.get(key).filter(|socket| socket.stack == id).map(|_| key)
+    }
+
+    /// Multicast memberships of a client, and of all clients.
+    pub(super) fn groups(&self, client: usize) -> (u32, u32) {
+        self.sockets.iter().fold((0, 0), |(own, all), (_, socket)| {
+            let is_own = u32::from(socket.client == client);
+            (own + is_own * socket.groups, all + socket.groups)
+        })
     }
 
     pub(super) fn give_back(&mut self, key: usize, free: &mut FreeChunks, bytes: u32) -> bool {
@@ -67,8 +77,8 @@ impl Service {
     ) -> Result<(), Reason> {
         let socket = stack.udp_bind(local, UdpOptions::default())?;
         let local = stack.udp_endpoints(socket).map_or(local, |(local, _)| local);
-        let (stream, pieces) = (Stream::default(), Vec::new());
-        let key = self.udp.sockets.insert(Socket { client, id, stack: socket, stream, pieces });
+        let (stream, pieces, groups) = (Stream::default(), Vec::new(), 0);
+        let key = self.udp.sockets.insert(Socket { client, id, stack: socket, stream, groups, pieces });
         if self.udp.by_stack.len() <= socket.index() {
             self.udp.by_stack.resize(socket.index() + 1, usize::MAX);
         }

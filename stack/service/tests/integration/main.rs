@@ -3,3 +3,4 @@
 
 mod pair;
 mod replay_corpus;
+mod workers;

@@ -1,12 +1,14 @@
 //! Two services, each over a stack of its own, at the ends of one wire in shared memory.
 
 use engine::LocalPort;
-use host::{Host, Options};
+use host::{Host, Options, SpreadOptions, Workers};
 use port::memif;
 use port::patch::{Exchange, Patch};
 use service::net::{TcpListener, TcpStream};
-use service::{AcceptPolicy, Client, Connector, Fault, Limits, Service, ServiceOptions, Statistics};
-use stack::ip::InterfaceConfig;
+use service::{
+    AcceptPolicy, Client, Connector, Fault, Limits, ServiceOptions, SlowPath, SlowPathThread, Statistics,
+};
+use stack::ip::{InterfaceConfig, InterfaceId};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::path::Path;
@@ -16,15 +18,16 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use wire::MacAddress;
 
-const SERVER: [&str; 2] = ["10.9.0.2", "fd09::2"];
-const CLIENT: [&str; 2] = ["10.9.0.1", "fd09::1"];
-const LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const SERVER: [&str; 2] = ["10.9.0.2", "fd09::2"];
+pub(crate) const CLIENT: [&str; 2] = ["10.9.0.1", "fd09::1"];
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
-/// A service that runs on its own thread until it is dropped.
-struct Running {
-    connector: Connector,
+/// A service that runs on threads of its own until it is stopped.
+pub(crate) struct Running {
+    pub(crate) connector: Connector,
+    slow_path: SlowPathThread,
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Statistics>>,
+    thread: JoinHandle<Vec<Statistics>>,
 }
 
 impl Running {
@@ -32,56 +35,85 @@ impl Running {
         names: [&'static str; 2],
         exchange: &Exchange,
         addresses: [&str; 2],
-        options: ServiceOptions,
+        (options, workers): (ServiceOptions, usize),
         path: Option<&Path>,
     ) -> Self {
-        let mut service = Service::new(options).unwrap();
+        let (mut slow_path, mut services) = SlowPath::new(options, workers).unwrap();
         if let Some(path) = path {
-            service.listen(path).unwrap();
+            slow_path.listen(path).unwrap();
         }
-        let (connector, stop) = (service.connector(), Arc::new(AtomicBool::new(false)));
+        let (connector, stop) = (slow_path.connector(), Arc::new(AtomicBool::new(false)));
         let (exchange, ended) = (exchange.clone(), stop.clone());
         let addresses = [format!("{}/24", addresses[0]), format!("{}/64", addresses[1])];
         let thread = std::thread::spawn(move || {
-            let mut host = Host::new(Options::new().unwrap()).unwrap();
             let patch = Patch::new(names[0], names[1], memif::Options::default(), &exchange).unwrap();
+            let options = Options::new().unwrap();
             let mac = MacAddress::new([2, 0, 0, 0, 0, names[0].as_bytes()[0]]);
             let config = InterfaceConfig { mac, mtu: 1500, vlan: None };
-            let interface = host.add_port(LocalPort::new(names[0], Box::new(patch)), config);
-            let now = host.now();
-            for address in &addresses {
-                host.stack().add_address(interface, address.parse().unwrap(), now);
+            if let [service] = &mut services[..] {
+                let mut host = Host::new(options).unwrap();
+                let interface = host.add_port(LocalPort::new(names[0], Box::new(patch)), config);
+                add_addresses(&mut host, interface, &addresses);
+                host.connect(&ended);
+                host.run(service, &ended);
+                host.close();
+            } else {
+                let control: Box<dyn port::PortControl> = Box::new(patch);
+                let (port, spread) = ((names[0], control), SpreadOptions::default());
+                let mut hosts = Workers::open(services.len(), &options, port, &config, &spread).unwrap();
+                for host in hosts.hosts() {
+                    add_addresses(host, Workers::interface(), &addresses);
+                }
+                hosts.connect(&ended);
+                hosts.run(&mut services, |_, _| (), &ended);
+                hosts.close();
             }
-            host.connect(&ended);
-            host.run(&mut service, &ended);
-            host.close();
-            service.statistics().clone()
+            services.iter().map(|service| service.statistics().clone()).collect()
         });
-        Self { connector, stop, thread: Some(thread) }
+        Self { connector, slow_path: slow_path.start().unwrap(), stop, thread }
     }
 
-    fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         self.connector.connect().unwrap()
     }
 
-    fn stop(mut self) -> Statistics {
+    /// Ends the service. Returns the counts of each worker.
+    pub(crate) fn stop_workers(self) -> (Statistics, Vec<Statistics>) {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.take().unwrap().join().unwrap()
+        let workers = self.thread.join().unwrap();
+        (self.slow_path.finish(), workers)
+    }
+
+    fn stop(self) -> Statistics {
+        let (mut total, workers) = self.stop_workers();
+        for worker in &workers {
+            total.add(worker);
+        }
+        total
+    }
+}
+
+fn add_addresses(host: &mut Host, interface: InterfaceId, addresses: &[String]) {
+    let now = host.now();
+    for address in addresses {
+        host.stack().add_address(interface, address.parse().unwrap(), now);
     }
 }
 
 /// Services of a server and a client.
-struct Pair(Running, Running);
+pub(crate) struct Pair(pub(crate) Running, pub(crate) Running);
 
 impl Pair {
     fn start() -> Self {
-        Self::with(ServiceOptions::default(), None)
+        Self::with(ServiceOptions::default(), 1, None)
     }
 
-    fn with(options: ServiceOptions, path: Option<&Path>) -> Self {
+    /// A pair whose services have this many workers each.
+    pub(crate) fn with(options: ServiceOptions, workers: usize, path: Option<&Path>) -> Self {
         let exchange = Exchange::default();
-        let server = Running::start(["a", "b"], &exchange, SERVER, options, path);
-        let client = Running::start(["b", "a"], &exchange, CLIENT, ServiceOptions::default(), None);
+        let server = Running::start(["a", "b"], &exchange, SERVER, (options, workers), path);
+        let of_client = (ServiceOptions::default(), workers);
+        let client = Running::start(["b", "a"], &exchange, CLIENT, of_client, None);
         Self(server, client)
     }
 
@@ -102,7 +134,7 @@ impl Pair {
     }
 }
 
-fn address(ip: &str, port: u16) -> SocketAddr {
+pub(crate) fn address(ip: &str, port: u16) -> SocketAddr {
     SocketAddr::new(ip.parse().unwrap(), port)
 }
 
@@ -137,7 +169,7 @@ fn receive(mut stream: &TcpStream, len: usize, seed: usize) {
 }
 
 /// Sends in both directions at the same time.
-fn exchange(ours: &TcpStream, theirs: &TcpStream, len: usize) {
+pub(crate) fn exchange(ours: &TcpStream, theirs: &TcpStream, len: usize) {
     std::thread::scope(|scope| {
         scope.spawn(|| send(ours, len, 1));
         scope.spawn(|| send(theirs, len, 2));
@@ -268,9 +300,46 @@ fn datagrams_of_every_length_arrive() {
 }
 
 #[test]
+fn groups_are_received_until_they_are_left() {
+    let pair = Pair::start();
+    let group = std::net::Ipv4Addr::new(239, 1, 2, 3);
+    let (any, own) = (std::net::Ipv4Addr::UNSPECIFIED, SERVER[0].parse().unwrap());
+    let server = pair.0.client().bind_udp(address("0.0.0.0", 5000)).unwrap();
+    let client = pair.1.client().bind_udp(address("0.0.0.0", 0)).unwrap();
+    server.set_read_timeout(Some(LIMIT)).unwrap();
+    let kind = |done: std::io::Result<()>| done.map_err(|error| error.kind());
+    assert_eq!(kind(server.join_multicast_v4(&group, &any)), Ok(()));
+    assert_eq!(kind(server.join_multicast_v4(&group, &own)), Err(ErrorKind::AddrInUse));
+    assert_eq!(kind(server.join_multicast_v4(&own, &any)), Err(ErrorKind::InvalidInput));
+    let foreign = CLIENT[0].parse().unwrap();
+    assert_eq!(kind(server.join_multicast_v4(&group, &foreign)), Err(ErrorKind::AddrNotAvailable));
+    assert_eq!(
+        kind(server.join_multicast_v6(&"ff05::7".parse().unwrap(), 1)),
+        Err(ErrorKind::AddrNotAvailable)
+    );
+    for (ttl, done) in [(0, Err(ErrorKind::InvalidInput)), (256, Err(ErrorKind::InvalidInput)), (9, Ok(()))] {
+        assert_eq!(kind(client.set_ttl(ttl)), done);
+    }
+    client.set_multicast_ttl_v4(2).unwrap();
+    let mut byte = [0];
+    client.send_to(b"1", address("239.1.2.3", 5000)).unwrap();
+    assert_eq!((server.recv_from(&mut byte).unwrap().0, &byte), (1, b"1"));
+    assert_eq!(kind(server.leave_multicast_v4(&group, &own)), Ok(()));
+    assert_eq!(kind(server.leave_multicast_v4(&group, &any)), Err(ErrorKind::AddrNotAvailable));
+    client.send_to(b"2", address("239.1.2.3", 5000)).unwrap();
+    client.send_to(b"3", address(SERVER[0], 5000)).unwrap();
+    assert_eq!(
+        (server.recv_from(&mut byte).unwrap().0, &byte),
+        (1, b"3"),
+        "the second one went to the group"
+    );
+}
+
+#[test]
 fn clients_of_one_user_share_an_endpoint() {
-    for accept in [AcceptPolicy::Locked, AcceptPolicy::RoundRobin, AcceptPolicy::OwnWithStealing] {
-        let pair = Pair::with(ServiceOptions { accept, ..ServiceOptions::default() }, None);
+    let policies = [AcceptPolicy::Locked, AcceptPolicy::RoundRobin, AcceptPolicy::OwnWithStealing];
+    for (accept, workers) in policies.into_iter().flat_map(|accept| [(accept, 1), (accept, 2)]) {
+        let pair = Pair::with(ServiceOptions { accept, ..ServiceOptions::default() }, workers, None);
         let end = address(SERVER[0], 85);
         let servers = [pair.0.client(), pair.0.client()];
         let listeners = servers.each_ref().map(|server| TcpListener::bind_shared(server, end).unwrap());
@@ -281,7 +350,7 @@ fn clients_of_one_user_share_an_endpoint() {
         for listener in &listeners {
             listener.set_nonblocking(true).unwrap();
         }
-        let mut accepted = [0; 2];
+        let mut accepted = [0_usize; 2];
         while accepted[0] + accepted[1] < streams.len() {
             for (count, listener) in accepted.iter_mut().zip(&listeners) {
                 *count += usize::from(listener.accept().is_ok());
@@ -289,7 +358,8 @@ fn clients_of_one_user_share_an_endpoint() {
             std::thread::yield_now();
         }
         if accept == AcceptPolicy::RoundRobin {
-            assert_eq!(accepted, [16, 16]);
+            // Each worker fills the queues in turn.
+            assert!(accepted[0].abs_diff(accepted[1]) <= 2 * (workers - 1), "{accepted:?}");
         }
     }
 }
@@ -300,7 +370,7 @@ fn other_processes_connect_by_a_unix_socket() {
     let path = folder.path().join("service");
     let limits = Limits { clients: 1, ..Limits::default() };
     let options = ServiceOptions { limits, ..ServiceOptions::default() };
-    let pair = Pair::with(options, Some(&path));
+    let pair = Pair::with(options, 1, Some(&path));
     let server = Client::connect(&path).unwrap();
     let listener = server.bind_tcp(address(SERVER[1], 86)).unwrap();
     let ours = pair.1.client().connect_tcp(address(SERVER[1], 86)).unwrap();
@@ -332,7 +402,7 @@ fn sockets_of_an_ended_service_fail() {
 #[test]
 fn a_service_refuses_more_clients_than_its_limit() {
     let limits = Limits { clients: 1, ..Limits::default() };
-    let pair = Pair::with(ServiceOptions { limits, ..ServiceOptions::default() }, None);
+    let pair = Pair::with(ServiceOptions { limits, ..ServiceOptions::default() }, 1, None);
     let first = pair.0.client();
     assert!(pair.0.connector.connect().is_err());
     assert!(first.bind_tcp(address(SERVER[0], 88)).is_ok());

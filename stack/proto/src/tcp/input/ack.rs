@@ -27,7 +27,9 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         let is_update = self.update_window();
         let una = self.connection.tx.una;
         let is_new = una.is_before(self.segment.ack);
-        if self.connection.flight() > 0 && (is_new || self.segment.ack == una) {
+        // A D-SACK can show that a retransmission was spurious after everything is acknowledged.
+        let matters = self.connection.flight() > 0 || self.segment.sack_len > 0;
+        if matters && (is_new || self.segment.ack == una) {
             self.recover(is_update || !self.segment.payload.is_empty());
         }
         if is_new {

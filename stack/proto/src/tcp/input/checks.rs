@@ -17,7 +17,10 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         if self.connection.flags.has(Flags::TIMESTAMPS) && !is_reset {
             match self.segment.timestamps {
                 // RFC 7323 section 3.2: segments without the option are dropped silently.
-                None => return false,
+                None => {
+                    self.io.counters.tcp_no_timestamps += 1;
+                    return false;
+                }
                 Some((value, _)) if self.is_old(value) => {
                     self.io.counters.tcp_paws += 1;
                     self.answer_unacceptable();
@@ -29,8 +32,8 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         if self.is_in_window() {
             return true;
         }
+        self.io.counters.tcp_out_of_window += 1;
         if !is_reset {
-            self.io.counters.tcp_out_of_window += 1;
             if self.segment.flags.has(TcpFlags::SYN) && self.segment.seq == self.connection.rx.irs {
                 // The echo in the answer must be that of this copy, or the peer measures the time since the first.
                 self.note_timestamp();

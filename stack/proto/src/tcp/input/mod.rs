@@ -109,6 +109,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
             return Outcome::Keep;
         }
         if !self.segment.flags.has(TcpFlags::ACK) {
+            self.io.counters.tcp_header_errors += 1;
             return Outcome::Keep;
         }
         if self.connection.state == State::SynReceived && !self.complete_handshake() {

@@ -4,6 +4,7 @@
 
 mod black_hole;
 mod flood;
+mod fragments;
 mod injection;
 mod memory;
 mod windows;

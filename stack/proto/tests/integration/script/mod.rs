@@ -45,6 +45,7 @@ macro_rules! scripts {
 
 scripts! {
     ack_of_unsent_data
+    bbr_pacing
     blind_data
     blind_reset
     blind_syn
@@ -55,6 +56,8 @@ scripts! {
     close_with_data
     close_with_fin_ack
     cork
+    cubic_growth
+    cubic_reno_friendly
     data_out_of_order
     data_transfer
     delayed_ack
@@ -96,6 +99,8 @@ scripts! {
     open_simultaneous_syn_ack
     path_mtu
     path_mtu_forged
+    path_mtu_probe
+    path_mtu_probe_lost
     path_mtu_v6
     paws
     proportional_rate_reduction
@@ -108,6 +113,7 @@ scripts! {
     retransmission_timeout
     retransmission_timeout_window
     sack_duplicate
+    sack_duplicate_undo
     sack_off
     sack_receiver
     segment_outside_window

@@ -1,0 +1,140 @@
+//! Services with two workers each.
+
+use crate::pair::{CLIENT, LIMIT, Pair, SERVER, address, exchange};
+use service::ServiceOptions;
+use service::net::{TcpListener, TcpStream};
+use std::io::ErrorKind;
+use std::time::Duration;
+
+fn pair() -> Pair {
+    Pair::with(ServiceOptions::default(), 2, None)
+}
+
+/// Both ends of connections to a listener of the server, in the same order.
+fn connections(pair: &Pair, listener: &TcpListener, count: usize) -> Vec<(TcpStream, TcpStream)> {
+    let client = pair.1.client();
+    let ours: Vec<_> =
+        (0..count).map(|_| client.connect_tcp(listener.local_addr().unwrap()).unwrap()).collect();
+    let mut theirs: Vec<_> = (0..count).map(|_| listener.accept().unwrap()).collect();
+    let mut other_end = |stream: &TcpStream| {
+        let local = stream.local_addr().unwrap();
+        let at = theirs.iter().position(|(_, from)| *from == local).unwrap();
+        theirs.swap_remove(at).0
+    };
+    let both: Vec<_> = ours.into_iter().map(|stream| (other_end(&stream), stream)).collect();
+    for stream in both.iter().flat_map(|(theirs, ours)| [theirs, ours]) {
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        stream.set_write_timeout(Some(LIMIT)).unwrap();
+    }
+    both
+}
+
+#[test]
+fn connections_of_both_workers_pass_bytes_unchanged() {
+    let pair = pair();
+    let server = pair.0.client();
+    let listener = server.bind_tcp(address(SERVER[0], 90)).unwrap();
+    let all = connections(&pair, &listener, 32);
+    std::thread::scope(|scope| {
+        for (theirs, ours) in all.iter().take(8) {
+            scope.spawn(|| exchange(ours, theirs, 1 << 20));
+        }
+    });
+    drop((all, listener, server));
+    let (clients, accepted) = pair.0.stop_workers();
+    let (_, connected) = pair.1.stop_workers();
+    assert_eq!(clients.clients, 1);
+    let accepted: Vec<_> = accepted.iter().map(|worker| worker.accepted).collect();
+    assert!(accepted.iter().sum::<u64>() == 32 && !accepted.contains(&0), "{accepted:?}");
+    let connected: Vec<_> = connected.iter().map(|worker| worker.connected).collect();
+    assert_eq!(connected, [16, 16], "active opens take turns");
+}
+
+#[test]
+fn an_address_is_bound_on_all_workers_or_on_none() {
+    let pair = pair();
+    let (first, second) = (pair.0.client(), pair.0.client());
+    let end = address(SERVER[0], 91);
+    let listener = first.bind_tcp(end).unwrap();
+    assert_eq!(second.bind_tcp(end).unwrap_err().kind(), ErrorKind::AddrInUse);
+    drop(listener);
+    let listener = loop {
+        match second.bind_tcp(end) {
+            Ok(listener) => break listener,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::AddrInUse, "the other client closes it"),
+        }
+    };
+    assert_eq!(connections(&pair, &listener, 16).len(), 16);
+    // Of several clients that bind an address at the same time, one has it.
+    for port in 100..130 {
+        let end = address(SERVER[0], port);
+        let bound = std::thread::scope(|scope| {
+            let threads = [&first, &second].map(|client| scope.spawn(move || client.bind_tcp(end)));
+            threads.map(|thread| thread.join().unwrap())
+        });
+        let listener = match bound {
+            [Ok(listener), Err(error)] | [Err(error), Ok(listener)] => {
+                assert_eq!(error.kind(), ErrorKind::AddrInUse);
+                listener
+            }
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(connections(&pair, &listener, 4).len(), 4);
+    }
+}
+
+#[test]
+fn a_listener_with_a_port_of_the_stack_is_reached() {
+    let pair = pair();
+    let server = pair.0.client();
+    for _ in 0..4 {
+        let listener = server.bind_tcp(address(SERVER[1], 0)).unwrap();
+        assert!(listener.local_addr().unwrap().port() >= 49_152);
+        assert_eq!(connections(&pair, &listener, 4).len(), 4);
+    }
+}
+
+#[test]
+fn a_chosen_local_port_is_on_its_worker_or_refused() {
+    let pair = pair();
+    let server = pair.0.client();
+    let _listener = server.bind_tcp(address(SERVER[0], 92)).unwrap();
+    let client = pair.1.client();
+    let open = |port| {
+        let handle = client.open_stream(
+            address(CLIENT[0], port).into(),
+            address(SERVER[0], 92).into(),
+            service::StreamOptions::default(),
+        );
+        handle.and_then(|handle| handle.wait_open(Some(LIMIT)).map(|()| handle.local().port))
+    };
+    for port in [50_000, 50_001] {
+        assert_eq!(open(port).unwrap(), port);
+    }
+    assert_eq!(open(1000).unwrap_err().kind(), ErrorKind::AddrNotAvailable);
+}
+
+#[test]
+fn datagrams_to_one_socket_arrive_at_both_workers() {
+    let pair = pair();
+    let (server, client) = (pair.0.client(), pair.1.client());
+    let server = server.bind_udp(address(SERVER[0], 53)).unwrap();
+    server.set_read_timeout(Some(LIMIT)).unwrap();
+    let sockets: Vec<_> = (0..16).map(|_| client.bind_udp(address(CLIENT[0], 0)).unwrap()).collect();
+    let mut buffer = [0; 2000];
+    for (i, socket) in sockets.iter().enumerate() {
+        socket.connect(server.local_addr().unwrap()).unwrap();
+        socket.set_read_timeout(Some(LIMIT)).unwrap();
+        for len in [0, 1, 1452] {
+            let bytes = vec![i as u8; len];
+            assert_eq!(socket.send(&bytes).unwrap(), len);
+            let (n, from) = server.recv_from(&mut buffer).unwrap();
+            assert_eq!((&buffer[..n], from), (&*bytes, socket.local_addr().unwrap()));
+            server.send_to(&buffer[..n], from).unwrap();
+            assert_eq!(socket.recv(&mut buffer).unwrap(), len);
+            assert_eq!(buffer[..len], bytes);
+        }
+    }
+    server.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+    assert_eq!(server.recv_from(&mut buffer).unwrap_err().kind(), ErrorKind::WouldBlock, "none came twice");
+}

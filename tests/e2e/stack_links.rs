@@ -1,0 +1,76 @@
+//! The TCP/IP stack over other links than a TAP interface: sockets on one end of a veth pair, and VLANs.
+
+use linerate_tests::netns::Netns;
+use linerate_tests::stack_server::{ADDRESSES, KERNEL, LIMIT, STACK, StackServer};
+use linerate_tests::switch::Switch;
+use linerate_tests::{data, folder, tcp};
+
+use crate::stack::datagrams;
+
+/// Bytes of a connection, and of a file.
+const BYTES: usize = 1_000_001;
+
+/// Starts a server on one end of a veth pair. The kernel has the other one.
+fn start(kind: &str, words: &[&str]) -> (StackServer, Netns) {
+    let (kernel, host) = (Netns::new(), Netns::new());
+    kernel.cable("web0", &host, "lan0");
+    kernel.configure("web0", &KERNEL);
+    let port = format!("kind={kind},interface=lan0,netns={}", host.name());
+    (StackServer::start_on(kernel, &port, &[words, &ADDRESSES].concat()), host)
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn echo_and_http_serve_the_kernel_over_sockets_on_a_veth_pair() {
+    let folder = folder();
+    let (site, copy) = (folder.path().display().to_string(), folder.path().join("copy"));
+    let (bytes, path) = (data::bytes(1, BYTES), copy.display().to_string());
+    std::fs::write(folder.path().join("file"), &bytes).expect("a file");
+    for kind in ["af_xdp", "af_packet"] {
+        let (echo, _host) = start(kind, &["echo"]);
+        for address in STACK {
+            echo.netns.ping(address, 2, &["-s", "4000"]);
+            echo.netns.enter(move || {
+                datagrams(address);
+                std::thread::scope(|scope| {
+                    (0..4).for_each(|seed| {
+                        scope.spawn(move || tcp::exchange(address, 7, (seed, BYTES), LIMIT));
+                    });
+                });
+            });
+        }
+        assert_eq!(echo.stop()["connections"], 8, "{kind}");
+        let (http, _host) = start(kind, &["http", &site]);
+        for url in ["http://10.9.0.2/file", "http://[fd09::2]/file"] {
+            http.curl(&["--fail", "-o", &path, url]);
+            assert!(std::fs::read(&copy).expect("a file") == bytes, "{kind}: {url}");
+        }
+        assert_eq!(http.stop()["connections"], 2, "{kind}");
+    }
+}
+
+/// The server is a guest at a trunk port of a switch, and the kernel is at an access port.
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn tagged_packets_reach_a_stack_in_a_vlan() {
+    let (folder, netns) = (folder(), Netns::new());
+    let socket = folder.path().join("server.sock");
+    let text = format!(
+        "[[worker]]\n[[bridge]]\nname = \"lan\"\n\
+         [[port]]\nname = \"kernel\"\nkind = \"tap\"\ninterface = \"web0\"\nnetns = \"{}\"\nvlan = 5\n\
+         [[port]]\nname = \"server\"\nsocket = \"{}\"\nvlan = {{ trunk = [5] }}\n",
+        netns.name(),
+        socket.display()
+    );
+    let switch = Switch::start_from(folder.path(), &text);
+    netns.wait_link("web0", true, LIMIT);
+    netns.configure("web0", &KERNEL);
+    let port = format!("kind=virtio-user,socket={}", socket.display());
+    let server = StackServer::start_on(netns, &port, &[&["echo", "--vlan", "5"], &ADDRESSES[..]].concat());
+    for address in STACK {
+        server.netns.ping(address, 2, &[]);
+        server.netns.enter(move || tcp::exchange(address, 7, (1, 100_000), LIMIT));
+    }
+    server.stop();
+    switch.stop();
+}
