@@ -30,6 +30,7 @@ mod qemu_guests;
 mod snippets;
 mod stack;
 mod stack_cores;
+mod stack_files;
 mod stack_impaired;
 mod stack_links;
 mod stack_show;
