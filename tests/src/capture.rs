@@ -14,7 +14,7 @@ pub const MAC: &str = "02:00:00:00:00:02";
 const INVALID: &str = "_ws.malformed || (ip.checksum.status == Bad || tcp.checksum.status == Bad || \
                        udp.checksum.status == Bad || icmp.checksum.status == Bad || icmpv6.checksum.status == Bad) && \
                        !frame.comment";
-/// Protocols that are read. The data of tests is no message of any other one.
+/// Protocols that are read. The data of tests is no message of any other one, whatever the port.
 const PROTOCOLS: &str = "frame,eth,ethertype,vlan,arp,ip,ipv6,icmp,icmpv6,tcp,udp,dhcp";
 /// Seconds for one pass over a capture.
 const PASS: &str = "300";
@@ -28,6 +28,7 @@ pub fn packets(file: &Path, filter: &str, more: &[&str]) -> String {
     let mut command = Command::new("timeout");
     command.args(["--kill-after=5", PASS, "tshark", "-n", "-Y", filter, "-r"]).arg(file);
     command.args(["--disable-protocol", "ALL", "--enable-protocol", PROTOCOLS]);
+    command.args(["-d", "tcp.port==1-65535,data"]);
     command.args(checks.iter().flat_map(|check| ["-o", check])).args(more);
     let Output { status, stdout, stderr } = command.output().expect("timeout runs");
     assert!(status.success(), "{command:?}: {status}: {}", String::from_utf8_lossy(&stderr));
