@@ -33,6 +33,7 @@ mod stack_cores;
 mod stack_files;
 mod stack_impaired;
 mod stack_links;
+mod stack_peers;
 mod stack_show;
 mod stream;
 mod tap;
