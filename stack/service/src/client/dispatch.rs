@@ -3,6 +3,7 @@
 //! It polls for a short time after the last completion and then sleeps. It must not wait for a lock that another thread
 //! holds while it waits for this thread.
 
+use super::group::UNAWAITED;
 use super::placement::Placement;
 use super::socket::{Handle, Socket};
 use super::state::{Datagram, Phase, State};
@@ -155,11 +156,13 @@ impl Dispatcher {
                 state.placement.ended(worker);
                 self.closed(&socket, state, reason);
             }
-            Completion::Datagram { .. } => {
+            // A change of a group that was undone.
+            Completion::Answer { request: UNAWAITED, .. } => {}
+            Completion::Datagram { .. } | Completion::Answer { .. } => {
                 update(&mut state, worker, completion);
                 socket.notify(&state);
             }
-            // Other workers only receive datagrams.
+            // Other workers receive datagrams and answer requests only.
             _ if worker != socket.home => {}
             Completion::Sent { bytes, .. } => sent(&socket, state, bytes),
             other => {

@@ -1,11 +1,15 @@
 //! Multicast memberships and settings of UDP sockets.
 
+use super::lane::WorkerSet;
 use super::{Handle, lock};
 use crate::DatagramOptions;
 use crate::entry::{Command, GroupChange};
 use stack::Address;
 use std::io;
 use std::time::Duration;
+
+/// Number of a request whose answer is not awaited.
+pub(super) const UNAWAITED: u32 = 0;
 
 impl Handle {
     /// Receives datagrams to a multicast group as well, on the interface with the own address `local`; the unspecified
@@ -39,38 +43,35 @@ impl Handle {
         let socket = &self.socket;
         let _one = lock(&socket.asking);
         let workers = socket.lock().placement.parts();
-        let change = |request| GroupChange { request, group, local, joins };
-        let failed = workers.iter().find_map(|at| {
-            let error = self.ask(at, change, timeout).err()?;
-            Some((at, error))
-        });
-        let Some((failed_at, error)) = failed else { return Ok(()) };
-        if joins {
-            // The answers are not awaited.
-            let undo = GroupChange { request: 0, group, local, joins: false };
-            for at in workers.iter().take_while(|at| *at != failed_at) {
-                socket.shared.lanes[at].send(Command::UdpGroup { id: socket.id, change: undo });
+        let change = |request, joins| GroupChange { request, group, local, joins };
+        let mut changed = WorkerSet::default();
+        for worker in workers.iter().map(WorkerSet::one) {
+            if let Err(error) = self.ask(worker, |request| change(request, joins), timeout) {
+                if joins {
+                    let undo = change(UNAWAITED, false);
+                    socket.request(changed, Command::UdpGroup { id: socket.id, change: undo });
+                }
+                return Err(error);
             }
+            changed.add(worker);
         }
-        Err(error)
+        Ok(())
     }
 
     /// Sends a change to one worker and waits for its answer.
     fn ask(
         &self,
-        worker: usize,
+        worker: WorkerSet,
         change: impl Fn(u32) -> GroupChange,
         timeout: Option<Duration>,
     ) -> io::Result<()> {
         let socket = &self.socket;
         let request = {
             let mut state = socket.lock();
-            // 0 is a request whose answer is not awaited.
-            state.requests = state.requests.wrapping_add(1).max(1);
+            state.requests = state.requests.wrapping_add(1).max(UNAWAITED + 1);
             state.requests
         };
-        let command = Command::UdpGroup { id: socket.id, change: change(request) };
-        socket.shared.lanes[worker].send(command);
+        socket.request(worker, Command::UdpGroup { id: socket.id, change: change(request) });
         socket.wait(timeout, |state| match (state.answer, state.closed) {
             (Some((answered, reason)), _) if answered == request => {
                 reason.map_or(Ok(()), |reason| Err(reason.into()))
@@ -82,9 +83,7 @@ impl Handle {
 
     /// Changes the settings of a UDP socket, for later datagrams.
     pub fn set_datagram_options(&self, options: DatagramOptions) {
-        let socket = &self.socket;
-        for worker in socket.lock().placement.parts().iter() {
-            socket.shared.lanes[worker].send(Command::UdpSetOptions { id: socket.id, options });
-        }
+        let workers = self.socket.lock().placement.parts();
+        self.socket.request(workers, Command::UdpSetOptions { id: self.socket.id, options });
     }
 }

@@ -138,3 +138,30 @@ fn datagrams_to_one_socket_arrive_at_both_workers() {
     server.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
     assert_eq!(server.recv_from(&mut buffer).unwrap_err().kind(), ErrorKind::WouldBlock, "none came twice");
 }
+
+#[test]
+fn a_group_is_joined_and_left_on_both_workers() {
+    let pair = pair();
+    let (server, client) = (pair.0.client(), pair.1.client());
+    let server = server.bind_udp("0.0.0.0:54".parse().unwrap()).unwrap();
+    server.set_read_timeout(Some(LIMIT)).unwrap();
+    let (group, any) = ([239, 1, 2, 3].into(), [0; 4].into());
+    let kind = |changed: std::io::Result<()>| changed.map_err(|error| error.kind());
+    assert_eq!(kind(server.join_multicast_v4(&group, &any)), Ok(()));
+    assert_eq!(kind(server.join_multicast_v4(&group, &any)), Err(ErrorKind::AddrInUse));
+    // The hash of their ports selects either worker.
+    let sockets: Vec<_> = (0..16).map(|_| client.bind_udp(address(CLIENT[0], 0)).unwrap()).collect();
+    let send = || {
+        for socket in &sockets {
+            assert_eq!(socket.send_to(&[7], (group, 54).into()).unwrap(), 1);
+        }
+    };
+    send();
+    let mut buffer = [0; 8];
+    assert!((0..sockets.len()).all(|_| server.recv_from(&mut buffer).unwrap().0 == 1));
+    assert_eq!(kind(server.leave_multicast_v4(&group, &any)), Ok(()));
+    assert_eq!(kind(server.leave_multicast_v4(&group, &any)), Err(ErrorKind::AddrNotAvailable));
+    send();
+    server.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    assert_eq!(server.recv_from(&mut buffer).unwrap_err().kind(), ErrorKind::WouldBlock);
+}
