@@ -127,7 +127,7 @@ fn closed_windows_resets_and_half_closes_are_survived() {
     // A kernel without memory drops data of an open window, which is sent again in place of a probe.
     let count = |name: &str| summary["counters"][name].as_u64().expect("a counter");
     let asked = count("TcpExtTCPWinProbe") + count("TcpRetransSegs");
-    assert!(asked > 0, "neither probes nor retransmissions while nobody reads: {summary}");
+    assert!(asked > 0, "neither probes nor retransmissions while the reader pauses: {summary}");
     assert_ne!(summary["aborted"], 0, "resets that did not arrive: {summary}");
 
     let server = StackServer::start(&["echo"]).without_offloads();

@@ -91,10 +91,15 @@ fn load(mut client: Host, requests: u64) -> Result<f64> {
     };
     let (workload, now) = (EchoLoad::new(MESSAGE as u32, false), client.now());
     let mut load = Load::new(workload, options, Arc::default(), client.stack(), now)?;
+    replies(&mut client, &mut load, requests)
+}
+
+/// Replies per second after a tenth of the requests.
+pub(super) fn replies(client: &mut Host, load: &mut Load<EchoLoad>, requests: u64) -> Result<f64> {
     let begin = Instant::now();
     let mut until = |count: u64| -> Result<Instant> {
         while load.answered() < count {
-            client.poll(&mut load);
+            client.poll(load);
             if begin.elapsed() > LIMIT {
                 bail!("only {} replies in {LIMIT:?}", load.answered());
             }

@@ -1,6 +1,6 @@
 //! A client of the service, while another one attaches and detaches, or opens and closes connections.
 
-use super::accept::wait;
+use super::accept::{replies, wait};
 use crate::pair;
 use anyhow::{Context, Result, bail};
 use host::{App, Buffer, Host};
@@ -25,7 +25,6 @@ const CONNECTIONS: u32 = 4;
 const MESSAGE: usize = 64;
 /// CPU time of a round, in nanoseconds, from which on it counts as long.
 const LONG: u64 = 100_000;
-const LIMIT: Duration = Duration::from_mins(1);
 
 /// What the other client does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,17 +171,5 @@ fn load(mut client: Host, requests: u64) -> Result<f64> {
     let options = LoadOptions::closed(SERVER, CONNECTIONS, Duration::from_hours(1));
     let (workload, now) = (EchoLoad::new(MESSAGE as u32, false), client.now());
     let mut load = Load::new(workload, options, Arc::default(), client.stack(), now)?;
-    let begin = Instant::now();
-    let mut until = |count: u64| -> Result<Instant> {
-        while load.answered() < count {
-            client.poll(&mut load);
-            if begin.elapsed() > LIMIT {
-                bail!("only {} replies in {LIMIT:?}", load.answered());
-            }
-        }
-        Ok(Instant::now())
-    };
-    let start = until(requests / 10)?;
-    let end = until(requests / 10 + requests)?;
-    Ok(requests as f64 / (end - start).as_secs_f64())
+    replies(&mut client, &mut load, requests)
 }

@@ -7,7 +7,8 @@ use crate::host::{Inner, linerate_host};
 use crate::pointer::{bytes, reference, store, text, wanted};
 use crate::tcp::copied;
 use host::Buffer;
-use stack::{Endpoint, Slice, SocketId, UdpError, UdpOptions};
+use stack::ip::InterfaceId;
+use stack::{Address, Endpoint, Slice, SocketId, Stack, Time, UdpError, UdpOptions};
 use std::ffi::{c_char, c_int, c_void};
 
 fn failure(error: UdpError) -> Failure {
@@ -123,14 +124,7 @@ pub unsafe extern "C" fn linerate_udp_join(
     interface: c_int,
 ) -> c_int {
     // SAFETY: by the contract of the interface.
-    unsafe {
-        call_host(host, |inner| {
-            let interface = group_interface(inner, interface)?;
-            let (group, now) = (parsed_address(text(group, "group")?)?, inner.queue.now());
-            let joined = inner.queue.stack().udp_join(SocketId::from_bits(socket), interface, group, now);
-            joined.map(c_int::from).map_err(failure)
-        })
-    }
+    unsafe { change_group(host, socket, (group, interface), Stack::udp_join) }
 }
 
 /// Leaves a multicast group. Returns 1, or 0 if the socket was no member.
@@ -142,12 +136,29 @@ pub unsafe extern "C" fn linerate_udp_leave(
     interface: c_int,
 ) -> c_int {
     // SAFETY: by the contract of the interface.
+    unsafe { change_group(host, socket, (group, interface), Stack::udp_leave) }
+}
+
+/// [`Stack::udp_join`] or [`Stack::udp_leave`].
+type Change = fn(&mut Stack<Buffer>, SocketId, Option<InterfaceId>, Address, Time) -> Result<bool, UdpError>;
+
+/// Joins or leaves a group. Returns 1 if that changed the membership, otherwise 0.
+///
+/// # Safety
+/// By the contract of the interface.
+unsafe fn change_group(
+    host: *mut linerate_host,
+    socket: u64,
+    (group, interface): (*const c_char, c_int),
+    change: Change,
+) -> c_int {
+    // SAFETY: by the contract of the interface.
     unsafe {
         call_host(host, |inner| {
             let interface = group_interface(inner, interface)?;
             let (group, now) = (parsed_address(text(group, "group")?)?, inner.queue.now());
-            let left = inner.queue.stack().udp_leave(SocketId::from_bits(socket), interface, group, now);
-            left.map(c_int::from).map_err(failure)
+            let changed = change(inner.queue.stack(), SocketId::from_bits(socket), interface, group, now);
+            changed.map(c_int::from).map_err(failure)
         })
     }
 }

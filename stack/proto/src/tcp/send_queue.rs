@@ -4,7 +4,7 @@
 //! cursor keeps the place of the next new byte; retransmissions search from the head.
 
 use super::Seq;
-use crate::config::MIN_BUFFER;
+use crate::config::send_cost;
 use crate::slab::Slab;
 use crate::{Payload, Slice};
 use core::ops::Range;
@@ -81,7 +81,7 @@ impl SendQueue {
         }
         self.tail = at;
         self.end += len;
-        self.cost += len.max(MIN_BUFFER);
+        self.cost += send_cost(len as usize) as u32;
     }
 
     /// Drops chunks that end at or before `una`.
@@ -94,7 +94,7 @@ impl SendQueue {
             if una.is_before(end) {
                 break;
             }
-            self.cost -= len.max(MIN_BUFFER);
+            self.cost -= send_cost(len as usize) as u32;
             let next = chunk.next;
             if self.cursor == self.head {
                 (self.cursor, self.cursor_base) = (next, end);
