@@ -14,24 +14,27 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use measure::Histogram;
 use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 
 /// Time before the measurement.
 const WARM_UP: Duration = Duration::from_millis(500);
 const LISTENER: u64 = u64::MAX;
 
-/// A connection with a request on its way, or whose request is being received.
+/// A connection that is being opened, with a request on its way, or whose request is being received.
 struct Exchange {
     stream: TcpStream,
+    is_connecting: bool,
     received: usize,
     sent_at: Instant,
     requests: u64,
 }
 
 impl Exchange {
-    fn new(stream: TcpStream) -> Result<Self> {
+    fn new(stream: TcpStream, is_connecting: bool) -> Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
-        Ok(Self { stream, received: 0, sent_at: Instant::now(), requests: 0 })
+        Ok(Self { stream, is_connecting, received: 0, sent_at: Instant::now(), requests: 0 })
     }
 
     /// Reads what is there. Returns `false` at the end of the stream or after a reset.
@@ -66,14 +69,28 @@ impl Poll {
         Ok(Self { epoll, exchanges: HashMap::new(), events: Vec::with_capacity(64) })
     }
 
-    fn add(&mut self, stream: TcpStream) -> Result<u64> {
+    /// Adds a socket. One that is being connected is reported once it is.
+    fn add(&mut self, stream: TcpStream, is_connecting: bool) -> Result<()> {
         let key = stream.as_raw_fd() as u64;
-        epoll::add(&self.epoll, &stream, epoll::EventData::new_u64(key), epoll::EventFlags::IN)?;
-        self.exchanges.insert(key, Exchange::new(stream)?);
-        Ok(key)
+        let flags = if is_connecting { epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
+        epoll::add(&self.epoll, &stream, epoll::EventData::new_u64(key), flags)?;
+        self.exchanges.insert(key, Exchange::new(stream, is_connecting)?);
+        Ok(())
     }
 
-    /// Sockets that can be read, without waiting.
+    /// Sends the first request of a socket that was connected.
+    fn start(&mut self, key: u64, request: &[u8]) -> Result<()> {
+        let Some(exchange) = self.exchanges.get_mut(&key) else { return Ok(()) };
+        exchange.is_connecting = false;
+        if let Some(error) = exchange.stream.take_error()? {
+            return Err(error).context("cannot connect");
+        }
+        let data = epoll::EventData::new_u64(key);
+        epoll::modify(&self.epoll, &exchange.stream, data, epoll::EventFlags::IN)?;
+        if exchange.send(request) { Ok(()) } else { bail!("a request was not sent") }
+    }
+
+    /// Sockets with an event, without waiting.
     fn ready(&mut self) -> Result<Vec<u64>> {
         self.events.clear();
         let none = rustix::event::Timespec::default();
@@ -92,7 +109,7 @@ fn serve(at: SocketAddr, bytes: usize) -> Result<()> {
         for key in poll.ready()? {
             if key == LISTENER {
                 while let Ok((stream, _)) = listener.accept() {
-                    poll.add(stream)?;
+                    poll.add(stream, false)?;
                 }
                 continue;
             }
@@ -116,24 +133,32 @@ struct Plan {
 }
 
 impl Plan {
-    fn open(&self, poll: &mut Poll, request: &[u8]) -> Result<()> {
-        let stream = TcpStream::connect(self.to).with_context(|| format!("cannot connect to {}", self.to))?;
-        let key = poll.add(stream)?;
-        let sent = poll.exchanges.get_mut(&key).is_some_and(|exchange| exchange.send(request));
-        if sent { Ok(()) } else { bail!("a request was not sent") }
+    /// Starts a connection without waiting for it, as the other client does.
+    fn open(&self, poll: &mut Poll) -> Result<()> {
+        let family = if self.to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+        match connect(&socket, &self.to) {
+            Ok(()) | Err(Errno::INPROGRESS) => poll.add(socket.into(), true),
+            Err(error) => Err(error).with_context(|| format!("cannot connect to {}", self.to)),
+        }
     }
 
     fn run(&self) -> Result<(f64, Histogram)> {
         let (mut poll, request, mut buffer) =
             (Poll::new()?, vec![7; self.bytes], vec![0; self.bytes.max(2048)]);
         for _ in 0..self.connections {
-            self.open(&mut poll, &request)?;
+            self.open(&mut poll)?;
         }
         let (mut histogram, begin) = (Histogram::default(), Instant::now() + WARM_UP);
         let mut replies = 0_u64;
         while begin.elapsed() < self.duration {
             for key in poll.ready()? {
                 let Some(exchange) = poll.exchanges.get_mut(&key) else { continue };
+                if exchange.is_connecting {
+                    poll.start(key, &request)?;
+                    continue;
+                }
                 if !exchange.read(&mut buffer) {
                     bail!("the server closed a connection");
                 }
@@ -147,7 +172,7 @@ impl Plan {
                 exchange.requests += 1;
                 if exchange.requests == self.per_connection {
                     poll.exchanges.remove(&key);
-                    self.open(&mut poll, &request)?;
+                    self.open(&mut poll)?;
                 } else if !exchange.send(&request) {
                     bail!("a request was not sent");
                 }

@@ -116,6 +116,8 @@ veth() {
 client_interface() {
     ip -netns $right address add $client/16 dev eth0
     ip -netns $right link set eth0 up
+    # Short connections: all ports, and those in TIME-WAIT again after a second.
+    ip netns exec $right sysctl -qw net.ipv4.ip_local_port_range="1024 65535" net.ipv4.tcp_tw_reuse=1
     [ "$SETTING" != no-tso ] || ip netns exec $right ethtool -K eth0 tso off gso off gro off >ethtool.log 2>&1
     [ "$SETTING" != no-tso ] || [ "$SERVER" = linerate ] ||
         ip netns exec $left ethtool -K eth0 tso off gso off gro off >>ethtool.log 2>&1
