@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_listed_as_people_do() {
+    fn last_word_of_a_list_follows_or() {
         assert_eq!(one_of(&["a"]), "\"a\"");
         assert_eq!(one_of(&["a", "b", "c"]), "\"a\", \"b\" or \"c\"");
     }
