@@ -304,7 +304,9 @@ fn notes(test_run: &TestRun, sizes: &[SizeResults]) -> Vec<String> {
         plan.tries,
         plan.decided().enough
     )];
-    sizes.iter().for_each(|size| notes_of_size(plan, size, &mut notes));
+    for size in sizes {
+        notes_of_size(plan, size, &mut notes);
+    }
     let counters = test_run.trials().iter().map(|trial| &trial.counters);
     let sum = |of: fn(&TrialCounters) -> u64| counters.clone().map(of).sum::<u64>();
     for (count, what) in [

@@ -63,13 +63,16 @@ impl Service {
                 return self.udp_send(stack, client, id, (remote, range, is_last), now);
             }
             Command::Listen { id, local, shares } => {
-                self.open(client, id, |service| service.listen_for(stack, client, (id, local, shares)))?
+                let listen = |service: &mut Self| service.listen_for(stack, client, (id, local, shares));
+                return self.open(client, id, listen);
             }
-            Command::Connect { id, local, remote, options } => self.open(client, id, |service| {
-                service.connect(stack, (client, id), (local, remote), options, now)
-            })?,
+            Command::Connect { id, local, remote, options } => {
+                let ends = (local, remote);
+                let connect = |service: &mut Self| service.connect(stack, (client, id), ends, options, now);
+                return self.open(client, id, connect);
+            }
             Command::UdpBind { id, local } => {
-                self.open(client, id, |service| service.udp_bind(stack, client, id, local))?;
+                return self.open(client, id, |service| service.udp_bind(stack, client, id, local));
             }
             Command::Accept { id, count } => {
                 if let Some(Object::Listener(key)) = self.object(client, id) {

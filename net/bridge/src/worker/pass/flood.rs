@@ -2,7 +2,7 @@
 
 use super::Pass;
 use super::plan::Plan;
-use port::{DropReason, PortId};
+use port::DropReason;
 
 impl Pass<'_> {
     pub(super) fn unknown<const TAGGED: bool>(&mut self, i: usize, plan: &Plan) {
