@@ -1,6 +1,6 @@
 //! Properties of this machine: its CPUs, and the default path of the control socket.
 
-use crate::settings::reader::fields::numbers;
+use console::words::numbers;
 use engine::machine::{self, Machine};
 use std::path::{Path, PathBuf};
 

@@ -16,7 +16,7 @@ pub mod stack_segments;
 /// The simulated network and application of the stack's tests.
 macro_rules! shared {
     ($($name:ident: $path:literal,)+) => {
-        $(#[allow(dead_code)]
+        $(#[allow(dead_code, unused_imports, reason = "tests of the stack use the rest")]
         #[path = $path]
         mod $name;)+
     };

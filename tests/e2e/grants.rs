@@ -222,7 +222,7 @@ fn only_users_of_the_policy_obtain_a_port() {
 
 #[test]
 #[ignore = "needs root; run by `cargo xtask test`"]
-fn server_that_waits_asks_again_and_so_do_workers() {
+fn waiting_server_requests_a_revoked_grant_again() {
     for workers in [&[][..], &["--workers", "2"]] {
         let folder = folder();
         let stage = Stage::start(folder.path());

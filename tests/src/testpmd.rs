@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn the_packets_of_each_queue_are_read_from_what_stop_prints() {
+    fn packets_of_each_queue_are_parsed_from_testpmd_output() {
         let text = "
   ------- Forward Stats for RX Port= 0/Queue= 0 -> TX Port= 1/Queue= 0 -------
   RX-packets: 1710112        TX-packets: 0              TX-dropped: 1710112

@@ -124,6 +124,27 @@ pub fn threads(
     })
 }
 
+/// Runs one worker of each end in turns until the client has `until` replies or `stop` is set, which the first worker
+/// that ends sets. Returns replies per second.
+fn alternate(
+    (server, echo): (&mut Host, &mut Echo),
+    (client, load): (&mut Host, &mut Client),
+    until: u64,
+    stop: &AtomicBool,
+) -> f64 {
+    let begin = Instant::now();
+    while load.answered() < until && !stop.load(Ordering::Relaxed) {
+        server.poll(echo);
+        client.poll(load);
+        if begin.elapsed() > LIMIT {
+            stop.store(true, Ordering::Relaxed);
+        }
+    }
+    let rate = load.answered() as f64 / begin.elapsed().as_secs_f64();
+    stop.store(true, Ordering::Relaxed);
+    rate
+}
+
 /// Two workers at both ends, each worker with connections of its own. Returns replies per second, and the share of
 /// segments that change the worker. If `is_home`, the clients choose source ports whose replies arrive at their worker.
 ///
@@ -159,17 +180,7 @@ pub fn ports(
             scope.spawn(move || -> Result<f64> {
                 pin(cpu).ok();
                 let mut load = load(client, connections, bytes)?;
-                let begin = Instant::now();
-                while load.answered() < until && !stop.load(Ordering::Relaxed) {
-                    server.poll(echo);
-                    client.poll(&mut load);
-                    if begin.elapsed() > LIMIT {
-                        stop.store(true, Ordering::Relaxed);
-                    }
-                }
-                let rate = load.answered() as f64 / begin.elapsed().as_secs_f64();
-                stop.store(true, Ordering::Relaxed);
-                Ok(rate)
+                Ok(alternate((server, echo), (client, &mut load), until, stop))
             })
         });
         let threads: Vec<_> = threads.collect();

@@ -10,6 +10,7 @@ pub mod progress;
 pub mod reference;
 mod signals;
 pub mod units;
+pub mod words;
 pub mod written;
 
 pub use diagnostic::{BAD_INPUT, Diagnostic, EXIT_CODES, FAILED, verdict};

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rest_takes_as_long_as_what_has_ended_over_all_jobs() {
+    fn remaining_time_is_estimated_from_ended_jobs() {
         let mut progress = Progress::new("experiments", 10, 2);
         assert_eq!(progress.left(), None);
         (progress.done, progress.spent) = (4, Duration::from_secs(8));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_expected_may_change_and_what_was_kept_took_no_time() {
+    fn changed_total_and_skipped_jobs_adjust_the_remaining_time() {
         let mut progress = Progress::new("trials", 0, 1);
         progress.skip(90);
         progress.expect(100);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_is_no_longer_running() {
+    fn ended_job_is_counted_and_not_running() {
         let mut progress = Progress::new("experiments", 2, 1);
         progress.began("a");
         progress.ended("a");

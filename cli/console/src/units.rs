@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_nothing_is_a_dash() {
+    fn ratio_to_zero_is_printed_as_a_dash() {
         assert_eq!(
             (percent(1, 0), percent(1, 8), ratio(3, 0), ratio(3, 2)),
             ("-".into(), "12.5".into(), "-".into(), "1.5".into())

@@ -49,9 +49,9 @@ impl Format {
 
 /// The files of `--out`.
 #[derive(Clone, Debug, Default)]
-pub struct Outputs(Vec<(Format, PathBuf)>);
+pub struct OutFiles(Vec<(Format, PathBuf)>);
 
-impl Outputs {
+impl OutFiles {
     /// Validates the endings of `paths`, and that each is writable.
     pub fn validate(paths: &[PathBuf], formats: &[Format]) -> Result<Self, Diagnostic> {
         let one = |path: &PathBuf| {
@@ -159,7 +159,7 @@ mod tests {
         ] {
             assert_eq!(Format::of(Path::new(path)), format, "{path}");
         }
-        let refused = Outputs::validate(&["a.toml".into()], &[Format::Json, Format::Svg]).unwrap_err();
+        let refused = OutFiles::validate(&["a.toml".into()], &[Format::Json, Format::Svg]).unwrap_err();
         assert_eq!(refused.code, crate::BAD_INPUT);
         assert_eq!(
             (refused.place.as_str(), refused.remedy.as_str()),

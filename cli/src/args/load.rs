@@ -101,6 +101,22 @@ pub(crate) struct ClientArgs {
     #[arg(long, short, default_value_t = 1, value_name = "N",
           value_parser = RangedU64ValueParser::<u32>::new().range(1..=1 << 24))]
     pub(crate) connections: u32,
+    #[command(flatten)]
+    pub(crate) pace: PaceArgs,
+    #[command(flatten)]
+    pub(crate) run: RoundArgs,
+    /// Write the result to this file when the run ends: FILE.json; FILE.html, a page with figures; or DIR/ with the
+    /// figures. May be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Vec<PathBuf>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Output,
+}
+
+/// When requests are sent, and connections opened.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct PaceArgs {
     /// Maximum number of requests on their way on one connection
     #[arg(long, default_value_t = 1, value_name = "N",
           value_parser = RangedU64ValueParser::<u16>::new().range(1..=1024))]
@@ -121,6 +137,11 @@ pub(crate) struct ClientArgs {
     /// Maximum number of connections opened per second
     #[arg(long, value_name = "N", value_parser = rate)]
     pub(crate) connect_rate: Option<f64>,
+}
+
+/// Length of a run.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct RoundArgs {
     /// Time before the first round, after all connections were opened
     #[arg(long, default_value = "500ms", value_parser = duration::any, value_name = "TIME")]
     pub(crate) warm_up: Span,
@@ -134,13 +155,6 @@ pub(crate) struct ClientArgs {
     /// Time without any connection or reply after which the run ends
     #[arg(long, default_value = "10s", value_parser = duration::positive, value_name = "TIME")]
     pub(crate) timeout: Span,
-    /// Write the result to this file when the run ends: FILE.json; FILE.html, a page with figures; or DIR/ with the
-    /// figures. May be repeated
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Vec<PathBuf>,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Output,
 }
 
 fn rate(text: &str) -> Result<f64, String> {

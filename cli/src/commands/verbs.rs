@@ -133,17 +133,23 @@ fn port_request(args: &PortsAddArgs) -> anyhow::Result<Value> {
     let given = fields.into_iter().filter(|(_, value)| !value.is_null());
     let mut body: Map<String, Value> = given.map(|(key, value)| (key.to_owned(), value)).collect();
     for (key, value) in &args.set {
-        if is_open(value) {
-            let reason = format!("`{key}` has an unterminated quote");
-            let remedy = "close it, or remove the quotes; most shells remove one pair";
-            return Err(Diagnostic::bad(format!("--set {key}={value}"), reason, remedy).into());
-        }
-        if body.insert(key.clone(), read_value(value)).is_some() {
-            let place = format!("--set {key}={value}");
-            return Err(Diagnostic::bad(place, format!("`{key}` is given twice"), "give it once").into());
-        }
+        add_setting(&mut body, key, value)?;
     }
     Ok(body.into())
+}
+
+/// Adds a setting of `--set`.
+fn add_setting(body: &mut Map<String, Value>, key: &str, value: &str) -> Result<(), Diagnostic> {
+    let place = || format!("--set {key}={value}");
+    if is_open(value) {
+        let reason = format!("`{key}` has an unterminated quote");
+        let remedy = "close it, or remove the quotes; most shells remove one pair";
+        return Err(Diagnostic::bad(place(), reason, remedy));
+    }
+    if body.insert(key.to_owned(), read_value(value)).is_some() {
+        return Err(Diagnostic::bad(place(), format!("`{key}` is given twice"), "give it once"));
+    }
+    Ok(())
 }
 
 /// The list, or null if it is empty.
@@ -275,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_that_does_not_close_is_known() {
+    fn unterminated_quote_is_detected() {
         for open in ["\"x", "'x", "\"x\\\"", " \"x"] {
             assert!(is_open(open), "{open}");
         }
@@ -285,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_read_as_in_a_file_and_else_is_a_string() {
+    fn value_is_parsed_as_toml_or_kept_as_a_string() {
         for (text, expected) in [
             ("vm0", json!("vm0")),
             ("\"7\"", json!("7")),

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn each_reason_to_wait_is_written_once() {
+    fn unchanged_waiting_reason_is_logged_once() {
         let waiting = |reason| PortState::Waiting(Some(reason));
         let absent = || waiting(PortFault::Unreachable("No such file".to_owned()));
         let refused = || waiting(PortFault::Unreachable("refused".to_owned()));

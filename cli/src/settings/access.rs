@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_port_has_is_kept_and_the_rest_is_the_switchs() {
+    fn access_of_a_port_is_completed_by_that_of_the_switch() {
         let mut own = Access { mode: Some("0600".into()), ..Access::default() };
         own.complete(&access("0660", "kvm"));
         assert_eq!(own, access("0600", "kvm"));

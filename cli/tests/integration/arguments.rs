@@ -88,7 +88,7 @@ fn without_a_switch_every_question_fails_with_a_remedy() {
 }
 
 #[test]
-fn mistakes_in_the_file_are_named_and_nothing_is_started() {
+fn invalid_file_is_reported_and_nothing_starts() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("bad.toml");
     fs::write(&file, "[[port]]\nname = \"a\"\nsokcet = \"/tmp/a\"\n").unwrap();
@@ -160,7 +160,7 @@ fn help_is_at_most_80_columns_wide() {
 
 /// Root is exempt: it may connect to any socket.
 #[test]
-fn a_control_socket_without_permission_is_named_as_such() {
+fn control_socket_without_permission_is_reported_with_a_remedy() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("control");
     let _listener = UnixListener::bind(&socket).unwrap();

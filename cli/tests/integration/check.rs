@@ -111,7 +111,7 @@ const AFTER_A_PORT: [(&str, &[&str]); 17] = [
 ];
 
 #[test]
-fn what_is_wrong_beside_a_port_that_is_in_order() {
+fn errors_beside_a_valid_port_are_reported() {
     for (text, expected) in AFTER_A_PORT {
         assert_eq!(validated(format!("{PORT}{text}\n")), expected, "{text}");
     }

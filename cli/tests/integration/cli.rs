@@ -37,7 +37,7 @@ fn each_line_of_a_log_that_is_not_for_a_terminal_is_a_json_object() {
 }
 
 #[test]
-fn a_hangup_changes_nothing() {
+fn sighup_has_no_effect() {
     let switch = Switch::start();
     switch.wait_until(|switch| switch.ask(&["status"]).status.success());
     switch.signal("-HUP");

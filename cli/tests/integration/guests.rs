@@ -127,7 +127,7 @@ fn guests_that_return_frames_let_them_circulate_over_every_kind_of_ring() {
 }
 
 #[test]
-fn what_a_guest_that_only_sends_sent_arrives_at_one_that_only_receives() {
+fn frames_of_a_txonly_guest_arrive_at_an_rxonly_guest() {
     let switch = Switch::start();
     let receiver = guest(&["--connect", &switch.path("b"), "--mode", "rxonly"]).spawn().unwrap();
     switch.wait_for("b");
@@ -208,7 +208,7 @@ fn a_generator_whose_port_is_removed_names_the_port_and_fails() {
 }
 
 #[test]
-fn a_generator_that_gives_up_names_the_reason() {
+fn generator_that_times_out_reports_the_reason() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("none.sock").display().to_string();
     let port = format!("kind=virtio-user,socket={socket}");

@@ -242,7 +242,7 @@ mod tests {
     use console::Diagnostic;
 
     #[test]
-    fn the_reason_is_that_of_the_error_without_its_remedy() {
+    fn reason_of_a_printed_error_excludes_its_remedy() {
         let error =
             Diagnostic::failed("the switch", "it exited (exit status: 3)\n| no such card", "correct it");
         let (_, printed) = console::verdict("linerate", &error.into());

@@ -7,7 +7,7 @@ use super::profile;
 use super::run::write;
 use console::Diagnostic;
 use console::progress::Progress;
-use console::written::{Format, Outputs};
+use console::written::{Format, OutFiles};
 use report::{CopyFindings, copies_text};
 use studies::copystudy::{Plan, Results, Selection, measure, orders, simulate_all};
 use studies::parallel::jobs;
@@ -15,7 +15,7 @@ use studies::parallel::jobs;
 /// Runs the selected experiments, stores and prints them.
 pub(super) fn run(args: &LabCopiesArgs) -> anyhow::Result<()> {
     let selection = selection(args)?;
-    let outputs = Outputs::validate(&args.out, &[Format::Json])?;
+    let outputs = OutFiles::validate(&args.out, &[Format::Json])?;
     console::exit_on_signals("linerate-lab", "lab copies")?;
     let results = match args.memory {
         CopyMemory::Simulated => simulated(args, &selection)?,

@@ -5,7 +5,7 @@ use super::profile;
 use super::run::write;
 use console::Diagnostic;
 use console::progress::Progress;
-use console::written::{Format, Outputs};
+use console::written::{Format, OutFiles};
 use sim::{Profile, Stuck};
 use std::fs;
 use std::ops::ControlFlow;
@@ -21,7 +21,7 @@ pub(super) fn run(args: &LabPathsArgs) -> anyhow::Result<()> {
     let measured =
         args.measured.as_deref().map_or_else(|| Ok(Measured::ours()), |file| read(file).map(Some))?;
     let mut results = PathResults::new(&profile, args.packets, measured);
-    let outputs = Outputs::validate(&args.out, &[Format::Json])?;
+    let outputs = OutFiles::validate(&args.out, &[Format::Json])?;
     console::exit_on_signals("linerate-lab", "lab paths")?;
     results.paths = simulate(args, &profile).map_err(|error| {
         Diagnostic::failed("lab paths", error, "report the profile and the number of packets")

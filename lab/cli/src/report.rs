@@ -4,7 +4,7 @@
 use super::args::LabReportArgs;
 use super::{stack, usage};
 use console::Diagnostic;
-use console::written::{Format, Outputs};
+use console::written::{Format, OutFiles};
 use figure::text::plain;
 use measure::store::StoreError;
 use report::{Report, ResultFile, page, summary};
@@ -14,7 +14,7 @@ use std::path::Path;
 /// Writes the requested outputs.
 pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
     let files = args.files.iter().map(|file| read(file)).collect::<Result<Vec<_>, _>>()?;
-    let outputs = Outputs::validate(&args.out, &[Format::Html, Format::Svg, Format::Json])?;
+    let outputs = OutFiles::validate(&args.out, &[Format::Html, Format::Svg, Format::Json])?;
     let report = Report::of(files);
     outputs.write(Format::Html, || page(&report))?;
     outputs.figures(|| report.figures())?;

@@ -5,7 +5,7 @@ use super::profile;
 use super::trial;
 use console::progress::Progress;
 use console::stop_on_signals;
-use console::written::{Format, Outputs};
+use console::written::{Format, OutFiles};
 use console::{Diagnostic, KeepArgs};
 use measure::Kind;
 use measure::store::{StoreError, Stored, encode};
@@ -32,7 +32,7 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
         seed: args.seed,
         jobs: jobs(args.jobs),
     };
-    let outputs = Outputs::validate(&args.out, &[Format::Json])?;
+    let outputs = OutFiles::validate(&args.out, &[Format::Json])?;
     let mut job = Job { writer: open(&args.keep, plan.empty())?, failed: Vec::new(), unwritten: None };
     let stopped = job.run(&plan, &wanted)?;
     let results = chosen(job.writer.results(), &wanted);
@@ -65,7 +65,7 @@ pub(super) fn open(keep: &KeepArgs, empty: Results) -> Result<CheckpointWriter, 
 }
 
 /// Writes results to the files of `--out`, in the format that `lab report` reads.
-pub(super) fn write<T: Stored>(outputs: &Outputs, results: &T) -> anyhow::Result<()> {
+pub(super) fn write<T: Stored>(outputs: &OutFiles, results: &T) -> anyhow::Result<()> {
     let bytes = encode(results)?;
     Ok(outputs.write(Format::Json, || String::from_utf8_lossy(&bytes).into_owned())?)
 }

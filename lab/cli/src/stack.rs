@@ -7,7 +7,7 @@ use super::args::LabStackArgs;
 use super::run::{unwritten, write};
 use super::usage::sections;
 use console::progress::Progress;
-use console::written::{Format, Outputs};
+use console::written::{Format, OutFiles};
 use console::{Diagnostic, stop_on_signals};
 use figure::text::plain;
 use measure::pinning;
@@ -22,7 +22,7 @@ use studies::stack::{Cell, Plan, Reading, ReadingError, Results, Study, Watch, m
 /// Takes the missing readings, stores them and prints all.
 pub(super) fn run(args: &LabStackArgs) -> anyhow::Result<()> {
     let plan = plan(args)?;
-    let outputs = Outputs::validate(&args.out, &[Format::Json, Format::Html, Format::Svg])?;
+    let outputs = OutFiles::validate(&args.out, &[Format::Json, Format::Html, Format::Svg])?;
     args.keep.validate()?;
     let [switch, generator] = plan.cpus.map(Some);
     let here = environment::here(CpuSet { switch, generator, guest: None });

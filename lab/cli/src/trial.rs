@@ -9,7 +9,7 @@ use super::profile;
 use super::run::{open, unwritten, write};
 use console::progress::Progress;
 use console::stop_on_signals;
-use console::written::{Format, Outputs};
+use console::written::{Format, OutFiles};
 use console::{Diagnostic, KeepArgs};
 use measure::Estimate;
 use measure::store::StoreError;
@@ -41,7 +41,7 @@ pub(super) fn run(args: &LabRunArgs, wanted: Vec<Named>) -> anyhow::Result<()> {
         Diagnostic::bad(place, error, remedy)
     };
     let stage = Stage::prepare(&plan).map_err(refused)?;
-    let outputs = Outputs::validate(&args.out, &[Format::Json])?;
+    let outputs = OutFiles::validate(&args.out, &[Format::Json])?;
     let writer = open(&args.keep, stage.empty())?;
     let earlier = writer.results().clone();
     announce(&plan, finished(&earlier));
@@ -110,7 +110,7 @@ impl Watch {
 
 /// Measures this processor's constants, and prints or stores them as a profile.
 pub(super) fn calibrate(args: &LabCalibrateArgs) -> anyhow::Result<()> {
-    let outputs = Outputs::validate(&args.out, &[Format::Toml])?;
+    let outputs = OutFiles::validate(&args.out, &[Format::Toml])?;
     let validated = args.profile.as_deref().map(profile::find).transpose()?;
     console::exit_on_signals("linerate-lab", "lab calibrate")?;
     let mut progress = Progress::new("rounds", 0, 1);

@@ -9,7 +9,7 @@ use super::run::{unwritten, write};
 use console::progress::Progress;
 use console::stop_on_signals;
 use console::table;
-use console::written::{Format, Outputs};
+use console::written::{Format, OutFiles};
 use console::{Diagnostic, KeepArgs};
 use figure::text::plain;
 use measure::Kind;
@@ -28,7 +28,7 @@ pub(super) fn run(args: &LabUsageArgs) -> anyhow::Result<()> {
     let plan = plan(args)?;
     plan.validate().map_err(|error| failed(&error))?;
     let [switch, generator] = plan.cpus.map(Some);
-    let outputs = Outputs::validate(&args.out, &[Format::Json, Format::Html, Format::Svg])?;
+    let outputs = OutFiles::validate(&args.out, &[Format::Json, Format::Html, Format::Svg])?;
     args.keep.validate()?;
     let here = environment::here(CpuSet { switch, generator, guest: None });
     // Nothing has run yet, so an unwritable file is invalid input.
@@ -42,7 +42,7 @@ pub(super) fn run(args: &LabUsageArgs) -> anyhow::Result<()> {
 }
 
 /// Prints the results and writes the requested figures.
-fn output(args: &LabUsageArgs, results: &Results, outputs: &Outputs) -> anyhow::Result<()> {
+fn output(args: &LabUsageArgs, results: &Results, outputs: &OutFiles) -> anyhow::Result<()> {
     console::print(results, args.output, |results| plain(&text(results)))?;
     write(outputs, results)?;
     outputs.write(Format::Html, || usage_page(results))?;

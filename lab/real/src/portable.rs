@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_portable_body_stores_what_it_loads_and_copies() {
+    fn portable_stores_loads_and_copies_agree() {
         let mut bytes = [0_u64; 512];
         let base = bytes.as_mut_ptr().cast::<u8>();
         for (at, width) in [(0, Width::Two), (3, Width::Four), (8, Width::Eight), (17, Width::Eight)] {

@@ -7,6 +7,8 @@ use figure::page::{absent, table};
 use figure::text::{kind, number};
 use maud::{Markup, html};
 use measure::Kind;
+use studies::analysis::factorial::Effect;
+use studies::analysis::shapley::Share;
 use studies::factors::FACTORS;
 use studies::published::{Quantity, REFERENCES, Reference, SOURCE};
 use studies::results::{ConstantRow, Row, ThreadRow};
@@ -74,13 +76,31 @@ pub(super) fn factors(set: &Set) -> Markup {
             }
         };
     };
+    let of = set.analysis.best.as_deref().filter(|best| *best != "a+b+c+d+e+f");
+    let best = of.map_or_else(
+        || "All six together are the best of the 64.".to_owned(),
+        |best| format!("The best of the 64 is {best}, and not all six together."),
+    );
+    html! {
+        h4 { "Shares of ln(all six / base)" }
+        p { "Shapley shares are exact, over all 64 combinations; their sum is the whole gain. " (best) }
+        (shapley(shares, effects))
+        h4 {
+            "Effects and interactions of the full 2" sup { "6" } " factorial, the " (EFFECTS) " largest of 63"
+        }
+        (factorial(effects))
+    }
+}
+
+/// Shapley share and main effect of each factor.
+fn shapley(shares: &[Share], effects: &[Effect]) -> Markup {
     let title = |letter: char| {
         let factor = FACTORS.iter().find(|factor| factor.letter == Some(letter));
         factor.map_or("", |factor| factor.title).to_owned()
     };
     let part =
         |part: Option<f64>| part.map_or_else(|| "-".to_owned(), |part| format!("{:.1} %", part * 100.0));
-    let shares = shares.iter().map(|share| {
+    let rows = shares.iter().map(|share| {
         let main = effects.iter().find(|effect| effect.letters == share.letter.to_string());
         vec![
             share.letter.to_string(),
@@ -93,7 +113,11 @@ pub(super) fn factors(set: &Set) -> Markup {
     });
     let titles =
         ["Factor", "Change", ">Shapley share, ln", ">Of the gain", ">Main effect, ln", ">Main effect, ×"];
-    let shares = table(Some("table-shapley"), &titles, shares);
+    table(Some("table-shapley"), &titles, rows)
+}
+
+/// The largest effects and interactions.
+fn factorial(effects: &[Effect]) -> Markup {
     let rows = effects.iter().take(EFFECTS).map(|effect| {
         vec![
             effect.letters.clone(),
@@ -102,21 +126,7 @@ pub(super) fn factors(set: &Set) -> Markup {
             format!("{:.1} %", effect.share * 100.0),
         ]
     });
-    let effects = table(Some("table-factorial"), &["Effect", ">ln", ">×", ">Of all variation"], rows);
-    let of = set.analysis.best.as_deref().filter(|best| *best != "a+b+c+d+e+f");
-    let best = of.map_or_else(
-        || "All six together are the best of the 64.".to_owned(),
-        |best| format!("The best of the 64 is {best}, and not all six together."),
-    );
-    html! {
-        h4 { "Shares of ln(all six / base)" }
-        p { "Shapley shares are exact, over all 64 combinations; their sum is the whole gain. " (best) }
-        (shares)
-        h4 {
-            "Effects and interactions of the full 2" sup { "6" } " factorial, the " (EFFECTS) " largest of 63"
-        }
-        (effects)
-    }
+    table(Some("table-factorial"), &["Effect", ">ln", ">×", ">Of all variation"], rows)
 }
 
 /// Hardware events by event and thread for the headline configurations; or the reason for their absence.
@@ -129,20 +139,8 @@ pub(super) fn events(set: &Set) -> Markup {
             keys.push(key);
         }
     }
-    match set.results.memory {
-        Kind::Simulated => return Markup::default(),
-        Kind::Real => {
-            return html! {
-                p class="absent" {
-                    "Timed by the clock, with no hardware counters: misses, cycles by cause and lines were not counted ("
-                    code { "--memory counted" } " counts if the processor supports it)."
-                }
-            };
-        }
-        Kind::Counted if keys.is_empty() => {
-            return absent("The hardware counters of this machine counted nothing.");
-        }
-        Kind::Counted => {}
+    if let Some(reason) = not_counted(set.results.memory, keys.is_empty()) {
+        return reason;
     }
     let mut titles = vec!["Event".to_owned(), "Thread".to_owned()];
     titles.extend(rows.iter().map(|row| format!(">{}", row.name)));
@@ -159,6 +157,20 @@ pub(super) fn events(set: &Set) -> Markup {
         h3 { "Hardware events per packet" }
         p { "Counted in user mode, the median over rounds; an empty field was not counted." }
         (table(Some("table-events"), &titles, body))
+    }
+}
+
+/// Reason for the absence of hardware events, which is empty for a simulation; `None` if there are any.
+fn not_counted(memory: Kind, is_empty: bool) -> Option<Markup> {
+    match memory {
+        Kind::Simulated => Some(Markup::default()),
+        Kind::Real => Some(html! {
+            p class="absent" {
+                "Timed by the clock, with no hardware counters: misses, cycles by cause and lines were not counted ("
+                code { "--memory counted" } " counts if the processor supports it)."
+            }
+        }),
+        Kind::Counted => is_empty.then(|| absent("The hardware counters of this machine counted nothing.")),
     }
 }
 

@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn any_constant_and_any_machine_makes_a_difference() {
+    fn changed_constant_or_machine_is_reported_as_a_difference() {
         let here = simulated(&Profile::study());
         let mut profile = Profile::study();
         profile.demote = !profile.demote;

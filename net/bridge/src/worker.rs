@@ -10,7 +10,7 @@ use super::guard::MAX_INSPECTED;
 use super::ports::{PortTable, Published, View};
 use super::vlan::Form;
 use cache::FlowCache;
-use pass::{CachedVerdict, Events, LEARNS_PER_BURST, Pass, Plan};
+use pass::{CachedVerdict, Learning, Origin, Pass, Plan};
 use port::{BURST, Burst, Context, EditId, Pipeline, Verdicts};
 use std::sync::Arc;
 
@@ -98,23 +98,18 @@ impl Worker {
         let second = (now.0 / SECOND) as u32;
         let mut pass = Pass {
             burst,
-            from,
+            origin: Origin { port: from, member, changes: view.bridge.fdb.changes(from), injected },
             now,
             second,
-            changes: view.bridge.fdb.changes(from),
-            injected,
-            budget: LEARNS_PER_BURST,
             table: &self.table,
-            member,
             view,
             memo,
             cache: &mut self.cache,
             plans: &mut self.plans,
             out,
             scratch: &mut self.scratch,
-            events: Events::default(),
+            learning: Learning::default(),
             latest: None,
-            moved: false,
             flooding: 0..0,
             edits: [(Form::default(), EditId::NONE); 4],
         };
@@ -124,7 +119,7 @@ impl Worker {
             (false, true) => pass.run_guarded::<false>(),
             (true, true) => pass.run_guarded::<true>(),
         }
-        pass.events.count(member);
+        pass.learning.count(member);
         self.sweeps[member.bridge as usize].run(view, second);
     }
 }

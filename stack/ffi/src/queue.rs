@@ -79,6 +79,33 @@ const fn status(reason: Closed) -> c_int {
     }
 }
 
+/// Loss of a datagram as an error number.
+const fn loss(error: DatagramError) -> c_int {
+    match error {
+        DatagramError::Unreachable => code::UNREACHABLE,
+        DatagramError::Refused => code::REFUSED,
+        DatagramError::TooBig(_) => code::TOO_LONG,
+    }
+}
+
+impl linerate_completion {
+    /// A completion for this user data, with all other fields zero.
+    fn empty(user: u64) -> Self {
+        Self {
+            kind: linerate_kind::LINERATE_CLOSED,
+            status: 0,
+            user,
+            id: 0,
+            data: null(),
+            length: 0,
+            buffer: null(),
+            listener: 0,
+            remote: linerate_endpoint::default(),
+            local: linerate_endpoint::default(),
+        }
+    }
+}
+
 impl Inner {
     /// Starts a batch. Frees the data of the previous one.
     fn wait(&mut self, max: usize, timeout: Duration) -> usize {
@@ -94,18 +121,7 @@ impl Inner {
 
     fn convert(&mut self, Completion { user, event }: Completion) -> linerate_completion {
         type Kind = linerate_kind;
-        let mut c = linerate_completion {
-            kind: Kind::LINERATE_CLOSED,
-            status: 0,
-            user,
-            id: 0,
-            data: null(),
-            length: 0,
-            buffer: null(),
-            listener: 0,
-            remote: linerate_endpoint::default(),
-            local: linerate_endpoint::default(),
-        };
+        let mut c = linerate_completion::empty(user);
         (c.kind, c.id) = match event {
             Event::Accepted { connection, listener, remote } => {
                 (c.listener, c.remote) = (listener.to_bits(), remote.into());
@@ -132,11 +148,7 @@ impl Inner {
                 (Kind::LINERATE_DATAGRAM, socket.to_bits())
             }
             Event::DatagramLost { socket, error } => {
-                c.status = match error {
-                    DatagramError::Unreachable => code::UNREACHABLE,
-                    DatagramError::Refused => code::REFUSED,
-                    DatagramError::TooBig(_) => code::TOO_LONG,
-                };
+                c.status = loss(error);
                 (Kind::LINERATE_DATAGRAM_LOST, socket.to_bits())
             }
         };

@@ -11,7 +11,7 @@ use etherparse::{
     VlanId,
 };
 use port::MAX_HEAD;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;
 use wire::checksum::protocol;
 use wire::{Layers, MacAddress, Version};
@@ -196,49 +196,70 @@ impl FrameLayout {
         number: IpNumber,
         size: usize,
     ) -> Range<usize> {
-        let at = self.bytes.len();
         match (source, destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
-                let header = Ipv4Header {
-                    total_len: size.saturating_sub(at) as u16,
-                    time_to_live: HOPS,
-                    protocol: number,
-                    source: source.octets(),
-                    destination: destination.octets(),
-                    ..Ipv4Header::default()
-                };
-                self.bytes.extend(header.to_bytes());
-                self.spot(prefix, "dscp", at, 2, 2, 6);
-                self.spot(prefix, "identification", at + 4, 2, 0, 16);
-                self.spot(prefix, "ttl", at + 8, 2, 8, 8);
-                self.spot(prefix, "source", at + 12, 4, 0, 32);
-                self.spot(prefix, "destination", at + 16, 4, 0, 32);
-                let ranges = [at..at + Ipv4Header::MIN_LEN, 0..0];
-                self.sums.push(Summed { at: at + 10, ranges, pseudo: 0, nonzero: false });
-                at + 12..at + 20
+                self.ipv4(prefix, source, destination, number, size)
             }
-            (source, destination) => {
-                let octets = |address: IpAddr| match address {
-                    IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
-                    IpAddr::V6(address) => address.octets(),
-                };
-                let header = Ipv6Header {
-                    payload_length: size.saturating_sub(at + Ipv6Header::LEN) as u16,
-                    next_header: number,
-                    hop_limit: HOPS,
-                    source: octets(source),
-                    destination: octets(destination),
-                    ..Ipv6Header::default()
-                };
-                self.bytes.extend(header.to_bytes());
-                self.spot(prefix, "dscp", at, 2, 6, 6);
-                self.spot(prefix, "flow_label", at, 4, 0, 20);
-                self.spot(prefix, "ttl", at + 6, 2, 0, 8);
-                self.spot(prefix, "source", at + 16, 8, 0, 64);
-                self.spot(prefix, "destination", at + 32, 8, 0, 64);
-                at + 8..at + 40
-            }
+            (source, destination) => self.ipv6(prefix, source, destination, number, size),
         }
+    }
+
+    fn ipv4(
+        &mut self,
+        prefix: &str,
+        source: Ipv4Addr,
+        destination: Ipv4Addr,
+        number: IpNumber,
+        size: usize,
+    ) -> Range<usize> {
+        let at = self.bytes.len();
+        let header = Ipv4Header {
+            total_len: size.saturating_sub(at) as u16,
+            time_to_live: HOPS,
+            protocol: number,
+            source: source.octets(),
+            destination: destination.octets(),
+            ..Ipv4Header::default()
+        };
+        self.bytes.extend(header.to_bytes());
+        self.spot(prefix, "dscp", at, 2, 2, 6);
+        self.spot(prefix, "identification", at + 4, 2, 0, 16);
+        self.spot(prefix, "ttl", at + 8, 2, 8, 8);
+        self.spot(prefix, "source", at + 12, 4, 0, 32);
+        self.spot(prefix, "destination", at + 16, 4, 0, 32);
+        let ranges = [at..at + Ipv4Header::MIN_LEN, 0..0];
+        self.sums.push(Summed { at: at + 10, ranges, pseudo: 0, nonzero: false });
+        at + 12..at + 20
+    }
+
+    fn ipv6(
+        &mut self,
+        prefix: &str,
+        source: IpAddr,
+        destination: IpAddr,
+        number: IpNumber,
+        size: usize,
+    ) -> Range<usize> {
+        let at = self.bytes.len();
+        let octets = |address: IpAddr| match address {
+            IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+            IpAddr::V6(address) => address.octets(),
+        };
+        let header = Ipv6Header {
+            payload_length: size.saturating_sub(at + Ipv6Header::LEN) as u16,
+            next_header: number,
+            hop_limit: HOPS,
+            source: octets(source),
+            destination: octets(destination),
+            ..Ipv6Header::default()
+        };
+        self.bytes.extend(header.to_bytes());
+        self.spot(prefix, "dscp", at, 2, 6, 6);
+        self.spot(prefix, "flow_label", at, 4, 0, 20);
+        self.spot(prefix, "ttl", at + 6, 2, 0, 8);
+        self.spot(prefix, "source", at + 16, 8, 0, 64);
+        self.spot(prefix, "destination", at + 32, 8, 0, 64);
+        at + 8..at + 40
     }
 
     fn transport(&mut self, stream: &Description, size: usize, addresses: Range<usize>) {

@@ -305,30 +305,7 @@ fn notes(test_run: &TestRun, sizes: &[SizeResults]) -> Vec<String> {
         plan.decided().enough
     )];
     for size in sizes {
-        let name = &size.size;
-        if !size.carried {
-            notes.push(format!("size {name}: no frame was forwarded, so it was skipped; check MTUs"));
-        }
-        let ended_at_nothing = |found: Throughput| found.pps <= 0.0 && found.bound != Bound::Unfinished;
-        let nothing = |round: &Round| round.ndr.is_some_and(ended_at_nothing);
-        let untold = plan.has(Test::Latency) && size.rounds.iter().any(nothing);
-        if untold {
-            notes.push(format!("size {name}: no NDR was found, so latency was not measured"));
-        }
-        let bounded = |round: &Round| round.ndr.is_some_and(|ndr| ndr.bound == Bound::Generator);
-        if plan.has(Test::Latency) && size.rounds.iter().any(bounded) {
-            notes.push(format!(
-                "size {name}: the generator is the limit, so loads for latency are relative to 95 % of the throughput"
-            ));
-        }
-        for at in size.latency().iter().filter(|at| at.short) {
-            notes.push(format!(
-                "size {name}: the generator fell short at {} % in every trial, so latencies there include its own",
-                at.load
-            ));
-        }
-        notes.extend(unfinished(size));
-        notes.extend(noise(size));
+        notes_of_size(plan, size, &mut notes);
     }
     let counters = test_run.trials().iter().map(|trial| &trial.counters);
     let sum = |of: fn(&TrialCounters) -> u64| counters.clone().map(of).sum::<u64>();
@@ -341,4 +318,32 @@ fn notes(test_run: &TestRun, sizes: &[SizeResults]) -> Vec<String> {
         }
     }
     notes
+}
+
+/// Notes on one frame size.
+fn notes_of_size(plan: &Plan, size: &SizeResults, notes: &mut Vec<String>) {
+    let name = &size.size;
+    if !size.carried {
+        notes.push(format!("size {name}: no frame was forwarded, so it was skipped; check MTUs"));
+    }
+    let ended_at_nothing = |found: Throughput| found.pps <= 0.0 && found.bound != Bound::Unfinished;
+    let nothing = |round: &Round| round.ndr.is_some_and(ended_at_nothing);
+    let untold = plan.has(Test::Latency) && size.rounds.iter().any(nothing);
+    if untold {
+        notes.push(format!("size {name}: no NDR was found, so latency was not measured"));
+    }
+    let bounded = |round: &Round| round.ndr.is_some_and(|ndr| ndr.bound == Bound::Generator);
+    if plan.has(Test::Latency) && size.rounds.iter().any(bounded) {
+        notes.push(format!(
+            "size {name}: the generator is the limit, so loads for latency are relative to 95 % of the throughput"
+        ));
+    }
+    for at in size.latency().iter().filter(|at| at.short) {
+        notes.push(format!(
+            "size {name}: the generator fell short at {} % in every trial, so latencies there include its own",
+            at.load
+        ));
+    }
+    notes.extend(unfinished(size));
+    notes.extend(noise(size));
 }

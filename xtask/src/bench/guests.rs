@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn two_numbers_are_a_reading_and_anything_else_is_none() {
+    fn two_numbers_are_parsed_and_invalid_text_gives_none() {
         assert_eq!(parse("12.5e6 3\n"), Some(vec![Some(12.5), Some(3.0)]));
         assert!(parse("").is_none() && parse("12").is_none() && parse("a b").is_none());
     }

@@ -175,7 +175,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn attacks_are_those_of_the_help() {
+    fn attack_names_are_parsed_from_the_help_text() {
         let help = "      --ring <RING>\n          - split: x\n      --hostile <NAME>\n          Attack\n\n          \
                     Possible values:\n          - greedy:      64 B\n          - chains:      c: d\n      --anyway\n";
         assert_eq!(names(help).collect::<Vec<_>>(), ["greedy", "chains"]);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_is_read_and_anything_else_is_none() {
+    fn report_is_parsed_and_invalid_text_gives_none() {
         let phase = |silence: u64| {
             json!({ "received_mpps": 2.0, "p50_ns": 1000, "p99_ns": 3000, "stolen": 1, "longest_silence_ns": silence,
                 "longest_stall_ns": 1_000_000, "attacker_sent": 5, "attacker_share": 0.25 })

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_is_read_and_anything_else_is_none() {
+    fn rate_is_parsed_and_invalid_text_gives_none() {
         let report = "{\"end\": {\"sum_received\": {\"bits_per_second\": 2.5e9}}}";
         assert_eq!(parse(Load::Stream, report), Some(vec![Some(2.5)]));
         assert_eq!(parse(Load::Frames, "1200 3400\n"), Some(vec![Some(1.2), Some(3.4)]));

@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reading_is_what_the_script_prints() {
+    fn output_of_the_script_is_parsed_as_a_reading() {
         let device = |mpps, empty| format!("{{\"rx_mpps\": {mpps}, \"empty_polls\": {empty}}}");
         let text = format!("cycles 83.5\n{{\"devices\": [{}, {}]}}\n", device(10.5, 0.1), device(10.0, 0.3));
         assert_eq!(parse(&text).unwrap(), [Some(20.5), Some(83.5), Some(0.2)]);

@@ -40,7 +40,7 @@ impl Traffic {
     fn name(self) -> &'static str {
         match self {
             Traffic::Pairs => "pairs",
-            Traffic::Rss => "spread",
+            Traffic::Rss => "rss",
             Traffic::Flood => "flood",
         }
     }

@@ -6,7 +6,7 @@ use super::trial::{Stop, TestBed};
 use crate::args::bench::RunArgs;
 use crate::args::bench_options::BenchOptions;
 use console::progress::Progress;
-use console::written::{Format, Outputs};
+use console::written::{Format, OutFiles};
 use console::{Diagnostic, KeepArgs};
 use measure::store::{Store, StoreError};
 use rfc2544::checkpoint::{Checkpoint, Header};
@@ -22,7 +22,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<()> {
     let file = args.file.as_deref().map(read).transpose()?.unwrap_or_default();
     let place =
         args.file.as_ref().map_or_else(|| "the command line".to_owned(), |path| path.display().to_string());
-    let outputs = Outputs::validate(&args.out, &[Format::Json, Format::Html])?;
+    let outputs = OutFiles::validate(&args.out, &[Format::Json, Format::Html])?;
     let mut job = setup::job(&args.options.clone().over(file), &place)?;
     let here = environment::here(job.cpus);
     let header = Header { setup: job.setup.clone(), environment: here, plan: job.plan.clone() };
@@ -125,14 +125,14 @@ fn in_turn(
     progress: &mut Progress,
     ending: Arc<AtomicBool>,
 ) -> Result<(), Stop> {
-    let mut bed = TestBed::start(job, ending)?;
+    let mut testbed = TestBed::start(job, ending)?;
     let remedy = "free disk space; the trials in the file are complete";
     let unwritten = |error: StoreError| Diagnostic::failed(keep.place(), error, remedy);
     while let Some(step) = test_run.next() {
         let name = name(job, &step);
         progress.expect(test_run.progress().1);
         progress.began(&name);
-        let seen = bed.run(&step)?;
+        let seen = testbed.run(&step)?;
         test_run.take(step, seen);
         if let Some(trial) = test_run.trials().last() {
             store.append(trial).map_err(unwritten)?;

@@ -30,7 +30,7 @@ fn told(words: &[&str]) -> String {
 }
 
 #[test]
-fn flags_make_a_plan_and_what_is_left_out_has_a_default() {
+fn flags_set_the_plan_and_omitted_ones_have_defaults() {
     let words =
         ["--sizes", "64,imix", "--tests", "latency,back-to-back", "--loss", "1%", "--duration", "500ms"];
     let plan = run_args(&words).options.plan();
@@ -85,7 +85,7 @@ fn our_own_switch_mirrors_the_ports_and_has_a_guest_where_frames_pass_one() {
 }
 
 #[test]
-fn what_is_kept_of_a_setup_does_not_change_with_the_process() {
+fn stored_setup_is_independent_of_the_process() {
     let setup = validated(&["--switch-command", "sw {a} {b}"]).unwrap().setup;
     assert_eq!(setup.switch, "sw {a} {b}");
     assert!(setup.ports[0].contains("DIR/a.sock"), "{setup:?}");

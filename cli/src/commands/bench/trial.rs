@@ -58,18 +58,18 @@ impl<'a> TestBed<'a> {
     /// Creates the ports, starts switch and guest, and waits until all are connected.
     pub(super) fn start(job: &'a Job, ending: Arc<AtomicBool>) -> Result<Self, Stop> {
         let mut ends = if job.inline { within::switch()? } else { ends(&job.ports)? };
-        let mut bed = Self { job, ends: None, children: Vec::new(), ending, good: None };
+        let mut testbed = Self { job, ends: None, children: Vec::new(), ending, good: None };
         if let Some(start) = &job.switch {
-            bed.children.push(Running::start(start, job.folder.path())?);
+            testbed.children.push(Running::start(start, job.folder.path())?);
         }
-        ends.inline_work = bed.guest()?.or(ends.inline_work);
+        ends.inline_work = testbed.guest()?.or(ends.inline_work);
         // Pinned only now, because children inherit the affinity.
         crate::commands::cpu::pin(job.cpus.generator)?;
-        let opened = ends.open(job.timeout, &mut |_| bed.is_running());
-        bed.ends = Some(ends);
+        let opened = ends.open(job.timeout, &mut |_| testbed.is_running());
+        testbed.ends = Some(ends);
         match opened {
-            Ok(()) => Ok(bed),
-            Err(error) => Err(bed.why(Some(&error), "no port became ready")),
+            Ok(()) => Ok(testbed),
+            Err(error) => Err(testbed.why(Some(&error), "no port became ready")),
         }
     }
 

@@ -11,7 +11,7 @@ mod tests;
 use crate::args::load::{ClientArgs, EchoArgs, HttpArgs, KvArgs, LoadCommand};
 use crate::commands::end::{self, End, still_there, texts};
 use console::Diagnostic;
-use console::written::{Format, Outputs};
+use console::written::{Format, OutFiles};
 use report::Report;
 use serve::load::{
     EchoLoad, HttpLoad, KvLoad, KvOptions, Load, LoadError, LoadOptions, Mode, Results, Workload,
@@ -56,7 +56,7 @@ pub(crate) fn run(command: &LoadCommand) -> anyhow::Result<()> {
 
 /// Runs a workload, and prints and writes its results.
 fn drive<W: Workload>(args: &ClientArgs, workload: W, text: String) -> anyhow::Result<()> {
-    let outputs = Outputs::validate(&args.out, &[Format::Json, Format::Html, Format::Svg])?;
+    let outputs = OutFiles::validate(&args.out, &[Format::Json, Format::Html, Format::Svg])?;
     let mut own = args.end.clone();
     let sources = sources(args)?;
     own.addresses.extend(sources.iter().filter(|source| !args.end.addresses.contains(source)));
@@ -88,22 +88,22 @@ fn drive<W: Workload>(args: &ClientArgs, workload: W, text: String) -> anyhow::R
 }
 
 fn options(args: &ClientArgs, sources: &[Cidr]) -> LoadOptions {
-    let mode = match args.rate {
-        Some(rate) => Mode::Open { rate, spacing: args.spacing },
-        None => Mode::Closed { think: args.think.0 },
+    let mode = match args.pace.rate {
+        Some(rate) => Mode::Open { rate, spacing: args.pace.spacing },
+        None => Mode::Closed { think: args.pace.think.0 },
     };
     LoadOptions {
         server: args.to.into(),
         sources: sources.iter().map(|source| source.address).collect(),
         connections: args.connections,
-        depth: args.depth,
+        depth: args.pace.depth,
         mode,
-        requests_per_connection: args.requests_per_connection,
-        connect_rate: args.connect_rate,
-        warm_up: args.warm_up.0,
-        duration: args.duration.0,
-        rounds: args.rounds,
-        timeout: args.timeout.0,
+        requests_per_connection: args.pace.requests_per_connection,
+        connect_rate: args.pace.connect_rate,
+        warm_up: args.run.warm_up.0,
+        duration: args.run.duration.0,
+        rounds: args.run.rounds,
+        timeout: args.run.timeout.0,
         tcp: Options { no_delay: true, ..args.end.tcp.options() },
     }
 }

@@ -5,7 +5,7 @@ use figure::Figure;
 use figure::page::{self, absent, table};
 use figure::plot::{Axes, Line, Point, plot};
 use figure::text::{count, number};
-use maud::html;
+use maud::{Markup, html};
 use rfc2544::page::place;
 use serve::load::Point as Interval;
 
@@ -14,8 +14,35 @@ const STEP: f64 = 0.02;
 
 /// The whole page.
 pub(super) fn page(report: &Report) -> String {
-    let results = &report.results;
-    let rounds = results.rounds.iter().enumerate().map(|(n, round)| {
+    let counts = report.counts().into_iter().map(|(name, value)| vec![name.to_owned(), value]);
+    let setup = setup(report).into_iter().filter(|(_, value)| !value.is_empty());
+    let setup = setup.map(|(name, value)| vec![name.to_owned(), value]);
+    let counters = report.host.counters.iter().map(|(name, value)| vec![(*name).to_owned(), count(*value)]);
+    let sections = html! {
+        section id="figures" class="measured" {
+            h2 { (report.workload) " to " (report.server) }
+            @if let Some(error) = &report.error { (absent(error)) }
+            (page::figures(&figures(report)))
+        }
+        section id="tables" {
+            h2 { "Tables" }
+            h3 { "Rounds" } (rounds(report))
+            h3 { "Times" } (latencies(report))
+            h3 { "Counts" } (table(Some("table-counts"), &["", "Number"], counts))
+            h3 { "Counters of the client's stack" } (table(Some("table-counters"), &["Counter", ">Value"], counters))
+        }
+        section id="environment" {
+            h2 { "Environment" }
+            (table(Some("table-environment"), &["Property", "Value"], setup))
+        }
+    };
+    let links = ["figures", "tables", "environment"].map(|id| (id.to_owned(), id.to_owned()));
+    page::document("Load", &links, &sections)
+}
+
+/// Rates and latency of each round.
+fn rounds(report: &Report) -> Markup {
+    let rows = report.results.rounds.iter().enumerate().map(|(n, round)| {
         let rates = [round.replies_per_second, round.connects_per_second, round.bytes_per_second];
         let latency = percentiles(&round.latency_ns).map(|(_, value)| number(value));
         std::iter::once((n + 1).to_string())
@@ -23,15 +50,7 @@ pub(super) fn page(report: &Report) -> String {
             .chain(latency)
             .collect()
     });
-    let latencies = report.latencies().into_iter().map(|(name, latency)| {
-        let values = percentiles(latency).map(|(_, value)| number(value));
-        [name.to_owned(), count(latency.count)].into_iter().chain(values).collect()
-    });
-    let counts = report.counts().into_iter().map(|(name, value)| vec![name.to_owned(), value]);
-    let setup = setup(report).into_iter().filter(|(_, value)| !value.is_empty());
-    let setup = setup.map(|(name, value)| vec![name.to_owned(), value]);
-    let counters = report.host.counters.iter().map(|(name, value)| vec![(*name).to_owned(), count(*value)]);
-    let of_rounds = [
+    let titles = [
         ">Round",
         ">Replies/s",
         ">Connections/s",
@@ -44,27 +63,17 @@ pub(super) fn page(report: &Report) -> String {
         ">p99.9",
         ">Max",
     ];
-    let of_latency = ["", ">Count", ">Min, us", ">Mean", ">p50", ">p90", ">p99", ">p99.9", ">Max"];
-    let sections = html! {
-        section id="figures" class="measured" {
-            h2 { (report.workload) " to " (report.server) }
-            @if let Some(error) = &report.error { (absent(error)) }
-            (page::figures(&figures(report)))
-        }
-        section id="tables" {
-            h2 { "Tables" }
-            h3 { "Rounds" } (table(Some("table-rounds"), &of_rounds, rounds))
-            h3 { "Times" } (table(Some("table-latency"), &of_latency, latencies))
-            h3 { "Counts" } (table(Some("table-counts"), &["", "Number"], counts))
-            h3 { "Counters of the client's stack" } (table(Some("table-counters"), &["Counter", ">Value"], counters))
-        }
-        section id="environment" {
-            h2 { "Environment" }
-            (table(Some("table-environment"), &["Property", "Value"], setup))
-        }
-    };
-    let links = ["figures", "tables", "environment"].map(|id| (id.to_owned(), id.to_owned()));
-    page::document("Load", &links, &sections)
+    table(Some("table-rounds"), &titles, rows)
+}
+
+/// Latencies of all rounds.
+fn latencies(report: &Report) -> Markup {
+    let rows = report.latencies().into_iter().map(|(name, latency)| {
+        let values = percentiles(latency).map(|(_, value)| number(value));
+        [name.to_owned(), count(latency.count)].into_iter().chain(values).collect()
+    });
+    let titles = ["", ">Count", ">Min, us", ">Mean", ">p50", ">p90", ">p99", ">p99.9", ">Max"];
+    table(Some("table-latency"), &titles, rows)
 }
 
 fn setup(report: &Report) -> Vec<(&'static str, String)> {

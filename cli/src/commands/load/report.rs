@@ -106,10 +106,10 @@ impl Report {
             workload,
             server: args.to.to_string(),
             port: args.end.port.clone(),
-            mode: if args.rate.is_some() { "open" } else { "closed" },
-            asked_rate: args.rate,
-            depth: args.depth,
-            requests_per_connection: args.requests_per_connection,
+            mode: if args.pace.rate.is_some() { "open" } else { "closed" },
+            asked_rate: args.pace.rate,
+            depth: args.pace.depth,
+            requests_per_connection: args.pace.requests_per_connection,
             error: error.map(|error| error.reason.clone()),
             results,
             host: HostCounts::new(host),
@@ -170,6 +170,22 @@ impl Report {
     /// The report as text.
     pub(super) fn text(&self) -> String {
         let results = &self.results;
+        let mut text = format!("{}\n\n{}\n", self.rounds(), self.latency_table());
+        for (name, value) in self.counts() {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "\n{name:<12} {value}");
+        }
+        if let Some(seconds) = results.opened_after {
+            let _ = write!(text, "\nall connections were open after {seconds:.3} s");
+        }
+        if !results.is_complete {
+            text.push_str("\nthe result is partial");
+        }
+        text
+    }
+
+    /// Table of the rounds.
+    fn rounds(&self) -> String {
         let row = |(n, round): (usize, &serve::load::Round)| {
             let latency = percentiles(&round.latency_ns).map(|(_, value)| format!("{value:.1}"));
             let rates =
@@ -193,26 +209,17 @@ impl Report {
             ">p99.9",
             ">MAX",
         ];
-        let mut text = console::table(&titles, results.rounds.iter().enumerate().map(row));
-        text.push_str("\n\n");
+        console::table(&titles, self.results.rounds.iter().enumerate().map(row))
+    }
+
+    /// Table of the latencies.
+    fn latency_table(&self) -> String {
         let row = |(name, latency): (&str, &Summary)| {
             let mut row = vec![name.to_owned(), latency.count.to_string()];
             row.extend(percentiles(latency).map(|(_, value)| format!("{value:.1}")));
             row
         };
         let titles = ["", ">COUNT", ">MIN us", ">MEAN", ">p50", ">p90", ">p99", ">p99.9", ">MAX"];
-        text.push_str(&console::table(&titles, self.latencies().into_iter().map(row)));
-        text.push('\n');
-        for (name, value) in self.counts() {
-            // Writing to a String cannot fail.
-            let _ = write!(text, "\n{name:<12} {value}");
-        }
-        if let Some(seconds) = results.opened_after {
-            let _ = write!(text, "\nall connections were open after {seconds:.3} s");
-        }
-        if !results.is_complete {
-            text.push_str("\nthe result is partial");
-        }
-        text
+        console::table(&titles, self.latencies().into_iter().map(row))
     }
 }

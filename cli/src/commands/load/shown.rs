@@ -26,7 +26,7 @@ pub(super) struct Shown<W> {
 impl<W: Workload> Shown<W> {
     pub(super) fn new(load: Load<W>, args: &ClientArgs) -> Self {
         let bar = if console::is_quiet() { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
-        let duration = args.duration.0 * args.rounds;
+        let duration = args.run.duration.0 * args.run.rounds;
         Self { load, bar, next: Time::default(), last: None, connections: args.connections, duration }
     }
 

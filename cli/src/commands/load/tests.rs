@@ -69,7 +69,7 @@ fn failures_make_the_run_a_failure() {
 }
 
 #[test]
-fn page_has_figures_of_what_was_measured_and_no_external_references() {
+fn page_has_figures_of_measured_data_and_no_external_references() {
     let mut results = results();
     results.histogram = vec![(1_000, 90), (5_000, 9), (100_000, 1)];
     results.latency_ns = measure::Summary { count: 100, max: 100_000, p50: 1_000, ..Default::default() };

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_is_shown_with_what_may_not_be_used() {
+    fn cpus_outside_the_affinity_mask_are_marked() {
         let cpu =
             |number, allowed| engine::machine::Cpu { number, core: number, allowed, ..Default::default() };
         let shown = machine(&Machine { cpus: vec![cpu(0, true), cpu(1, false)], ..Machine::default() });

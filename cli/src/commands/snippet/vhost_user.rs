@@ -223,7 +223,7 @@ dpdk-testpmd --no-pci --single-file-segments --file-prefix=guest-a \\
     }
 
     #[test]
-    fn a_switch_that_cannot_be_at_the_other_end_is_answered_with_what_can() {
+    fn unsupported_peer_of_a_snippet_is_rejected_with_an_alternative() {
         let error = snippet(&port(Mode::Server, 1, None), GuestKind::Ovs).unwrap_err();
         assert!(error.remedy.contains("kind = \"virtio-user\""), "{error}");
     }

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_happens_in_no_time_and_counters_that_began_again_do_not_run_backwards() {
+    fn reset_counters_and_zero_time_give_zero_rates() {
         let (high, low) = (at(5, vec![port(100, 0)], vec![]), at(5, vec![port(1, 0)], vec![]));
         let rates = between(&high, &low);
         assert_eq!((rates.seconds, rates.ports[0].in_mpps), (0.0, 0.0));

@@ -233,9 +233,10 @@ mod tests {
     }
 
     #[test]
-    fn no_window_is_too_small() {
+    fn screen_is_drawn_in_windows_of_any_size() {
         for (width, height) in [(1, 1), (5, 3), (20, 2), (300, 1)] {
-            screen(width, height, 3, &mut 0);
+            let screen = screen(width, height, 3, &mut 0);
+            assert_eq!(screen.lines().count(), usize::from(height), "{screen}");
         }
     }
 
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn one_reading_is_two_tables() {
+    fn text_of_one_reading_has_two_tables() {
         let text = text(&rates(1));
         assert_eq!(text.lines().count(), 5, "{text}");
         assert!(text.lines().last().unwrap().ends_with("1.50 k  queue-full 1.50 k"), "{text}");

@@ -57,7 +57,7 @@ fn ports_and_static_entries_of_the_topology_run_and_their_sockets_go_with_the_sw
 }
 
 #[test]
-fn a_ports_own_limit_goes_before_its_bridges_and_absent_ones_are_absent() {
+fn limit_of_a_port_overrides_that_of_its_bridge() {
     let dir = tempfile::tempdir().unwrap();
     let plain = port(dir.path(), "a", None);
     let security = Security { max_macs: Some(3), ..Security::default() };

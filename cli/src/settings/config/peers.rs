@@ -2,8 +2,8 @@
 
 use crate::settings::kinds::PortKind;
 use crate::settings::kinds::patch::Patch;
-use crate::settings::reader::fields::exists;
 use crate::settings::reader::notes::{Findings, Section};
+use crate::settings::reader::words::exists;
 use crate::settings::topology::{PortSettings, Topology};
 
 /// Validates one end of a patch against earlier ports. The peer may be missing, because ports are added to a running

@@ -127,7 +127,7 @@ fn port_settings_survive_the_control_api() {
 }
 
 #[test]
-fn mistakes_about_a_driver_are_named_with_their_remedy() {
+fn invalid_driver_settings_are_rejected_with_a_remedy() {
     let words = "\"split\", \"split-inorder\", \"packed\" or \"packed-inorder\"";
     uplink_line(
         "ring = \"round\"",
@@ -185,7 +185,7 @@ switch linerate
 }
 
 #[test]
-fn a_buffer_for_what_leaves_holds_1_to_256_packets_for_a_second_at_most() {
+fn tx_coalesce_accepts_1_to_256_frames_and_up_to_a_second() {
     let remedy =
         "write \"immediate\", or how many frames are sent together: { frames = 32, delay = \"20us\" }";
     port_line(
@@ -307,7 +307,7 @@ fn a_port_joins_a_bridge_that_exists() {
 }
 
 #[test]
-fn a_switch_has_room_for_so_many_ports() {
+fn more_than_1024_ports_are_rejected() {
     let port = |i: usize| format!("[[port]]\nname = \"p{i}\"\nsocket = \"/tmp/lr-p{i}.sock\"\n");
     let text: String = (0..1025).map(port).collect();
     let expected = "3073: port \"p1024\": there are 1025 ports, and the maximum is 1024 \

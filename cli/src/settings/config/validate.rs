@@ -5,12 +5,13 @@ use crate::host::{Host, lock_path};
 use crate::settings::kinds::claim::Claim;
 use crate::settings::kinds::granted::Granted;
 use crate::settings::model::{ModelKind, RssMode};
-use crate::settings::reader::fields::{exists, one_of};
 use crate::settings::reader::notes::{Findings, Place, Section, shortened};
 use crate::settings::reader::paths;
 use crate::settings::reader::validation::Validation;
+use crate::settings::reader::words::exists;
 use crate::settings::recording;
 use crate::settings::topology::{BridgeSettings, MAX_PORTS, PortSettings, StaticEntry, Topology, Vlan};
+use console::words::one_of;
 use std::collections::HashMap;
 use std::path::Path;
 

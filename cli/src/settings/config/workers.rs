@@ -77,42 +77,53 @@ fn read_table(node: &Node, by: StagesBy, notes: &mut Findings) -> (ModelSettings
     let habits = habits(&mut fields);
     let remedy = "write [[worker]], with two brackets on each side, or list CPUs: work = [0]";
     fields.foreign("cpu", "`cpu` is not supported in [worker], which applies to all workers", remedy);
-    let (rss_mode, workers) = match model {
+    let (rss_mode, workers) = read_model(&mut fields, model, by, habits);
+    let has_stages = model == ModelKind::Pipeline || rss_mode == RssMode::Software;
+    let settings = if has_stages { handoffs(&mut fields) } else { no_handoffs(&mut fields, model) };
+    fields.finish();
+    (ModelSettings { model, rss_mode, ..settings }, workers)
+}
+
+/// Reads the workers of a model, and the mode of receive-side scaling.
+fn read_model(
+    fields: &mut Fields<'_, '_>,
+    model: ModelKind,
+    by: StagesBy,
+    habits: WorkerSettings,
+) -> (RssMode, Vec<WorkerSettings>) {
+    match model {
         ModelKind::Pipeline => {
             fields.foreign("rss_mode", PIPELINES_SPREAD, "remove it");
             let workers = match by {
-                StagesBy::Placement => unplaced(&mut fields, habits),
-                StagesBy::Lists => staged(&mut fields, habits, true),
-                StagesBy::None => staged(&mut fields, habits, false),
+                StagesBy::Placement => unplaced(fields, habits),
+                StagesBy::Lists => staged(fields, habits, true),
+                StagesBy::None => staged(fields, habits, false),
             };
             (RssMode::default(), workers)
         }
         ModelKind::Stealing => {
             let remedy = "remove it, or choose model = \"run-to-completion\"";
             fields.foreign("rss_mode", NO_SPREADING, remedy);
-            (RssMode::default(), whole(&mut fields, model, habits))
+            (RssMode::default(), whole(fields, model, habits))
         }
         ModelKind::RunToCompletion => {
             let places = [("queues", RssMode::Queues), ("software", RssMode::Software)];
             let rss_mode = fields.choice("rss_mode", &places).unwrap_or_default();
-            (rss_mode, whole(&mut fields, model, habits))
+            (rss_mode, whole(fields, model, habits))
         }
+    }
+}
+
+/// Rejects the handoff settings for a model without stages.
+fn no_handoffs(fields: &mut Fields<'_, '_>, model: ModelKind) -> ModelSettings {
+    let remedy = match model {
+        ModelKind::Stealing => "remove it, or choose model = \"pipeline\"",
+        _ => "remove it, or choose model = \"pipeline\" or rss_mode = \"software\"",
     };
-    let has_stages = model == ModelKind::Pipeline || rss_mode == RssMode::Software;
-    let settings = if has_stages {
-        handoffs(&mut fields)
-    } else {
-        let remedy = match model {
-            ModelKind::Stealing => "remove it, or choose model = \"pipeline\"",
-            _ => "remove it, or choose model = \"pipeline\" or rss_mode = \"software\"",
-        };
-        for key in &OF_STAGES {
-            fields.foreign(key, format!("`{key}` has no effect {}", to_whom(model)), remedy);
-        }
-        ModelSettings::default()
-    };
-    fields.finish();
-    (ModelSettings { model, rss_mode, ..settings }, workers)
+    for key in &OF_STAGES {
+        fields.foreign(key, format!("`{key}` has no effect {}", to_whom(model)), remedy);
+    }
+    ModelSettings::default()
 }
 
 /// Reads the handoff settings between stages.

@@ -3,8 +3,10 @@
 use super::node::{Entry, HUGE, Node, Value};
 use super::notes::{Findings, Place, Section};
 use super::shape::Shape;
+use super::words::{alike, nearest};
 use console::Span;
 use console::duration::InvalidSpan;
+use console::words::one_of;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -334,75 +336,4 @@ fn bare(value: &Value) -> Option<i128> {
         _ => None,
     }
     .filter(|number| *number > 0)
-}
-
-/// "a", "b" or "c".
-pub(crate) fn one_of(words: &[&str]) -> String {
-    let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
-    match quoted.split_last() {
-        Some((last, [])) => last.clone(),
-        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
-        None => String::new(),
-    }
-}
-
-/// 1, 2, 3
-pub(crate) fn numbers(numbers: &[usize]) -> String {
-    numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-}
-
-/// Remedy for the name of a port or a bridge (`kind`) that does not exist.
-pub(crate) fn exists<'a>(
-    kind: &str,
-    names: impl Iterator<Item = &'a str>,
-    wanted: &str,
-    notes: &Findings,
-) -> String {
-    let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
-    let near = names.iter().find(|name| alike(wanted, name));
-    match near {
-        Some(name) => format!("did you mean \"{name}\"?"),
-        None if notes.is_request() => format!("see `linerate {kind}s show`"),
-        None if names.is_empty() => format!("add a [[{kind}]] section with this name"),
-        None => format!("name {}, or add a [[{kind}]] section with this name", one_of(&names)),
-    }
-}
-
-/// Suggestion for an unknown word.
-pub(crate) fn nearest(word: &str, known: &[&str]) -> String {
-    let word = word.to_lowercase();
-    let scored = known.iter().map(|name| (strsim::damerau_levenshtein(&word, name), name));
-    match scored.min() {
-        Some((_, name)) if alike(&word, name) => format!("did you mean `{name}`?"),
-        _ => {
-            let mut each = known.to_vec();
-            // Several kinds may use the same key.
-            each.sort_by_key(|name| known.iter().position(|other| other == name));
-            each.dedup();
-            format!("remove it; valid keys: {}", each.join(", "))
-        }
-    }
-}
-
-/// Whether `word` may be a misspelling of `name`.
-pub(crate) fn alike(word: &str, name: &str) -> bool {
-    let distance = strsim::damerau_levenshtein(&word.to_lowercase(), name);
-    distance <= 1 + name.len() / 3 && 2 * distance <= name.len()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn misspelled_word_is_answered_with_the_nearest_valid_one() {
-        assert_eq!(nearest("sokcet", &["name", "socket"]), "did you mean `socket`?");
-        assert_eq!(nearest("colour", &["name", "socket"]), "remove it; valid keys: name, socket");
-    }
-
-    #[test]
-    fn words_are_listed_as_people_do() {
-        assert_eq!(one_of(&["a"]), "\"a\"");
-        assert_eq!(one_of(&["a", "b", "c"]), "\"a\", \"b\" or \"c\"");
-    }
 }

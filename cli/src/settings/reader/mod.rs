@@ -1,8 +1,8 @@
 //! Reads typed values and collects errors with their places, from TOML and JSON.
 //!
 //! Independent of the topology: `node` is the tree of values, `fields` reads one of its sections, `notes` collects
-//! errors, `syntax` converts errors of the TOML parser, and `validation`, `paths` and `files` are used by the kinds
-//! of port.
+//! errors, `syntax` converts errors of the TOML parser, `words` suggests names, and `validation`, `paths` and `files`
+//! are used by the kinds of port.
 
 pub(crate) mod fields;
 pub(crate) mod files;
@@ -13,3 +13,4 @@ pub(crate) mod paths;
 pub(crate) mod shape;
 pub(crate) mod syntax;
 pub(crate) mod validation;
+pub(crate) mod words;

@@ -9,12 +9,12 @@ const MAX_PATH: usize = 107;
 
 /// Validates that a socket can be created or found at the path.
 pub(crate) fn socket(place: Place, path: &Path, notes: &mut Findings) {
-    if let Some((reason, remedy)) = path_mistake(path) {
+    if let Some((reason, remedy)) = path_error(path) {
         notes.wrong(place, format!("`{}` {}: {reason}", place.1, path.display()), remedy);
     }
 }
 
-fn path_mistake(path: &Path) -> Option<(String, String)> {
+fn path_error(path: &Path) -> Option<(String, String)> {
     let length = path.as_os_str().len();
     let parent = path.parent().unwrap_or(path);
     let said = |reason: &dyn Display, remedy: String| Some((reason.to_string(), remedy));

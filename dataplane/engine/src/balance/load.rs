@@ -40,19 +40,7 @@ pub(crate) fn balance(
 ) -> (Balance, Vec<(QueueKey, usize)>) {
     let before = loads(from, to);
     let brought: Vec<u64> = to.queues.iter().map(|queue| since(from, queue)).collect();
-    let all = |worker| -> u64 {
-        to.queues.iter().zip(&brought).filter(|(queue, _)| queue.worker == worker).map(|(_, n)| n).sum()
-    };
-    let items: Vec<Item> = to
-        .queues
-        .iter()
-        .zip(&brought)
-        .map(|(queue, &packets)| {
-            let share = packets as f64 / all(queue.worker).max(1) as f64;
-            let load = before.get(queue.worker).copied().unwrap_or_default() * share;
-            Item { worker: queue.worker, load, free: queue.stays.is_none() && !rests(queue.key) }
-        })
-        .collect();
+    let items = items(to, &brought, &before, rests);
     let (shifts, after) = shift(&before, &items, &to.open, threshold);
     let queue = |((queue, item), packets): ((&QueueSample, &Item), &u64)| QueueLoad {
         port: name(queue.key.port),
@@ -76,6 +64,19 @@ pub(crate) fn balance(
         done: false,
     };
     (balance, shifts.into_iter().map(|(at, worker)| (to.queues[at].key, worker)).collect())
+}
+
+/// By queue: its share of its worker's load, and whether it may be moved.
+fn items(to: &Sample, brought: &[u64], loads: &[f64], rests: impl Fn(QueueKey) -> bool) -> Vec<Item> {
+    let all = |worker| -> u64 {
+        to.queues.iter().zip(brought).filter(|(queue, _)| queue.worker == worker).map(|(_, n)| n).sum()
+    };
+    let item = |(queue, &packets): (&QueueSample, &u64)| {
+        let share = packets as f64 / all(queue.worker).max(1) as f64;
+        let load = loads.get(queue.worker).copied().unwrap_or_default() * share;
+        Item { worker: queue.worker, load, free: queue.stays.is_none() && !rests(queue.key) }
+    };
+    to.queues.iter().zip(brought).map(item).collect()
 }
 
 /// By worker: share of the time in which it had packets. An unresponsive worker counts as fully loaded.

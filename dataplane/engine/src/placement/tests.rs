@@ -15,7 +15,7 @@ fn cpus(machine: &Machine, requirements: &Requirements) -> Vec<usize> {
     plan(machine, requirements).unwrap().threads.iter().map(|thread| thread.cpu).collect()
 }
 
-/// Threads with roles and CPU, such as `rx 0+tx 0@1 judge 0@2`.
+/// Threads with roles and CPU, such as `rx 0+tx 0@1 worker 0@2`.
 fn said(plan: &Plan) -> String {
     let roles = |t: &Thread| t.roles.iter().map(ToString::to_string).collect::<Vec<_>>().join("+");
     plan.threads.iter().map(|t| format!("{}@{}", roles(t), t.cpu)).collect::<Vec<_>>().join(" ")

@@ -159,30 +159,7 @@ impl Transmit {
     /// Includes every output whose next packet is `packet`, to be segmented. An output without room loses the packet.
     /// Outputs that need it in different forms are handled one after the other.
     fn start_cut(&mut self, source: &mut Source<'_>, packet: u8, delivery: &mut Delivery) {
-        let (mut taking, mut edited) = (0, EditId::NONE);
-        for k in 0..delivery.rests.len() {
-            if delivery.rests[k].left().first() != Some(&packet) || follows(&delivery.rests, k) {
-                continue;
-            }
-            let rest = &mut delivery.rests[k];
-            let offload = source.burst.offload(usize::from(packet));
-            let edit = rest.first_edit();
-            if self.takes(rest.port(), offload.needs()) || edit != EditId::NONE && taking > 0 {
-                continue;
-            }
-            if !self.has_room(rest.port(), 0) {
-                if !self.waits {
-                    self.lose_first(rest, DropReason::QueueFull);
-                }
-                continue;
-            }
-            rest.cut = Some(OutputProgress { sent: 0, left: 0 });
-            taking += 1;
-            edited = edit;
-            if edited != EditId::NONE {
-                break;
-            }
-        }
+        let (taking, edited) = self.include_outputs(source.burst, packet, delivery);
         self.spent += work::OUTPUT;
         if taking == 0 {
             return;
@@ -206,6 +183,36 @@ impl Transmit {
                 }
             }
         }
+    }
+
+    /// Marks the outputs that take part in the segmentation of `packet`. Returns their number and their edit.
+    #[inline]
+    fn include_outputs(&mut self, burst: &Burst, packet: u8, delivery: &mut Delivery) -> (u64, EditId) {
+        let (mut taking, mut edited) = (0, EditId::NONE);
+        for k in 0..delivery.rests.len() {
+            if delivery.rests[k].left().first() != Some(&packet) || follows(&delivery.rests, k) {
+                continue;
+            }
+            let rest = &mut delivery.rests[k];
+            let offload = burst.offload(usize::from(packet));
+            let edit = rest.first_edit();
+            if self.takes(rest.port(), offload.needs()) || edit != EditId::NONE && taking > 0 {
+                continue;
+            }
+            if !self.has_room(rest.port(), 0) {
+                if !self.waits {
+                    self.lose_first(rest, DropReason::QueueFull);
+                }
+                continue;
+            }
+            rest.cut = Some(OutputProgress { sent: 0, left: 0 });
+            taking += 1;
+            edited = edit;
+            if edited != EditId::NONE {
+                break;
+            }
+        }
+        (taking, edited)
     }
 
     /// From here on, the packet counts as its segments at each output that takes part.

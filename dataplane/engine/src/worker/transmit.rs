@@ -5,22 +5,25 @@
 //! within the turn's budget, in this turn or a later one. Nothing here blocks: a full queue that is waited for is
 //! retried in the next round, after other queues had their turns.
 
-use super::carried::{Carried, Emissions, Unsent};
-use crate::command::{Event, QueueKey, Retired};
+use super::carried::{Emissions, Unsent};
+use crate::command::QueueKey;
 use crate::config::QueueFull;
 use crate::config::WorkerConfig;
 use crate::counters::WorkerCounters;
 use crate::handoff::Handoffs;
 use crate::link::Link;
-use crate::xps::{TxSlot, TxSlots};
+use crate::xps::TxSlots;
+use cost::cost_of;
 use mem::copy::Choice;
 use port::work::{self, TURN};
 use port::{
-    BURST, Batch, Burst, BurstStats, Capabilities, DropReason, EditId, Edits, Flooded, Flush, Indices, Now,
-    PLACES, PortFault, PortId, Route, Steering, TxQueue, Verdicts,
+    BURST, Batch, Burst, BurstStats, Capabilities, DropReason, EditId, Edits, Flooded, Indices, PLACES,
+    PortId, Route, Steering, Verdicts,
 };
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+
+mod cost;
+mod queues;
 
 /// A worker's transmit queues and handoff queues.
 pub(super) struct Transmit {
@@ -180,38 +183,6 @@ impl Transmit {
         is_done
     }
 
-    /// Whether packets arrive or leave through handoff queues.
-    #[inline(always)]
-    pub(super) fn is_staged(&self) -> bool {
-        self.credit.is_some()
-    }
-
-    /// Cost of these indices that may arise behind a handoff queue, beyond sending them. Charged in front, because a
-    /// later charge would first let the handoff queue fill up.
-    #[inline(always)]
-    pub(super) fn cost_behind(&self, burst: &Burst, indices: &[u8]) -> u64 {
-        if !self.is_staged() || burst.needs() == Capabilities::NONE {
-            return 0;
-        }
-        indices.iter().map(|&pick| burst.segment_cost(usize::from(pick))).sum()
-    }
-
-    /// Expected cost of a packet behind the first handoff queue beyond that. Not charged here, because it is charged
-    /// as a debt, but it limits the length of the handoff queue.
-    pub(super) fn price_behind(&self, to: PortId) -> u64 {
-        if self.is_handoff(to) { self.price } else { 0 }
-    }
-
-    /// The port to which a loss is attributed: the output if it is known, otherwise the input port.
-    pub(super) fn loss_port(&self, from: PortId, to: PortId) -> PortId {
-        if self.is_handoff(to) { from } else { to }
-    }
-
-    /// Whether `to` is a handoff queue, so that the final output is not known yet.
-    fn is_handoff(&self, to: PortId) -> bool {
-        usize::from(to.0) >= self.counters.max_ports()
-    }
-
     /// Whether every queue of an output supports these offloads.
     #[inline(always)]
     pub(super) fn takes(&self, to: PortId, needs: Capabilities) -> bool {
@@ -223,13 +194,6 @@ impl Transmit {
     pub(super) fn has_room(&mut self, to: PortId, len: usize) -> bool {
         let queues = &mut self.tx[usize::from(to.0)].queues;
         queues.is_empty() || queues.iter_mut().any(|slot| slot.queue.room(len) > 0)
-    }
-
-    /// Cost of the turn so far plus the known cost of the rest.
-    #[cold]
-    pub(super) fn expected_cost(&self, carried: &Carried) -> u64 {
-        let left = carried.delivery.rests.iter().map(|rest| cost_of(&carried.burst, rest.left()));
-        self.spent + left.sum::<u64>()
     }
 
     /// Sends `indices` to one port. Returns whether all are done; otherwise `leftover` has those that wait.
@@ -346,108 +310,6 @@ impl Transmit {
         false
     }
 
-    #[cold]
-    pub(super) fn lose(&mut self, to: PortId, at: usize, fault: PortFault) {
-        let slot = self.tx[usize::from(to.0)].take(at);
-        self.forget_keeping(to, slot.queue.as_ref());
-        let retired = Some(Retired::Tx(slot.generation, slot.queue));
-        self.link.report(Event { port: to, generation: slot.generation, fault, retired });
-    }
-
-    /// [`super::Worker::fail`] for transmit queues.
-    pub(super) fn fail(&mut self) {
-        self.rests.clear();
-        self.dirty.clear();
-        for port in 0..self.tx.len() {
-            while !self.tx[port].queues.is_empty() {
-                self.lose(PortId(port as u16), 0, PortFault::WorkerFailed);
-            }
-            self.tx[port].dirty = false;
-        }
-    }
-
-    /// Starts a transmit queue.
-    pub(super) fn start(&mut self, port: PortId, slot: TxSlot, xps_map: crate::command::XpsMap) {
-        if slot.queue.keeps_back() {
-            self.keeping.push(port);
-        }
-        self.tx[usize::from(port.0)].add(slot, xps_map, self.workers);
-    }
-
-    /// Replaces the map of the port's receive queues.
-    pub(super) fn set_xps_map(&mut self, port: PortId, xps_map: crate::command::XpsMap) {
-        self.tx[usize::from(port.0)].set_xps_map(xps_map, self.workers);
-    }
-
-    /// Stops a transmit queue and returns it. Delayed packets are sent first.
-    pub(super) fn stop(&mut self, key: QueueKey, now: Now) -> Option<TxSlot> {
-        let slots = &mut self.tx[usize::from(key.port.0)];
-        let at = slots.queues.iter().position(|slot| slot.pair == key.pair)?;
-        let mut slot = slots.take(at);
-        self.empty(key.port, slot.queue.as_mut(), now);
-        Some(slot)
-    }
-
-    /// Has the queues of a port take over a changed memory table.
-    pub(super) fn refresh(&mut self, port: PortId) {
-        let mut pair = 0;
-        while let Some(slot) = self.tx[usize::from(port.0)].queues.get_mut(pair) {
-            match slot.queue.refresh() {
-                Ok(()) => pair += 1,
-                Err(fault) => self.lose(port, pair, fault),
-            }
-        }
-    }
-
-    /// Has queues send delayed packets that are due.
-    #[cold]
-    pub(super) fn flush(&mut self, now: Now, due: Flush) {
-        for k in (0..self.keeping.len()).rev() {
-            let Some(&to) = self.keeping.get(k) else { continue };
-            let mut at = 0;
-            while let Some(slot) = self.tx[usize::from(to.0)].queues.get_mut(at) {
-                let mut stats = BurstStats::default();
-                let sent = slot.queue.flush(now, due, &mut stats);
-                self.counters.port(to).count_tx(&stats);
-                match sent {
-                    Ok(sent) => {
-                        self.mark(to, sent);
-                        at += 1;
-                    }
-                    Err(fault) => self.lose(to, at, fault),
-                }
-            }
-        }
-    }
-
-    fn mark(&mut self, to: PortId, sent: bool) {
-        let slots = &mut self.tx[usize::from(to.0)];
-        if sent && !slots.dirty {
-            slots.dirty = true;
-            self.dirty.push(to);
-        }
-    }
-
-    /// Sends the delayed packets of a queue that is about to be returned; what remains is lost.
-    fn empty(&mut self, port: PortId, queue: &mut dyn TxQueue, now: Now) {
-        let mut stats = BurstStats::default();
-        // A queue that fails here has counted its packets and is being removed anyway.
-        let sent = queue.flush(now, Flush::All, &mut stats).unwrap_or(false);
-        queue.abandon(&mut stats);
-        self.counters.port(port).count_tx(&stats);
-        if sent {
-            fence(Ordering::SeqCst);
-            queue.notify();
-        }
-        self.forget_keeping(port, queue);
-    }
-
-    fn forget_keeping(&mut self, port: PortId, queue: &dyn TxQueue) {
-        if let Some(at) = self.keeping.iter().position(|&of| of == port).filter(|_| queue.keeps_back()) {
-            self.keeping.swap_remove(at);
-        }
-    }
-
     /// Whether anything was sent since the last `notify`.
     #[inline(always)]
     pub(super) fn is_dirty(&self) -> bool {
@@ -467,15 +329,6 @@ impl Transmit {
             self.handoffs.notify();
         }
     }
-}
-
-/// Cost of sending these indices.
-#[inline]
-fn cost_of(burst: &Burst, indices: &[u8]) -> u64 {
-    if indices.len() == burst.len() {
-        return burst.cost();
-    }
-    work::OUTPUT + indices.iter().map(|&pick| burst.packet_cost(usize::from(pick))).sum::<u64>()
 }
 
 /// Parts of [`Transmit`].

@@ -159,59 +159,70 @@ impl Message {
     /// Encodes a message.
     pub(super) fn encode(&self) -> [u8; BYTES] {
         let mut to = Writer { bytes: [0; BYTES], at: 0 };
+        to.u16(self.number());
         match self {
-            Message::Ack => to.put(&1u16.to_ne_bytes()),
-            Message::Hello(hello) => {
-                to.put(&2u16.to_ne_bytes());
-                to.put(&hello.name);
-                for number in [
-                    hello.min_version,
-                    hello.max_version,
-                    hello.max_region,
-                    hello.max_to_client,
-                    hello.max_to_server,
-                ] {
-                    to.put(&number.to_ne_bytes());
-                }
-                to.put(&[hello.max_log2_ring_size]);
-            }
-            Message::Init(init) => {
-                to.put(&3u16.to_ne_bytes());
-                to.put(&init.version.to_ne_bytes());
-                to.put(&init.id.to_ne_bytes());
-                to.put(&[init.mode]);
-                to.put(&init.secret);
-                to.put(&init.name);
-            }
+            Message::Ack => {}
+            Message::Hello(hello) => hello.encode(&mut to),
+            Message::Init(init) => init.encode(&mut to),
             Message::AddRegion(index, size) => {
-                to.put(&4u16.to_ne_bytes());
-                to.put(&index.to_ne_bytes());
-                to.put(&size.to_ne_bytes());
+                to.u16(*index);
+                to.u64(*size);
             }
-            Message::AddRing(ring) => {
-                to.put(&5u16.to_ne_bytes());
-                to.put(&u16::from(ring.to_server).to_ne_bytes());
-                to.put(&ring.index.to_ne_bytes());
-                to.put(&ring.region.to_ne_bytes());
-                to.put(&ring.offset.to_ne_bytes());
-                to.put(&[ring.log2_size]);
-                to.put(&ring.private_header.to_ne_bytes());
-            }
-            Message::Connect(name) => {
-                to.put(&6u16.to_ne_bytes());
-                to.put(name);
-            }
-            Message::Connected(name) => {
-                to.put(&7u16.to_ne_bytes());
-                to.put(name);
-            }
+            Message::AddRing(ring) => ring.encode(&mut to),
+            Message::Connect(name) | Message::Connected(name) => to.bytes(name),
             Message::Disconnect(code, reason) => {
-                to.put(&8u16.to_ne_bytes());
-                to.put(&code.to_ne_bytes());
-                to.put(reason);
+                to.u32(*code);
+                to.bytes(reason);
             }
         }
         to.bytes
+    }
+
+    /// Number of the type.
+    fn number(&self) -> u16 {
+        match self {
+            Message::Ack => 1,
+            Message::Hello(_) => 2,
+            Message::Init(_) => 3,
+            Message::AddRegion(..) => 4,
+            Message::AddRing(_) => 5,
+            Message::Connect(_) => 6,
+            Message::Connected(_) => 7,
+            Message::Disconnect(..) => 8,
+        }
+    }
+}
+
+impl Hello {
+    fn encode(&self, to: &mut Writer) {
+        to.bytes(&self.name);
+        to.u16(self.min_version);
+        to.u16(self.max_version);
+        to.u16(self.max_region);
+        to.u16(self.max_to_client);
+        to.u16(self.max_to_server);
+        to.u8(self.max_log2_ring_size);
+    }
+}
+
+impl Init {
+    fn encode(&self, to: &mut Writer) {
+        to.u16(self.version);
+        to.u32(self.id);
+        to.u8(self.mode);
+        to.bytes(&self.secret);
+        to.bytes(&self.name);
+    }
+}
+
+impl AddRing {
+    fn encode(&self, to: &mut Writer) {
+        to.u16(if self.to_server { TO_SERVER } else { 0 });
+        to.u16(self.index);
+        to.u16(self.region);
+        to.u32(self.offset);
+        to.u8(self.log2_size);
+        to.u16(self.private_header);
     }
 }
 
@@ -244,15 +255,32 @@ impl Reader<'_> {
     }
 }
 
+/// Writes consecutive fields. No message has more than fit.
 struct Writer {
     bytes: [u8; BYTES],
     at: usize,
 }
 
 impl Writer {
-    fn put(&mut self, field: &[u8]) {
+    fn bytes(&mut self, field: &[u8]) {
         self.bytes[self.at..self.at + field.len()].copy_from_slice(field);
         self.at += field.len();
+    }
+
+    fn u8(&mut self, number: u8) {
+        self.bytes(&[number]);
+    }
+
+    fn u16(&mut self, number: u16) {
+        self.bytes(&number.to_ne_bytes());
+    }
+
+    fn u32(&mut self, number: u32) {
+        self.bytes(&number.to_ne_bytes());
+    }
+
+    fn u64(&mut self, number: u64) {
+        self.bytes(&number.to_ne_bytes());
     }
 }
 
@@ -276,10 +304,10 @@ mod tests {
         assert_eq!(bytes[..3], [2, 0, b'x']);
         assert_eq!(bytes[34..46], [0, 2, 1, 2, 3, 0, 4, 0, 5, 0, 6, 0]);
         let init =
-            Init { version: VERSION, id: 7, mode: 0, secret: field("secret"), name: field("somebody") };
+            Init { version: VERSION, id: 7, mode: 0, secret: field("secret"), name: field("client-a") };
         let bytes = Message::Init(init).encode();
         assert_eq!(bytes[..9], [3, 0, 0, 2, 7, 0, 0, 0, 0]);
-        assert_eq!((&bytes[9..15], &bytes[33..41]), (&b"secret"[..], &b"somebody"[..]));
+        assert_eq!((&bytes[9..15], &bytes[33..41]), (&b"secret"[..], &b"client-a"[..]));
         let ring = AddRing {
             to_server: true,
             index: 2,

@@ -7,10 +7,11 @@
 
 mod indirect;
 mod packed;
+mod place;
 mod split;
 
 pub use packed::Packed;
-pub(crate) use packed::Place;
+pub(crate) use place::Place;
 pub use split::Split;
 
 use crate::chain::{INDIRECT, NEXT, WRITE};

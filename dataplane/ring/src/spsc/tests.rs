@@ -202,7 +202,7 @@ proptest! {
 
     /// Positions start just before the integer wraps, so every sufficiently long case crosses it.
     #[test]
-    fn it_is_a_bounded_queue(capacity in 1..20_usize, before in 0..40_usize, steps in prop::collection::vec(step(), 0..scale(80, 20))) {
+    fn ring_behaves_as_a_bounded_queue(capacity in 1..20_usize, before in 0..40_usize, steps in prop::collection::vec(step(), 0..scale(80, 20))) {
         let (mut producer, mut consumer) = ring_at::<u64>(capacity, usize::MAX - before);
         let mut model = VecDeque::new();
         let mut serial = 0..;

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_is_full_at_a_hit_a_packet_and_faint_at_one_in_a_thousand() {
+    fn shade_of_a_cell_is_limited_at_both_ends() {
         assert!((degree(1.0) - 1.0).abs() < 1e-9 && (degree(1e-3) - 0.08).abs() < 1e-9);
         assert!(degree(5.0) <= 1.0 && degree(1e-9) >= 0.08);
     }

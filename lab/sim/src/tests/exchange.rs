@@ -48,7 +48,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn no_addition_is_lost(cores in 1..=8_u64, times in 1..30_u64, work in 0..300_u64, tiny in any::<bool>()) {
+    fn concurrent_atomic_additions_are_all_counted(cores in 1..=8_u64, times in 1..30_u64, work in 0..300_u64, tiny in any::<bool>()) {
         let profile = if tiny { small() } else { Profile::study() };
         let (sum, failed) = race(&profile, cores, times, work);
         prop_assert_eq!(sum, cores * times);
@@ -60,7 +60,7 @@ proptest! {
 fn concurrent_exchanges_of_one_word_fail_at_times() {
     let (sum, failed) = race(&Profile::study(), 4, 50, 10);
     assert_eq!(sum, 200);
-    assert!(failed > 0, "four cores and never anybody between");
+    assert!(failed > 0, "four cores exchange a word without a conflict");
 }
 
 #[test]

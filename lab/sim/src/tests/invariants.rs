@@ -157,7 +157,7 @@ proptest! {
     }
 
     #[test]
-    fn two_runs_are_the_same(programs in programs()) {
+    fn equal_programs_give_equal_counters_and_history(programs in programs()) {
         let prefetchers = Prefetchers { stream: true, adjacent: true };
         let run = || {
             let machine = machine(Protocol::Mesif, false, false, false, prefetchers, programs.len());

@@ -236,7 +236,7 @@ fn an_access_that_crosses_lines_costs_two() {
 }
 
 #[test]
-fn a_prefetch_takes_the_latency_off_the_load() {
+fn load_after_a_completed_prefetch_hits_the_cache() {
     let body: Body = Box::new(|memory| {
         memory.prefetch(0, Intent::Read);
         memory.work(4000);

@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn a_textbook_case() {
+    fn rank_correlation_matches_a_textbook_example() {
         // d = 1, -1, 0, 0: 1 - 6 * 2 / (4 * 15).
         let points = [(1.0, 20.0), (2.0, 10.0), (3.0, 30.0), (4.0, 40.0)];
         assert!((spearman(&points).unwrap() - 0.8).abs() < 1e-12);
@@ -67,7 +67,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn only_the_order_counts(points in prop::collection::vec((-9.0..9.0, -9.0..9.0), 3..30)) {
+        fn rank_correlation_is_invariant_under_monotonic_maps(points in prop::collection::vec((-9.0..9.0, -9.0..9.0), 3..30)) {
             let points: Vec<(f64, f64)> = points;
             let bent: Vec<_> = points.iter().map(|(x, y): &(f64, f64)| (x.exp(), y * 3.0 - 1.0)).collect();
             let (straight, bent) = (spearman(&points), spearman(&bent));

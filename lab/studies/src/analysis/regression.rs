@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hand_computed_r2() {
+    fn r2_matches_values_computed_by_hand() {
         // ln y is 0, 1, 0: no slope, and nothing explained.
         let law = Exponential::fit(&[(0.0, 1.0), (1.0, std::f64::consts::E), (2.0, 1.0)]).unwrap();
         assert!(law.rate.abs() < 1e-12 && law.r2 < 1e-12, "{law:?}");

@@ -46,7 +46,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn factors_that_multiply_get_what_they_bring() {
+    fn independent_factors_have_their_own_effect_as_share() {
         let brings = [0.3, 0.0, -0.1, 0.5, 0.2, 0.05];
         let cells = std::array::from_fn(|set: usize| {
             (0..6).filter(|n| set & (1 << n) != 0).map(|n| brings[n]).sum::<f64>().exp()

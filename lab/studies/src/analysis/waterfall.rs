@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equals_fewer_letters_are_best() {
+    fn best_of_equal_cells_has_the_fewest_letters() {
         assert_eq!(best(&[Some(3.0); 64]), 0);
     }
 

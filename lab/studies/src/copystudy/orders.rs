@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn much_more_is_more_than_half_as_much_again() {
+    fn much_more_requires_a_ratio_above_one_and_a_half() {
         let much = |low, median, high| status(Wanted::MuchMore, estimate(low, median, high), Some(1.03));
         assert_eq!(much(1.6, 1.8, 2.0), OrderStatus::Holds);
         assert_eq!(much(1.4, 1.8, 2.0), OrderStatus::NotResolved);

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_is_another_order_and_the_first_one_is_the_golden_ratio_s() {
+    fn seeds_give_different_orders() {
         let orders: Vec<_> = (1..=20).map(|seed| order(163_456, seed)[1]).collect();
         assert_eq!(orders[0], 101_021);
         let distinct: std::collections::BTreeSet<_> = orders.iter().collect();

@@ -37,7 +37,7 @@ fn can(how: Copying) -> bool {
 }
 
 #[test]
-fn every_kind_moves_each_length_from_every_place_and_nothing_else() {
+fn each_copy_method_copies_exactly_the_requested_bytes() {
     let arena = Arena::new(1 << 16).expect("it fits");
     // SAFETY: all addresses below are under 64 KiB, and only copy methods that the processor supports are used.
     let mut memory = unsafe { arena.view() };

@@ -3,7 +3,9 @@
 //! Must not receive while events are pending, so that the work between two returns is bounded by one burst of each
 //! receive queue.
 
-use super::{Host, IDLE_ROUNDS, MAX_SLEEP, NoApp};
+use super::app::NoApp;
+use super::sleep::MAX_SLEEP;
+use super::{Host, IDLE_ROUNDS};
 use engine::Polling;
 use mem::copy::{Kernel, chosen};
 use stack::Time;

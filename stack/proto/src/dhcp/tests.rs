@@ -238,7 +238,7 @@ fn unanswered_requests_lead_back_to_discovery() {
 }
 
 #[test]
-fn messages_that_answer_nothing_have_no_effect() {
+fn dhcp_messages_that_match_no_request_are_ignored() {
     let mut network = Network::new(3600);
     network.step();
     let xid = network.client.transaction;

@@ -1,7 +1,7 @@
 //! Two hosts on one link, in memory.
 
 use super::*;
-use crate::{Frame, Limits, LinkOffloads, Piece, TxOffload};
+use crate::{Frame, Limits, LinkOffloads, Piece, Slice, TxOffload};
 use core::ops::Range;
 use std::net::IpAddr;
 use std::prelude::v1::*;

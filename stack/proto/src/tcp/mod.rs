@@ -7,6 +7,7 @@ mod calls;
 mod connection;
 mod error;
 mod fast_open;
+mod id;
 mod info;
 mod input;
 mod key;
@@ -25,6 +26,7 @@ mod time_wait;
 mod timers;
 
 pub use connection::State;
+pub use id::{ConnectionId, ListenerId};
 pub use info::ConnectionInfo;
 pub use options::{CongestionAlgorithm, Options};
 pub(crate) use shared::Io;
@@ -43,7 +45,7 @@ use secret::Secret;
 use segment::{Segment, SynOptions};
 pub(crate) use seq::Seq;
 use shared::Shared;
-use time_wait::{TimeWait, TimeWaits};
+use time_wait::TimeWaits;
 use wire::TcpFlags;
 use wire::checksum::fold;
 
@@ -53,47 +55,6 @@ pub(crate) const MIN_SEGMENT: u16 = 88;
 const COOKIE_LIFE: u64 = 64_000_000;
 /// Length of the timestamps option with its padding, in bytes.
 const TIMESTAMPS_LEN: u16 = 12;
-
-/// A connection of one stack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ConnectionId {
-    pub(crate) index: u32,
-    pub(crate) generation: u32,
-}
-
-impl ConnectionId {
-    /// A number for tables of the application: below the stack's limit of connections, and used again after the
-    /// connection ends.
-    pub const fn index(self) -> usize {
-        self.index as usize
-    }
-
-    /// As a number, for interfaces in other languages.
-    pub const fn to_bits(self) -> u64 {
-        (self.generation as u64) << 32 | self.index as u64
-    }
-
-    /// From the number of [`ConnectionId::to_bits`]. Any other number is an identifier that is not valid.
-    pub const fn from_bits(bits: u64) -> Self {
-        Self { index: bits as u32, generation: (bits >> 32) as u32 }
-    }
-}
-
-/// A listener of one stack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ListenerId(pub(crate) u32);
-
-impl ListenerId {
-    /// As a number, for tables of the application and interfaces in other languages. Starts at 1 and is not used again.
-    pub const fn to_bits(self) -> u32 {
-        self.0
-    }
-
-    /// From the number of [`ListenerId::to_bits`]. Any other number is an identifier that is not valid.
-    pub const fn from_bits(bits: u32) -> Self {
-        Self(bits)
-    }
-}
 
 /// TCP of one stack.
 pub(crate) struct Tcp<P: Payload> {
@@ -218,47 +179,6 @@ impl<P: Payload> Tcp<P> {
         self.receive_unconnected(key, segment, syn, frame, io);
     }
 
-    /// A segment in TIME-WAIT. Returns whether it is a SYN of a new connection, which takes the entry's place: its
-    /// timestamp or its sequence number is later (RFC 6191, RFC 9293 section 3.6.1).
-    fn replace_time_wait(&mut self, at: u32, segment: &Segment, io: &mut Io<'_, P>) -> bool {
-        let Some(entry) = self.time_waits.get_mut(at) else { return true };
-        if segment.flags.has(TcpFlags::RST) {
-            // RFC 1337: a reset does not end TIME-WAIT.
-            return false;
-        }
-        let is_syn = segment.flags.0 & (TcpFlags::SYN.0 | TcpFlags::ACK.0) == TcpFlags::SYN.0;
-        let is_later = match (entry.timestamps, segment.timestamps) {
-            (Some((last, _)), Some((value, _))) if value != last => {
-                value.wrapping_sub(last).cast_signed() > 0
-            }
-            _ => entry.rcv_nxt.is_before(segment.seq),
-        };
-        if is_syn && is_later {
-            self.time_waits.remove(at);
-            return true;
-        }
-        if segment.flags.has(TcpFlags::FIN) {
-            // The acknowledgement of the FIN was lost.
-            entry.until = io.now.after_micros(1000 * u64::from(entry.duration));
-        }
-        let entry = *entry;
-        if segment.sequence_len() > 0 && self.shared.challenges.allows(io.now) {
-            Self::acknowledge_time_wait(&entry, io);
-        }
-        false
-    }
-
-    fn acknowledge_time_wait(entry: &TimeWait, io: &mut Io<'_, P>) {
-        let Ok((path, _)) = io.ip.route(Some(entry.key.local), entry.key.remote, io.now) else { return };
-        let ports = (entry.key.local_port, entry.key.remote_port);
-        let mut builder = wire::TcpBuilder::new(ports, entry.nxt.0, entry.rcv_nxt.0, TcpFlags::ACK, 0);
-        if let Some((recent, offset)) = entry.timestamps {
-            builder.timestamps((io.now.millis() as u32).wrapping_add(offset), recent, false);
-        }
-        io.counters.tcp_out += 1;
-        io.ip.send(reset::Bare { key: entry.key, builder }.packet(path), io.now, io.counters);
-    }
-
     /// Schedules the connection's timers, or removes it.
     #[inline]
     fn settle(&mut self, index: u32, outcome: Outcome, io: &mut Io<'_, P>) {
@@ -295,19 +215,6 @@ impl<P: Payload> Tcp<P> {
             let connection = ConnectionId { index, generation: c.generation };
             io.events.push_back(Event::Closed { connection, reason });
         }
-    }
-
-    fn enter_time_wait(&mut self, c: &Connection<P>, io: &mut Io<'_, P>) {
-        io.counters.tcp_time_wait += 1;
-        let timestamps = c.flags.has(Flags::TIMESTAMPS).then_some((c.rx.ts_recent, c.ts_offset));
-        let duration = u32::try_from(c.options.time_wait.as_millis()).unwrap_or(u32::MAX);
-        let until = io.now.after_micros(1000 * u64::from(duration));
-        let entry = TimeWait { key: c.key, nxt: c.tx.nxt, rcv_nxt: c.rx.nxt, timestamps, until, duration };
-        // The FIN that ended the connection must be acknowledged.
-        if c.flags.has(Flags::ACK_NOW) {
-            Self::acknowledge_time_wait(&entry, io);
-        }
-        self.time_waits.insert(entry);
     }
 
     /// Runs timers that are due.

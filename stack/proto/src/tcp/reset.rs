@@ -55,7 +55,7 @@ impl Bare {
 
 /// Sends a reset within the limit of the stack.
 pub(crate) fn send<P: Payload>(path: PathId, reset: &Bare, shared: &mut Shared<P>, io: &mut Io<'_, P>) {
-    if shared.resets.allows(io.now) {
+    if shared.rates.resets.allows(io.now) {
         io.counters.tcp_resets_out += 1;
         let packet = Bare { key: reset.key, builder: reset.builder }.packet(path);
         io.ip.send(packet, io.now, io.counters);

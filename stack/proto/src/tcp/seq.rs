@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order_wraps() {
+    fn sequence_order_wraps_at_32_bits() {
         let (before, after) = (Seq(u32::MAX - 1), Seq(3));
         assert!(before.is_before(after) && !after.is_before(before) && after.is_at_most(after));
         assert_eq!((after.since(before), before.since(after), before.max(after)), (5, 0, after));

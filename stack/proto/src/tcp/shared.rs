@@ -48,6 +48,13 @@ impl Rate {
     }
 }
 
+/// Limits on answers that a third party can cause.
+pub(crate) struct Rates {
+    /// Challenge acknowledgements (RFC 5961).
+    pub(crate) challenges: Rate,
+    pub(crate) resets: Rate,
+}
+
 /// State that all connections share.
 pub(crate) struct Shared<P: Payload> {
     pub(crate) sent: SentPool,
@@ -72,8 +79,7 @@ pub(crate) struct Shared<P: Payload> {
     pub(crate) unresolved: VecDeque<(u32, u32)>,
     /// Connections in SYN-RECEIVED.
     pub(crate) half_open: u32,
-    pub(crate) challenges: Rate,
-    pub(crate) resets: Rate,
+    pub(crate) rates: Rates,
 }
 
 impl<P: Payload> Shared<P> {
@@ -95,8 +101,10 @@ impl<P: Payload> Shared<P> {
             mtu_probes: HashMap::default(),
             unresolved: VecDeque::new(),
             half_open: 0,
-            challenges: rate(limits.challenge_acks, "challenges"),
-            resets: rate(limits.errors, "resets"),
+            rates: Rates {
+                challenges: rate(limits.challenge_acks, "challenges"),
+                resets: rate(limits.errors, "resets"),
+            },
         }
     }
 
@@ -145,7 +153,7 @@ impl<P: Payload> Shared<P> {
 
     /// Acknowledges a segment that may come from an attacker, within the limit of the stack (RFC 5961 section 7).
     pub(crate) fn challenge(&mut self, index: u32, connection: &mut Connection<P>, io: &mut Io<'_, P>) {
-        if self.challenges.allows(io.now) {
+        if self.rates.challenges.allows(io.now) {
             io.counters.tcp_challenge_acks += 1;
             self.acknowledge(index, connection);
         }

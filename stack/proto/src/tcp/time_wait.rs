@@ -1,11 +1,15 @@
 //! TIME-WAIT (RFC 9293 section 3.6.1): what is left of a connection, so that late segments are answered and its numbers
 //! are not used again too early.
 
-use super::Seq;
+use super::connection::{Connection, Flags};
 use super::key::{Key, Table};
-use crate::Time;
+use super::reset::Bare;
+use super::segment::Segment;
+use super::{Io, Seq, Tcp};
 use crate::slab::Slab;
+use crate::{Payload, Time};
 use alloc::collections::VecDeque;
+use wire::TcpFlags;
 
 /// A connection in TIME-WAIT.
 #[derive(Clone, Copy, Debug)]
@@ -114,6 +118,62 @@ impl TimeWaits {
     /// Time of the next call of [`TimeWaits::advance`].
     pub(crate) fn deadline(&self) -> Time {
         self.order.front().map_or(Time::NEVER, |(until, _)| *until)
+    }
+}
+
+impl<P: Payload> Tcp<P> {
+    /// A segment in TIME-WAIT. Returns whether it is a SYN of a new connection, which takes the entry's place: its
+    /// timestamp or its sequence number is later (RFC 6191, RFC 9293 section 3.6.1).
+    pub(super) fn replace_time_wait(&mut self, at: u32, segment: &Segment, io: &mut Io<'_, P>) -> bool {
+        let Some(entry) = self.time_waits.get_mut(at) else { return true };
+        if segment.flags.has(TcpFlags::RST) {
+            // RFC 1337: a reset does not end TIME-WAIT.
+            return false;
+        }
+        let is_syn = segment.flags.0 & (TcpFlags::SYN.0 | TcpFlags::ACK.0) == TcpFlags::SYN.0;
+        let is_later = match (entry.timestamps, segment.timestamps) {
+            (Some((last, _)), Some((value, _))) if value != last => {
+                value.wrapping_sub(last).cast_signed() > 0
+            }
+            _ => entry.rcv_nxt.is_before(segment.seq),
+        };
+        if is_syn && is_later {
+            self.time_waits.remove(at);
+            return true;
+        }
+        if segment.flags.has(TcpFlags::FIN) {
+            // The acknowledgement of the FIN was lost.
+            entry.until = io.now.after_micros(1000 * u64::from(entry.duration));
+        }
+        let entry = *entry;
+        if segment.sequence_len() > 0 && self.shared.rates.challenges.allows(io.now) {
+            Self::acknowledge_time_wait(&entry, io);
+        }
+        false
+    }
+
+    fn acknowledge_time_wait(entry: &TimeWait, io: &mut Io<'_, P>) {
+        let Ok((path, _)) = io.ip.route(Some(entry.key.local), entry.key.remote, io.now) else { return };
+        let ports = (entry.key.local_port, entry.key.remote_port);
+        let mut builder = wire::TcpBuilder::new(ports, entry.nxt.0, entry.rcv_nxt.0, TcpFlags::ACK, 0);
+        if let Some((recent, offset)) = entry.timestamps {
+            builder.timestamps((io.now.millis() as u32).wrapping_add(offset), recent, false);
+        }
+        io.counters.tcp_out += 1;
+        io.ip.send(Bare { key: entry.key, builder }.packet(path), io.now, io.counters);
+    }
+
+    pub(super) fn enter_time_wait(&mut self, c: &Connection<P>, io: &mut Io<'_, P>) {
+        io.counters.tcp_time_wait += 1;
+        let timestamps = c.flags.has(Flags::TIMESTAMPS).then_some((c.rx.ts_recent, c.ts_offset));
+        let duration = u32::try_from(c.options.time_wait.as_millis()).unwrap_or(u32::MAX);
+        let until = io.now.after_micros(1000 * u64::from(duration));
+        let entry = TimeWait { key: c.key, nxt: c.tx.nxt, rcv_nxt: c.rx.nxt, timestamps, until, duration };
+        // The FIN that ended the connection must be acknowledged.
+        if c.flags.has(Flags::ACK_NOW) {
+            Self::acknowledge_time_wait(&entry, io);
+        }
+        self.time_waits.insert(entry);
     }
 }
 

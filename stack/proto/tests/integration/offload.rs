@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn merging_undoes_cutting() {
+    fn merged_segments_equal_the_original_packet() {
         let mut whole = long("10.0.0.1", "10.0.0.2", 4500);
         whole.flags = flag::ACK | flag::PSH;
         let (frame, offload) = offloaded(&whole, Segmentation::Tcp4);

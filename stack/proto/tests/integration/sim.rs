@@ -2,16 +2,23 @@
 //!
 //! `LINERATE_SEED=N` runs one seed alone; with `LINERATE_TRACE=1` its segments are printed.
 
-use super::app::{After, App, End, FIRST_PORT, Plan, SERVICE, Side};
+use super::app::{App, End, FIRST_PORT, Plan, SERVICE};
 use super::counters::outcomes;
 use super::link::Port;
-use super::net::{Host, Impairments, Net, Rate, Receive, Transmit};
+use super::net::{Host, Impairments, Net, Receive, Transmit};
 use super::rng::Rng;
+use conditions::{impairments, limits, offloads, options, receive, transmit};
+use plans::plans;
 use stack::ip::InterfaceConfig;
-use stack::tcp::{CongestionAlgorithm, Options};
+use stack::tcp::Options;
 use stack::{Address, Cidr, Closed, Config, Counters, Endpoint, Limits, LinkOffloads, Stack, Time};
 use std::time::Duration;
 use wire::MacAddress;
+
+mod conditions;
+mod plans;
+
+pub(crate) use plans::{exchange, half_close, plan_of, requests, side};
 
 /// Limits of a run, so that it ends.
 const MAX_TIME: Duration = Duration::from_hours(2);
@@ -108,180 +115,6 @@ fn v6(last: u8) -> Address {
     let mut octets = [0; 16];
     (octets[0], octets[15]) = (0xfd, last);
     Address::v6(octets)
-}
-
-fn options(rng: &mut Rng) -> Options {
-    let algorithms = [CongestionAlgorithm::NewReno, CongestionAlgorithm::Cubic, CongestionAlgorithm::Bbr];
-    Options {
-        congestion: rng.pick(&algorithms),
-        no_delay: rng.chance(500),
-        keep_alive: rng.chance(200).then_some(Duration::from_secs(20)),
-        max_segment: rng.pick(&[u16::MAX, u16::MAX, 1000, 536]),
-        ecn: rng.chance(500),
-        timestamps: rng.chance(700),
-        sack: rng.chance(700),
-        window_scale: rng.chance(700),
-        user_timeout: Duration::from_mins(20),
-        time_wait: Duration::from_secs(rng.pick(&[60, 120])),
-        ..Options::default()
-    }
-}
-
-fn limits(rng: &mut Rng) -> Limits {
-    Limits {
-        receive_buffer: rng.magnitude(4096..1 << 20) as u32,
-        send_buffer: rng.magnitude(4096..1 << 20) as u32,
-        out_of_order_ranges: rng.pick(&[1, 4, 64]),
-        half_open: rng.pick(&[1, 4096]),
-        outbox: rng.pick(&[4, 256]),
-        ..Limits::default()
-    }
-}
-
-fn offloads(rng: &mut Rng) -> LinkOffloads {
-    let checksum = rng.chance(600);
-    let tso = if checksum && rng.chance(700) { rng.pick(&[4000, 16_000, 65_549]) } else { 0 };
-    LinkOffloads { checksum, tso4: tso, tso6: tso, uso: 0 }
-}
-
-fn receive(rng: &mut Rng, is_clean: bool) -> Receive {
-    Receive {
-        lro: rng.pick(&[0, 0, 8000, 65_549]),
-        has_checksum_offload: rng.chance(500),
-        has_short_head: rng.chance(500),
-        poll: rng.micros(0..200),
-        no_buffer: if !is_clean && rng.chance(200) { 20 } else { 0 },
-    }
-}
-
-fn transmit(rng: &mut Rng) -> Transmit {
-    Transmit { room: rng.magnitude(1..65) as usize, refill: rng.micros(1..100) }
-}
-
-fn impairments(rng: &mut Rng, is_clean: bool, is_slow: bool) -> Impairments {
-    let delay = if is_slow { rng.micros(20_000..300_000) } else { rng.micros(5..5000) };
-    if is_clean {
-        return Impairments { delay, ..Impairments::default() };
-    }
-    let mut some = |probability, range| if rng.chance(probability) { rng.magnitude(range) } else { 0 };
-    let (loss, duplicate, corrupt) = (some(500, 1..201), some(300, 1..101), some(300, 1..51));
-    let reorder = (some(400, 1..301), Duration::from_micros(some(1000, 1..50_000)));
-    let jitter = Duration::from_micros(some(300, 1..30_000));
-    let rate = rng.chance(400).then(|| rate(rng));
-    let mtu = rng.chance(200).then(|| (START.after(rng.micros(0..3_000_000)), rng.within(576..1400) as u16));
-    let down = rng.chance(150).then(|| {
-        let start = START.after(rng.micros(0..3_000_000));
-        (start, start.after(rng.micros(1..20_000_000)))
-    });
-    Impairments { loss, duplicate, corrupt, reorder, delay, jitter, rate, mtu, down }
-}
-
-fn rate(rng: &mut Rng) -> Rate {
-    // 4 Mbit/s to 1 Gbit/s.
-    let nanos_per_byte = rng.magnitude(8..2000);
-    let queue = rng.magnitude(20_000..1_000_000);
-    Rate { nanos_per_byte, queue, mark: rng.chance(500).then_some(queue / 4) }
-}
-
-fn plans(rng: &mut Rng, is_slow: bool, is_hard: bool) -> Vec<Plan> {
-    let many = rng.chance(150);
-    let count = if many { rng.within(30..120) } else { rng.within(1..8) };
-    let top = match (many || is_slow, rng.chance(50) && !is_hard) {
-        (true, _) => 4096,
-        (false, false) => 400_000,
-        (false, true) => 4_000_000,
-    };
-    let mut at = START;
-    (0..count)
-        .map(|_| {
-            at = at.after(rng.micros(0..if many { 20_000 } else { 500_000 }));
-            plan(rng, at, top)
-        })
-        .collect()
-}
-
-fn plan(rng: &mut Rng, at: Time, top: u64) -> Plan {
-    let kind = rng.pick(&[exchange, requests, half_close, slow_reader, aborted, idle, exchange]);
-    let mut plan = plan_of(kind, rng, at, top);
-    plan.is_simultaneous = rng.chance(80);
-    plan
-}
-
-/// A plan of one kind, with the details that do not matter to it.
-pub(crate) fn plan_of(kind: fn(&mut Rng, u64) -> [Side; 2], rng: &mut Rng, at: Time, top: u64) -> Plan {
-    let opener = rng.within(0..2) as usize;
-    let [mut first, mut second] = kind(rng, top);
-    for side in [&mut first, &mut second] {
-        side.chunk = rng.magnitude(1..4096).max(1);
-        if rng.chance(200) {
-            side.reading = rng.micros(0..20_000);
-        }
-    }
-    let sides = if opener == 0 { [first, second] } else { [second, first] };
-    Plan { at, opener, is_simultaneous: false, sides }
-}
-
-pub(crate) fn side(sends: Vec<(After, u64)>, close: After) -> Side {
-    Side {
-        sends,
-        chunk: 1000,
-        close,
-        linger: Duration::ZERO,
-        abort: None,
-        pause: None,
-        reading: Duration::ZERO,
-    }
-}
-
-/// Bytes of each side at once; each side closes when it has sent all, or after the peer.
-pub(crate) fn exchange(rng: &mut Rng, top: u64) -> [Side; 2] {
-    let both = both(rng, |rng| (rng.magnitude(1..top), rng.pick(&[After::Received(0), After::Finished])));
-    let close = if both[0].1 == After::Finished { After::Received(0) } else { both[1].1 };
-    // The side that opened sends first: a connection from a cookie exists when its first data arrives.
-    let second = side(vec![(After::Received(1), both[1].0)], close);
-    [side(vec![(After::Received(0), both[0].0)], both[0].1), second]
-}
-
-/// Requests of one side, each answered by the other.
-pub(crate) fn requests(rng: &mut Rng, top: u64) -> [Side; 2] {
-    let (mut asks, mut answers, mut asked, mut answered) = (Vec::new(), Vec::new(), 0, 0);
-    for _ in 0..rng.within(1..12) {
-        asked += rng.magnitude(1..top / 8);
-        asks.push((After::Received(answered), asked));
-        answered += rng.magnitude(1..top / 8);
-        answers.push((After::Received(asked), answered));
-    }
-    [side(asks, After::Received(answered)), side(answers, After::Finished)]
-}
-
-/// One side sends, closes, and receives the answer after that.
-pub(crate) fn half_close(rng: &mut Rng, top: u64) -> [Side; 2] {
-    let (first, second) = (rng.magnitude(1..top), rng.magnitude(1..top));
-    let answer = side(vec![(After::Finished, second)], After::Finished);
-    [side(vec![(After::Received(0), first)], After::Received(0)), answer]
-}
-
-/// A reader that stops for a minute, so that its window closes.
-fn slow_reader(rng: &mut Rng, top: u64) -> [Side; 2] {
-    let [first, mut second] = exchange(rng, top);
-    second.pause = Some((first.total() / 4 + 1, rng.micros(1_000_000..60_000_000)));
-    [first, second]
-}
-
-/// A connection that is idle before it is closed.
-fn idle(rng: &mut Rng, top: u64) -> [Side; 2] {
-    let mut sides = exchange(rng, top);
-    sides[usize::from(rng.chance(500))].linger = rng.micros(10_000_000..200_000_000);
-    sides
-}
-
-/// A connection that one side aborts.
-fn aborted(rng: &mut Rng, top: u64) -> [Side; 2] {
-    let mut sides = exchange(rng, top);
-    let total = sides[0].total() + sides[1].total();
-    let which = usize::from(rng.chance(500));
-    sides[which].abort = Some(rng.within(0..total + 1));
-    sides
 }
 
 /// Runs a seed and checks it. Returns the counters of both stacks.

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_hold() {
+    fn content_above_its_limits_is_rejected() {
         assert!(Discarded::new(Content::Length(101), 100).is_none());
         assert_eq!(discard(Content::Length(3), b"abcd", &[]), Ok((3, true)));
         assert_eq!(discard(Content::Length(5), b"abcd", &[]), Ok((4, false)));

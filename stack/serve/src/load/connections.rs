@@ -35,9 +35,9 @@ impl<W: Workload> Load<W> {
         let attempt = self.pending.pop(&mut connection.last);
         connection.state = State::Open;
         self.opener.connecting -= 1;
-        self.open += 1;
+        self.connections.open += 1;
         self.progress = now;
-        self.meter.connected(attempt.map_or(now, |attempt| attempt.due), self.open, now);
+        self.meter.connected(attempt.map_or(now, |attempt| attempt.due), self.connections.open, now);
         self.table.enqueue(id);
     }
 
@@ -54,15 +54,15 @@ impl<W: Workload> Load<W> {
 
     /// An open connection is not used any more: its requests fail for this reason, and another one takes its place.
     pub(super) fn end(&mut self, id: ConnectionId, reason: Failure, state: State, now: Time) {
-        self.partial.remove(&(id.index() as u32));
+        self.texts.remove(id);
         let Some(connection) = self.table.get_mut(id) else { return };
         while let Some(request) = self.pending.pop(&mut connection.last) {
             self.meter.failed(request.due, reason, now);
         }
         connection.outstanding = 0;
         connection.state = state;
-        self.closing += u64::from(state == State::Closing);
-        self.open -= 1;
+        self.connections.closing += u64::from(state == State::Closing);
+        self.connections.open -= 1;
         self.opener.wanted += u32::from(self.may_open());
     }
 
@@ -105,7 +105,7 @@ impl<W: Workload> Load<W> {
             }
             State::Closing => {
                 connection.state = State::Free;
-                self.closing = self.closing.saturating_sub(1);
+                self.connections.closing = self.connections.closing.saturating_sub(1);
                 self.until = if self.phase == Phase::Closing { now.after(CLOSE) } else { self.until };
             }
             State::Free => {}

@@ -2,7 +2,7 @@
 
 use super::input::{Input, Reply, WrongReply};
 use super::table::State;
-use super::{BATCH, Failure, Framing, Load, MAX_PARTIAL, Mode, Phase, Workload};
+use super::{BATCH, Failure, Framing, Load, Mode, Phase, Workload};
 use host::Buffer;
 use stack::tcp::ConnectionId;
 use stack::{Slice, Stack, Time};
@@ -88,23 +88,11 @@ impl<W: Workload> Load<W> {
     ) {
         stack.consumed(id, data.len());
         self.meter.received(data.len(), now);
-        let key = id.index() as u32;
-        let mut text = std::mem::take(&mut self.text);
-        if !self.partial.is_empty()
-            && let Some(partial) = self.partial.remove(&key)
-        {
-            text = partial;
-        }
+        let mut text = self.texts.take(id);
         let mut input = Input::new(data, &mut text);
         let read = self.read(stack, id, &mut input, now);
-        if text.is_empty() {
-            self.text = text;
-        } else if self.partial.len() < MAX_PARTIAL {
-            self.partial.insert(key, text);
-        } else if read.is_ok() {
-            return self.wrong(stack, id, WrongReply::new("too many incomplete heads", 0), now);
-        }
-        if let Err(wrong) = read {
+        let kept = self.texts.put(id, text);
+        if let Err(wrong) = read.and(kept) {
             self.wrong(stack, id, wrong, now);
         }
     }

@@ -23,6 +23,7 @@ mod series;
 mod table;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod workload;
 
 pub use arrivals::Spacing;
@@ -43,16 +44,15 @@ use opener::Opener;
 use pending::Pending;
 use stack::tcp::ConnectionId;
 use stack::{Event, Stack, Time};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use table::Table;
+use texts::Texts;
 
 /// Connections opened, requests sent, or connections closed by one call.
 const BATCH: usize = 256;
-/// Most connections with an incomplete line or head of a reply.
-const MAX_PARTIAL: usize = 4096;
 /// Time for replies after the last round.
 const DRAIN: Duration = Duration::from_secs(1);
 /// Time for the server to close connections after that.
@@ -135,28 +135,31 @@ pub struct Load<W> {
     arrivals: Option<Arrivals>,
     /// Closed loop: connections between a reply and the next request, by the time of the latter.
     thinking: VecDeque<(Time, ConnectionId)>,
-    /// Incomplete lines and heads of replies, by number of connection.
-    partial: HashMap<u32, Vec<u8>>,
-    /// Text of the segment being read.
-    text: Vec<u8>,
+    texts: Texts,
     meter: Meter,
     phase: Phase,
-    /// Connections that are established and not closed here.
-    open: u64,
-    /// Connections that were closed here and have not ended.
-    closing: u64,
+    connections: Connections,
     /// Whether all requests of [`Workload::fill`] were sent.
     is_filled: bool,
     /// Time of the last connection, reply, or request after a time without any.
     progress: Time,
-    /// Number of connections that were looked at to close them.
-    closed: usize,
     /// Time at which the phase ends.
     until: Time,
     /// Results at the end of the rounds, before connections are closed.
     results: Option<Box<Results>>,
     error: Option<LoadError>,
     stop: Arc<AtomicBool>,
+}
+
+/// Numbers of connections.
+#[derive(Debug, Default)]
+struct Connections {
+    /// Established and not closed here.
+    open: u64,
+    /// Closed here and not ended.
+    closing: u64,
+    /// Looked at to close them at the end of the run.
+    visited: usize,
 }
 
 impl<W: Workload> Load<W> {
@@ -182,15 +185,12 @@ impl<W: Workload> Load<W> {
             opener: Opener::new(&options),
             arrivals: None,
             thinking: VecDeque::new(),
-            partial: HashMap::new(),
-            text: Vec::new(),
+            texts: Texts::default(),
             meter: Meter::new(&options, now),
             phase: Phase::Opening,
-            open: 0,
-            closing: 0,
+            connections: Connections::default(),
             is_filled: false,
             progress: now,
-            closed: 0,
             until: Time::NEVER,
             results: None,
             error: None,
@@ -217,7 +217,7 @@ impl<W: Workload> Load<W> {
     /// State of the run.
     pub fn progress(&self, now: Time) -> LoadProgress {
         let passed = Duration::from_nanos(now.0.saturating_sub(self.meter.begin().0));
-        LoadProgress { phase: self.phase, open: self.open, answered: self.answered(), passed }
+        LoadProgress { phase: self.phase, open: self.connections.open, answered: self.answered(), passed }
     }
 
     /// Results up to now.
@@ -233,7 +233,7 @@ impl<W: Workload> Load<W> {
         let mut results = self.meter.results(outstanding.map(|request| request.due), unsent, bytes, now);
         results.is_complete &= self.error.is_none();
         results.connections.connecting = u64::from(self.opener.connecting);
-        results.connections.open = self.open;
+        results.connections.open = self.connections.open;
         results
     }
 

@@ -108,7 +108,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lists_are_queues(steps in prop::collection::vec((0..4_usize, any::<bool>()), 0..200)) {
+        fn pending_lists_behave_as_queues(steps in prop::collection::vec((0..4_usize, any::<bool>()), 0..200)) {
             let (mut pending, mut lists, mut queues) = (Pending::default(), [NONE; 4], [const { VecDeque::new() }; 4]);
             for (n, (list, push)) in steps.into_iter().enumerate() {
                 if push {

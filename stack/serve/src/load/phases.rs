@@ -21,7 +21,7 @@ impl<W: Workload> Load<W> {
     /// Moves to the next phase if the current one is complete.
     pub(super) fn step(&mut self, stack: &mut Stack<Buffer>, now: Time) {
         match self.phase {
-            Phase::Opening if self.open == u64::from(self.options.connections) => {
+            Phase::Opening if self.connections.open == u64::from(self.options.connections) => {
                 self.meter.opened(now);
                 self.phase = Phase::Filling;
             }
@@ -58,19 +58,21 @@ impl<W: Workload> Load<W> {
 
     /// Closes connections. The run ends when the server has closed all of them, or none for some time.
     fn close_some(&mut self, stack: &mut Stack<Buffer>, now: Time) {
-        let connections = self.table.range_mut(self.closed, BATCH);
-        self.closed += connections.len();
+        let connections = self.table.range_mut(self.connections.visited, BATCH);
+        self.connections.visited += connections.len();
         if !connections.is_empty() {
             self.until = now.after(CLOSE);
         }
         for connection in connections {
             if matches!(connection.state, State::Connecting | State::Open | State::Last) {
-                self.closing += 1;
+                self.connections.closing += 1;
                 connection.state = State::Closing;
                 stack.close(connection.id);
             }
         }
-        if self.closed == self.table.len() && (self.closing == 0 || now >= self.until) {
+        if self.connections.visited == self.table.len()
+            && (self.connections.closing == 0 || now >= self.until)
+        {
             self.finish();
         }
     }
@@ -78,11 +80,11 @@ impl<W: Workload> Load<W> {
     /// Time at which the phase may end.
     pub(super) fn phase_deadline(&self) -> Time {
         let is_due = match self.phase {
-            Phase::Opening => self.open == u64::from(self.options.connections),
+            Phase::Opening => self.connections.open == u64::from(self.options.connections),
             Phase::Filling => self.is_filled && self.pending.len() == self.opener.connecting as usize,
             Phase::Running => return self.meter.end(),
             Phase::Draining => self.pending.len() == 0,
-            Phase::Closing => self.closing == 0 || self.closed < self.table.len(),
+            Phase::Closing => self.connections.closing == 0 || self.connections.visited < self.table.len(),
             Phase::Done => return Time::NEVER,
         };
         if is_due { Time::default() } else { self.until }

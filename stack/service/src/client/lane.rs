@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sets_of_workers() {
+    fn worker_sets_iterate_wrap_and_split() {
         let mut some = WorkerSet::all(5);
         some.remove(0);
         some.remove(2);

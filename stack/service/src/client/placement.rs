@@ -71,7 +71,7 @@ mod tests {
     use stack::Endpoint;
 
     #[test]
-    fn others_follow_the_first_worker() {
+    fn bind_on_the_first_worker_is_followed_by_the_others() {
         let command = Command::UdpBind { id: 1, local: Endpoint::default() };
         let mut placement = Placement::default();
         assert_eq!(placement.begin(WorkerSet::all(3), command), WorkerSet::one(0));
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn no_worker_follows_one_that_refuses() {
+    fn refused_bind_is_not_repeated_on_other_workers() {
         let command = Command::UdpBind { id: 1, local: Endpoint::default() };
         let mut placement = Placement::default();
         placement.begin(WorkerSet::all(3), command);

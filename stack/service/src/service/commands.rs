@@ -63,20 +63,16 @@ impl Service {
                 return self.udp_send(stack, client, id, (remote, range, is_last), now);
             }
             Command::Listen { id, local, shares } => {
-                let check = self.check_number(client, id)?;
-                let done = check.and_then(|()| self.listen_for(stack, client, (id, local, shares)));
-                self.fail_open(client, id, done);
+                let listen = |service: &mut Self| service.listen_for(stack, client, (id, local, shares));
+                return self.open(client, id, listen);
             }
             Command::Connect { id, local, remote, options } => {
-                let check = self.check_number(client, id)?;
                 let ends = (local, remote);
-                let done = check.and_then(|()| self.connect(stack, (client, id), ends, options, now));
-                self.fail_open(client, id, done);
+                let connect = |service: &mut Self| service.connect(stack, (client, id), ends, options, now);
+                return self.open(client, id, connect);
             }
             Command::UdpBind { id, local } => {
-                let check = self.check_number(client, id)?;
-                let done = check.and_then(|()| self.udp_bind(stack, client, id, local));
-                self.fail_open(client, id, done);
+                return self.open(client, id, |service| service.udp_bind(stack, client, id, local));
             }
             Command::Accept { id, count } => {
                 if let Some(Object::Listener(key)) = self.object(client, id) {
@@ -109,19 +105,22 @@ impl Service {
     }
 
     /// Checks the number of a new socket. The inner result is the limit of sockets.
-    fn check_number(&self, client: usize, id: u32) -> Result<Result<(), Reason>, Fault> {
+    /// Opens a socket with a number that the client has chosen.
+    fn open(
+        &mut self,
+        client: usize,
+        id: u32,
+        open: impl FnOnce(&mut Self) -> Result<(), Reason>,
+    ) -> Result<(), Fault> {
         let objects = &self.clients[client].objects;
         if id >= ACCEPTED || objects.contains_key(&id) {
             return Err(Fault::Number);
         }
         let has_room = objects.len() < self.options.limits.sockets as usize;
-        Ok(has_room.then_some(()).ok_or(Reason::TooMany))
-    }
-
-    fn fail_open(&mut self, client: usize, id: u32, done: Result<(), Reason>) {
-        if let Err(reason) = done {
+        if let Err(reason) = if has_room { open(self) } else { Err(Reason::TooMany) } {
             self.clients[client].reply(Completion::Failed { id, reason });
         }
+        Ok(())
     }
 
     fn connect(

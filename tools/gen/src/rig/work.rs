@@ -72,6 +72,25 @@ struct LoopState {
 }
 
 impl LoopState {
+    /// State before the first frame of `streams` streams.
+    fn new(streams: usize, key: u32) -> Self {
+        Self {
+            burst: GeneratedBurst::new(),
+            at: 0,
+            stamped: 0,
+            offered: 0,
+            blocked: false,
+            missed: Missed::default(),
+            offers: (0, 0),
+            meter: Meter::new(streams, key),
+            returned: Meter::new(0, key),
+            announced: 0,
+            tended: 0,
+            told: 0,
+            disconnected: None,
+        }
+    }
+
     /// Frames received by the sending port; warm-up frames, including announcements, do not count.
     fn returned(&self) -> u64 {
         self.returned.taken() - self.returned.unidentified().warm_up
@@ -142,22 +161,7 @@ impl Rig {
     }
 
     fn measure<K: Kernel>(&mut self, watch: Watch<'_>) -> Result<Outcome, RigError> {
-        let meter = Meter::new(self.names.len(), self.key);
-        let mut state = LoopState {
-            burst: GeneratedBurst::new(),
-            at: 0,
-            stamped: 0,
-            offered: 0,
-            blocked: false,
-            missed: Missed::default(),
-            offers: (0, 0),
-            returned: Meter::new(0, self.key),
-            meter,
-            announced: 0,
-            tended: 0,
-            told: 0,
-            disconnected: None,
-        };
+        let mut state = LoopState::new(self.names.len(), self.key);
         if self.timing.announce {
             self.announce(&mut state, 0);
         }

@@ -87,7 +87,7 @@ fn invalid_placement_is_rejected_with_place_reason_and_remedy() {
 }
 
 #[test]
-fn a_pattern_that_joins_stages_without_any_is_one_mistake_with_one_remedy() {
+fn pattern_without_stages_gives_one_error() {
     let remedy = "(write stages = { rx = 1, work = 1, tx = 1 } here";
     let worker = "[worker]\nmodel = \"pipeline\"\n";
     only(

@@ -29,7 +29,7 @@ fn a_grant_without_users_is_for_the_user_of_the_switch() {
 }
 
 #[test]
-fn mistakes_about_grants_are_named_with_their_remedy() {
+fn invalid_grants_are_rejected_with_a_remedy() {
     only(
         "[[grant]]\n",
         "1: grant 0: `grants` of [switch] is missing, so that no application can ask (add a line to [switch] such as: \

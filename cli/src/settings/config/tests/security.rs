@@ -66,7 +66,7 @@ fn port_security_is_read_and_printed() {
 }
 
 #[test]
-fn what_is_no_address_or_source_is_named_with_what_may_be_written() {
+fn invalid_macs_and_sources_are_rejected_with_an_example() {
     let macs = "(write a list such as macs = [\"52:54:00:00:00:01\"])";
     for text in ["01:00:5e:00:00:01", "00:00:00:00:00:00", "52:54"] {
         let expected =

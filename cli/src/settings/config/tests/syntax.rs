@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn every_mistake_of_a_file_is_named_at_once_in_the_order_of_lines() {
+fn all_errors_of_a_file_are_reported_in_line_order() {
     let text = format!("[switch]\nnam = \"x\"\n{PORT}mtu = 1\n{PORT}vlan = 0\n");
     let expected = [
         "2: switch: unknown key `nam` (did you mean `name`?)",
@@ -27,7 +27,7 @@ fn every_syntax_error_is_named_with_its_line() {
 }
 
 #[test]
-fn a_key_written_twice_is_a_mistake() {
+fn duplicate_key_is_rejected() {
     port_line("name = \"b\"", "4: syntax: duplicate key (remove one of the two)");
 }
 
@@ -43,7 +43,7 @@ fn unknown_sections_and_keys_are_answered_with_the_nearest_name() {
 }
 
 #[test]
-fn a_section_with_too_few_brackets_is_a_mistake() {
+fn section_with_too_few_brackets_is_rejected() {
     let remedy = "write [[worker]], with two brackets on each side, or list CPUs: work = [0]";
     let reason = "`cpu` is not supported in [worker], which applies to all workers";
     only("[worker]\ncpu = 0\n", &format!("2: workers: {reason} ({remedy})"));
@@ -58,7 +58,7 @@ fn a_section_with_too_few_brackets_is_a_mistake() {
 }
 
 #[test]
-fn wrong_types_are_mistakes() {
+fn values_of_wrong_type_are_rejected() {
     port_line("mtu = \"big\"", "4: port \"a\": `mtu` is a string, not an integer (write an integer)");
     port_line(
         "mtu = 1.5",
@@ -71,7 +71,7 @@ fn wrong_types_are_mistakes() {
 }
 
 #[test]
-fn what_must_be_there_is_missed_at_the_section() {
+fn missing_required_keys_are_reported_at_their_section() {
     let expected = [
         "1: port 0: `name` is missing (add a line such as: name = \"guest-a\")",
         "1: port 0: `socket` is missing (add a line such as: socket = \"/run/linerate/guest-a.sock\")",
@@ -80,13 +80,13 @@ fn what_must_be_there_is_missed_at_the_section() {
 }
 
 #[test]
-fn words_outside_a_choice_are_mistakes() {
+fn words_outside_a_choice_are_rejected() {
     port_line(
         "mode = \"sever\"",
         "4: port \"a\": invalid value \"sever\" for `mode`: expected \"server\" or \"client\" (write \"server\" or \"client\")",
     );
     let kinds: Vec<&str> = kinds::all().map(|(name, _)| name).collect();
-    let words = crate::settings::reader::fields::one_of(&kinds);
+    let words = console::words::one_of(&kinds);
     let told =
         format!("4: port \"a\": invalid value \"pigeon\" for `kind`: expected {words} (write {words})");
     port_line("kind = \"pigeon\"", &told);
@@ -97,14 +97,14 @@ fn words_outside_a_choice_are_mistakes() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_a_mistake_of_its_own() {
+fn unreadable_file_is_reported_with_its_path() {
     let error = read(Path::new("/lr-nowhere.toml"), &host(), None).unwrap_err().to_string();
     assert!(error.starts_with("/lr-nowhere.toml: cannot be read: No such file"), "{error}");
     assert!(error.ends_with("remedy: name a file that exists and that you may read"), "{error}");
 }
 
 #[test]
-fn printed_mistakes_begin_with_file_and_line() {
+fn printed_errors_begin_with_file_and_line() {
     let errors = parse("[switch]\nnam = 1\n", &host(), None).unwrap_err();
     let printed = Diagnostic { file: Some("s.toml".into()), ..Diagnostic::all(errors) }.to_string();
     assert_eq!(printed, "s.toml:2: switch: unknown key `nam`\n    remedy: did you mean `name`?");

@@ -85,7 +85,7 @@ fn a_pipeline_has_all_roles_on_cpus_that_are_there() {
 }
 
 #[test]
-fn what_a_model_has_no_use_for_is_refused() {
+fn keys_without_effect_in_a_model_are_rejected() {
     only(
         "[worker]\nring = 256\n",
         "2: workers: `ring` has no effect for run-to-completion workers \
@@ -134,7 +134,7 @@ fn rss_mode_of_a_port_is_rejected_under_models_that_ignore_it() {
 }
 
 #[test]
-fn what_only_stages_have_is_refused_in_words_of_the_model() {
+fn keys_of_stages_are_rejected_with_work_stealing() {
     only(
         &format!("{STEALING}order = \"none\"\n"),
         "4: workers: `order` has no effect with work stealing \

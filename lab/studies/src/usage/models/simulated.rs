@@ -165,8 +165,8 @@ impl End {
 }
 
 /// Address of buffer `n` in a set of buffers of a lane.
-fn buffer(lane: u64, stock: u64, n: u64) -> Address {
-    lane * LANE + 5 * RING + stock * SLOTS * BUFFER + n % SLOTS * BUFFER
+fn buffer(lane: u64, set: u64, n: u64) -> Address {
+    lane * LANE + 5 * RING + set * SLOTS * BUFFER + n % SLOTS * BUFFER
 }
 
 /// Guest that writes frames.

@@ -57,7 +57,7 @@ impl Row {
 }
 
 /// Returns the CPU sets over which the patterns are laid out.
-pub fn beds(machine: &Machine, cpus: [usize; 2]) -> Vec<Vec<usize>> {
+pub fn cpu_sets(machine: &Machine, cpus: [usize; 2]) -> Vec<Vec<usize>> {
     let [first, generator] = cpus;
     let others = machine.allowed().map(|cpu| cpu.number).filter(|cpu| !cpus.contains(cpu));
     let own: Vec<usize> = std::iter::once(first).chain(others).take(STAGES).collect();
@@ -77,19 +77,19 @@ pub fn measure(
 ) -> Result<Vec<Row>, BudgetError> {
     pin(cpus[1])?;
     let mut rows = Vec::new();
-    for bed in beds(machine, cpus) {
+    for set in cpu_sets(machine, cpus) {
         for pattern in PATTERNS {
-            told(&format!("{pattern} on CPUs {bed:?}"))?;
-            let plan = lay_out(machine, &bed, pattern)?;
+            told(&format!("{pattern} on CPUs {set:?}"))?;
+            let plan = lay_out(machine, &set, pattern)?;
             rows.push(row(&plan, cpus[1], length)?);
         }
     }
     Ok(rows)
 }
 
-fn lay_out(machine: &Machine, bed: &[usize], pattern: Pattern) -> Result<Plan, BudgetError> {
+fn lay_out(machine: &Machine, cpus: &[usize], pattern: Pattern) -> Result<Plan, BudgetError> {
     let stages = Stages { run_to_completion: 0, rx: 1, worker: 1, tx: 1 };
-    let requirements = Requirements { stages, pattern, cpus: bed.to_vec(), ..Requirements::default() };
+    let requirements = Requirements { stages, pattern, cpus: cpus.to_vec(), ..Requirements::default() };
     plan(machine, &requirements).map_err(|error| BudgetError::Thread(error.to_string()))
 }
 
@@ -201,8 +201,8 @@ mod tests {
                 |number| engine::machine::Cpu { number, core: number, allowed: true, ..Default::default() };
             Machine { cpus: (0..cpus).map(cpu).collect(), ..Machine::default() }
         };
-        assert_eq!(beds(&machine(2), [0, 1]), [vec![0], vec![0, 1]]);
-        assert_eq!(beds(&machine(3), [2, 0]), [vec![2, 1], vec![2, 1, 0]]);
-        assert_eq!(beds(&machine(8), [0, 1]), [vec![0, 2, 3]]);
+        assert_eq!(cpu_sets(&machine(2), [0, 1]), [vec![0], vec![0, 1]]);
+        assert_eq!(cpu_sets(&machine(3), [2, 0]), [vec![2, 1], vec![2, 1, 0]]);
+        assert_eq!(cpu_sets(&machine(8), [0, 1]), [vec![0, 2, 3]]);
     }
 }

@@ -17,7 +17,7 @@ pub const PATTERNS: [Pattern; 6] =
 
 /// Number of readings, measured and simulated.
 pub fn steps(cpus: [usize; 2]) -> usize {
-    let measured = measured::beds(&Machine::here(), cpus).len() * PATTERNS.len();
+    let measured = measured::cpu_sets(&Machine::here(), cpus).len() * PATTERNS.len();
     measured + simulated::Width::ALL.len() * PATTERNS.len()
 }
 

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn one_worker_is_the_same_either_way_and_one_of_them_takes_from_the_only_queue() {
+    fn layouts_of_one_worker_are_equal_and_software_rss_has_one_receiver() {
         assert_eq!(layout(Distribution::Queues, 1), layout(Distribution::Software, 1));
         let roles: Vec<_> = layout(Distribution::Software, 4).cores.iter().map(|core| core[0].role).collect();
         assert_eq!(roles, [Role::Rx, Role::WorkTx, Role::WorkTx, Role::WorkTx]);

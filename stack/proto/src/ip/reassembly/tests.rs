@@ -100,7 +100,7 @@ fn payload(len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn overlapping_fragments_discard_the_packet_and_what_follows() {
+fn overlapping_fragments_discard_the_packet_and_later_fragments() {
     for is_v4 in [true, false] {
         let mut host = Host::new(|_| ());
         let whole = whole(is_v4, false, &payload(100));

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn flight_below_the_threshold_grows_by_what_is_delivered() {
+    fn flight_below_the_threshold_grows_by_delivered_bytes() {
         let mut prr = Prr::new(20_000);
         prr.on_sent(1_000);
         prr.on_ack(2_000, 3_000, 10_000, 1_000, false);

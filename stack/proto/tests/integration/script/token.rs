@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_of_a_line() {
+    fn line_is_split_into_tokens() {
         let kinds: Vec<_> = tokens("+.1~+0.25 /* c */ > P. 1:11(10) // x\n 12ab ... --mtu=9").unwrap();
         assert_eq!(kinds[0].kind, Kind::Punctuation('+'));
         assert_eq!((&kinds[1].kind, &kinds[4].kind), (&Kind::Float(100_000), &Kind::Float(250_000)));

@@ -140,6 +140,18 @@ fn chunk_size(input: &mut Input<'_>) -> Result<Option<u64>, WrongReply> {
     Ok(Some(size))
 }
 
+/// Reads the end of a chunk. Returns whether it is complete.
+fn chunk_end(input: &mut Input<'_>) -> Result<bool, WrongReply> {
+    if !input.line(2)? {
+        return Ok(false);
+    }
+    if input.text() != b"\r\n" {
+        return Err(WrongReply::new("chunk does not end with CR LF", 0));
+    }
+    input.clear_text();
+    Ok(true)
+}
+
 /// Reads lines up to and including an empty one. Returns whether it was found.
 fn trailer(input: &mut Input<'_>) -> Result<bool, WrongReply> {
     while input.line(MAX_LINE)? {
@@ -184,16 +196,8 @@ impl Workload for HttpLoad {
                     Some(size) => *framing = Framing::new(CHUNK | bits, size)?,
                     None => return Ok(None),
                 },
-                CHUNK_END => {
-                    if !input.line(2)? {
-                        return Ok(None);
-                    }
-                    if input.text() != b"\r\n" {
-                        return Err(WrongReply::new("chunk does not end with CR LF", 0));
-                    }
-                    input.clear_text();
-                    *framing = Framing::at(CHUNK_SIZE | bits);
-                }
+                CHUNK_END if !chunk_end(input)? => return Ok(None),
+                CHUNK_END => *framing = Framing::at(CHUNK_SIZE | bits),
                 TRAILER => return Ok(trailer(input)?.then_some(reply)),
                 REST => {
                     input.skip(u64::MAX);

@@ -7,6 +7,9 @@
 use super::max_filter::MaxFilter;
 use super::{AckSample, Congestion, CongestionControl, MAX_WINDOW, Window};
 use crate::Time;
+use bounds::Bounds;
+
+mod bounds;
 
 /// Gains of the pacing rate and of the window.
 const STARTUP_PACING_GAIN: u32 = 2_770;
@@ -26,8 +29,6 @@ const PROBE_RTT_TIME: u32 = 200_000;
 const MIN_SEGMENTS: u32 = 4;
 /// Bounds of what is sent at once: two segments to one burst of segmentation offload.
 const MAX_QUANTUM: u32 = 65_536;
-/// Factor of the short-term bounds for each window with a congestion mark, in 1/10 (`BBR.Beta`).
-const BETA: u64 = 7;
 /// Time that late transmissions catch up, in nanoseconds.
 const CATCH_UP: u64 = 1_000_000;
 
@@ -49,38 +50,6 @@ struct FullPipe {
     bandwidth: u64,
     rounds: u8,
     is_full: bool,
-}
-
-/// Bounds from congestion marks (`BBR.bw_shortterm`, `BBR.inflight_shortterm`), and the largest delivery of the present
-/// round, below which they do not fall.
-#[derive(Clone, Copy, Debug)]
-struct Bounds {
-    /// Bytes per second, and bytes in flight.
-    bandwidth: u64,
-    inflight: u32,
-    /// The same of the present round (`BBR.bw_latest`, `BBR.inflight_latest`).
-    latest: (u64, u32),
-}
-
-impl Bounds {
-    const NONE: Self = Self { bandwidth: u64::MAX, inflight: u32::MAX, latest: (0, 0) };
-
-    /// `UpdateLatestDeliverySignals` and `AdvanceLatestDeliverySignals`.
-    fn on_delivered(&mut self, bandwidth: u64, bytes: u32, is_round_start: bool) {
-        let (rate, volume) = if is_round_start { (0, 0) } else { self.latest };
-        self.latest = (rate.max(bandwidth), volume.max(bytes));
-    }
-
-    /// `InitLowerBounds` and `LossLowerBounds`.
-    fn on_mark(&mut self, bandwidth: u64, window: u32) {
-        self.bandwidth = (self.bandwidth.min(bandwidth) / 10 * BETA).max(self.latest.0);
-        self.inflight = (u64::from(self.inflight.min(window)) * BETA / 10).max(self.latest.1.into()) as u32;
-    }
-
-    /// `ResetShortTermModel`.
-    const fn reset(&mut self) {
-        *self = Self { latest: self.latest, ..Self::NONE };
-    }
 }
 
 /// Controller of one connection.
@@ -412,22 +381,5 @@ mod tests {
         bbr.on_sent(1_000, Time(10_000_000));
         assert_eq!(bbr.paced_until(), Time(11_000_000));
         assert_eq!(bbr.quantum(1_000), 2_000);
-    }
-
-    #[test]
-    fn marks_lower_the_bounds_to_what_is_delivered_until_the_next_probe() {
-        let mut bounds = Bounds::NONE;
-        bounds.on_delivered(400_000, 4_000, true);
-        bounds.on_delivered(300_000, 5_000, false);
-        bounds.on_mark(1_000_000, 10_000);
-        assert_eq!((bounds.bandwidth, bounds.inflight), (700_000, 7_000));
-        bounds.on_mark(1_000_000, 10_000);
-        assert_eq!((bounds.bandwidth, bounds.inflight), (490_000, 5_000));
-        bounds.on_mark(1_000_000, 10_000);
-        assert_eq!((bounds.bandwidth, bounds.inflight), (400_000, 5_000));
-        bounds.reset();
-        bounds.on_delivered(1, 1, true);
-        bounds.on_mark(1_000_000, 10_000);
-        assert_eq!((bounds.bandwidth, bounds.inflight), (700_000, 7_000));
     }
 }

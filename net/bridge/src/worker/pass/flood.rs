@@ -1,0 +1,69 @@
+//! Packets to all other ports of a bridge, with the limits on them.
+
+use super::Pass;
+use super::plan::Plan;
+use port::DropReason;
+
+impl Pass<'_> {
+    pub(super) fn unknown<const TAGGED: bool>(&mut self, i: usize, plan: &Plan) {
+        if self.origin.member.unknown.as_ref().is_none_or(|limit| limit.admit(self.now)) {
+            self.flood::<TAGGED>(i, plan);
+        } else {
+            self.out.drop(i, DropReason::UnknownLimit);
+        }
+    }
+
+    pub(super) fn broadcast<const TAGGED: bool>(&mut self, i: usize, plan: &Plan, confirmed: bool) {
+        let Some(limit) = &self.origin.member.broadcast else {
+            self.flood::<TAGGED>(i, plan);
+            if !TAGGED && confirmed && self.origin.member.guard.is_none() {
+                self.latest = Some((i as u8, None));
+            }
+            return;
+        };
+        if limit.admit(self.now) {
+            self.flood::<TAGGED>(i, plan);
+        } else {
+            self.out.drop(i, DropReason::BroadcastLimit);
+        }
+    }
+
+    /// Floods packet `i` to all other ports that carry its VLAN. If there are none, it has no verdict and is dropped as
+    /// `no-destination`.
+    #[inline]
+    fn flood<const TAGGED: bool>(&mut self, i: usize, plan: &Plan) {
+        if TAGGED {
+            return self.flood_tagged(i, plan);
+        }
+        if self.flooding.end != i {
+            self.end_flood();
+            self.flooding = i..i;
+        }
+        self.flooding.end = i + 1;
+    }
+
+    fn flood_tagged(&mut self, i: usize, plan: &Plan) {
+        let vlan = plan.flow.destination.vlan();
+        for &to in &self.view.members {
+            if to != self.origin.port && self.carries(to, vlan) {
+                self.emit::<true>(i, to, plan.form);
+            }
+        }
+        self.out.mark_flooded(i..i + 1);
+    }
+
+    /// Emits the pending flooded packets, before any later packet.
+    #[inline(always)]
+    pub(super) fn end_flood(&mut self) {
+        if !self.flooding.is_empty() {
+            self.emit_flood();
+        }
+    }
+
+    #[inline(never)]
+    fn emit_flood(&mut self) {
+        let packets = std::mem::take(&mut self.flooding);
+        let to = self.view.members.iter().filter(|to| **to != self.origin.port);
+        self.out.flood(packets, to.copied());
+    }
+}

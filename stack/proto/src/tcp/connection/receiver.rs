@@ -1,0 +1,71 @@
+//! The receiving side of a connection.
+
+use crate::tcp::{Options, Seq};
+
+/// The receiving side (RFC 9293 section 3.3.1).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Receiver {
+    /// Next number expected.
+    pub(crate) nxt: Seq,
+    /// Number after the window that was announced last.
+    pub(crate) edge: Seq,
+    /// Acknowledgement number that was sent last.
+    pub(crate) acked: Seq,
+    /// Bytes that the application holds.
+    pub(crate) held: u32,
+    /// Memory that their buffers occupy beyond them, in bytes.
+    pub(crate) overhead: u32,
+    /// Receive buffer in bytes.
+    pub(crate) limit: u32,
+    /// Timestamp to echo, and when it was set, in milliseconds.
+    pub(crate) ts_recent: u32,
+    pub(crate) ts_recent_at: u32,
+    /// Largest payload of a segment received, in bytes: the peer's segment size. Coalesced segments count as full ones.
+    pub(crate) segment: u16,
+    /// Segment size that was announced, in bytes.
+    pub(crate) mss: u16,
+    /// Shift of windows that are announced.
+    pub(crate) scale: u8,
+    /// Initial number.
+    pub(crate) irs: Seq,
+    /// Sequence number of the peer's FIN, with [`super::Flags::FIN_NOTED`].
+    pub(crate) fin: Seq,
+    /// Range that arrived twice, to be reported (RFC 2883).
+    pub(crate) duplicate: Option<(Seq, Seq)>,
+}
+
+impl Receiver {
+    /// The scale is the smallest with which the window field can announce the whole buffer (RFC 7323 section 2.3).
+    pub(super) fn new(limit: u32, mss: u16, options: &Options) -> Self {
+        let bits = (32 - limit.leading_zeros()).saturating_sub(16).min(14) as u8;
+        Self {
+            nxt: Seq(0),
+            edge: Seq(0),
+            acked: Seq(0),
+            held: 0,
+            overhead: 0,
+            limit,
+            ts_recent: 0,
+            ts_recent_at: 0,
+            segment: 0,
+            mss,
+            scale: if options.window_scale { bits } else { 0 },
+            irs: Seq(0),
+            fin: Seq(0),
+            duplicate: None,
+        }
+    }
+
+    /// Memory of what the application holds, in bytes.
+    #[inline]
+    pub(crate) const fn used(&self) -> u32 {
+        self.held + self.overhead
+    }
+
+    /// The application has returned this many bytes, and their share of the memory.
+    pub(crate) fn consume(&mut self, bytes: u32) {
+        let bytes = bytes.min(self.held);
+        let share = u64::from(self.overhead) * u64::from(bytes) / u64::from(self.held.max(1));
+        (self.held, self.overhead) = (self.held - bytes, self.overhead - share as u32);
+    }
+}
