@@ -1,9 +1,9 @@
 //! Options of a benchmark, which are flags and keys of a file.
 
 use super::parse::{advised, key_and_value};
-use crate::settings::reader::fields::one_of;
 use clap::Args;
 use console::Span;
+use console::words::one_of;
 use generator::{Description, Sizes};
 use rfc2544::{Plan, Test, Topology};
 use serde::de::{DeserializeOwned, Error, IntoDeserializer};

@@ -4,12 +4,13 @@ use super::workers::CPU;
 use crate::host::Host;
 use crate::settings::model::{ModelKind, Role, RoleSettings, RssMode};
 use crate::settings::placement::{Placement, Rebalance};
-use crate::settings::reader::fields::{Fields, numbers};
+use crate::settings::reader::fields::Fields;
 use crate::settings::reader::node::{Node, Value};
 use crate::settings::reader::notes::{Findings, Section};
 use crate::settings::reader::shape::Shape;
 use crate::settings::topology::{PortSettings, Topology, WorkerSettings};
 use crate::settings::value::Decimal;
+use console::words::numbers;
 use engine::machine;
 use engine::placement::{
     AffinityError, Pattern, PlanError, QueueName, Requirements, Stage, Stages, Thread, plan,

@@ -26,11 +26,12 @@ pub(crate) mod vhost_user;
 pub(crate) mod virtio_user;
 
 use super::access::Access;
-use super::reader::fields::{Fields, one_of};
+use super::reader::fields::Fields;
 use super::reader::key::Key;
 use super::reader::validation::{PortCommon, Validation};
 use ::port::PortControl;
 use claim::Claim;
+use console::words::one_of;
 use kind::{Kind, Loaded, OpenError};
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -5,6 +5,7 @@ use super::notes::{Findings, Place, Section};
 use super::shape::Shape;
 use console::Span;
 use console::duration::InvalidSpan;
+use console::words::one_of;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -336,21 +337,6 @@ fn bare(value: &Value) -> Option<i128> {
     .filter(|number| *number > 0)
 }
 
-/// "a", "b" or "c".
-pub(crate) fn one_of(words: &[&str]) -> String {
-    let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
-    match quoted.split_last() {
-        Some((last, [])) => last.clone(),
-        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
-        None => String::new(),
-    }
-}
-
-/// 1, 2, 3
-pub(crate) fn numbers(numbers: &[usize]) -> String {
-    numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-}
-
 /// Remedy for the name of a port or a bridge (`kind`) that does not exist.
 pub(crate) fn exists<'a>(
     kind: &str,
@@ -398,11 +384,5 @@ mod tests {
     fn misspelled_word_is_answered_with_the_nearest_valid_one() {
         assert_eq!(nearest("sokcet", &["name", "socket"]), "did you mean `socket`?");
         assert_eq!(nearest("colour", &["name", "socket"]), "remove it; valid keys: name, socket");
-    }
-
-    #[test]
-    fn words_are_listed_as_people_do() {
-        assert_eq!(one_of(&["a"]), "\"a\"");
-        assert_eq!(one_of(&["a", "b", "c"]), "\"a\", \"b\" or \"c\"");
     }
 }

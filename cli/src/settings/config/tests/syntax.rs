@@ -86,7 +86,7 @@ fn words_outside_a_choice_are_mistakes() {
         "4: port \"a\": invalid value \"sever\" for `mode`: expected \"server\" or \"client\" (write \"server\" or \"client\")",
     );
     let kinds: Vec<&str> = kinds::all().map(|(name, _)| name).collect();
-    let words = crate::settings::reader::fields::one_of(&kinds);
+    let words = console::words::one_of(&kinds);
     let told =
         format!("4: port \"a\": invalid value \"pigeon\" for `kind`: expected {words} (write {words})");
     port_line("kind = \"pigeon\"", &told);
