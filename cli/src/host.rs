@@ -68,10 +68,13 @@ pub(crate) fn raise_descriptor_limit() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
+/// Environment variable with the directory of a user's sockets.
+pub(crate) const RUNTIME_DIRECTORY_VARIABLE: &str = "XDG_RUNTIME_DIR";
+
 /// The default path of the control socket.
 pub(crate) fn default_control() -> PathBuf {
     let uid = rustix::process::getuid();
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| Path::new(dir).is_absolute());
+    let runtime = std::env::var_os(RUNTIME_DIRECTORY_VARIABLE).filter(|dir| Path::new(dir).is_absolute());
     match runtime {
         _ if uid.is_root() => PathBuf::from("/run/linerate/control.sock"),
         Some(dir) => Path::new(&dir).join("linerate.sock"),

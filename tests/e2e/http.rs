@@ -63,8 +63,8 @@ fn curl_fetches_files_ranges_and_changes() {
     }
     let summary = server.stop();
     assert_eq!(summary["aborted"], 0, "{summary}");
-    assert_eq!(summary["counters"]["HttpNotModified"], 4, "{summary}");
-    assert_eq!(summary["counters"]["HttpReadErrors"], Value::Null, "{summary}");
+    assert_eq!(summary["counters"]["http_not_modified"], 4, "{summary}");
+    assert_eq!(summary["counters"]["http_read_errors"], Value::Null, "{summary}");
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn large_file_arrives_whole_in_each_mode() {
         let summary = server.stop();
         assert_eq!(summary["aborted"], 0, "{summary}");
         let blocks = bytes.len().div_ceil(128 << 10) + (last + 1).div_ceil(128 << 10);
-        assert_eq!(summary["counters"]["HttpBlocksRead"], blocks, "{mode}: {summary}");
+        assert_eq!(summary["counters"]["http_blocks_read"], blocks, "{mode}: {summary}");
     }
 }
 
@@ -103,6 +103,6 @@ fn wrk_sees_no_error() {
         assert!(output.contains("Requests/sec"), "{output}");
     }
     let summary = server.stop();
-    assert!(summary["counters"]["HttpRequests"].as_u64() > Some(100), "{summary}");
-    assert_eq!(summary["counters"]["HttpErrors"], Value::Null, "{summary}");
+    assert!(summary["counters"]["http_requests"].as_u64() > Some(100), "{summary}");
+    assert_eq!(summary["counters"]["http_errors"], Value::Null, "{summary}");
 }

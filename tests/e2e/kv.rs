@@ -195,7 +195,7 @@ fn two_workers_answer_as_one_store() {
         let summary = server.stop();
         let workers = summary["workers"].as_array().expect("a list of workers");
         let has = |worker: &Value| {
-            worker["connections"].as_u64() > Some(0) && worker["counters"]["kv-forwarded"].as_u64() > Some(0)
+            worker["connections"].as_u64() > Some(0) && worker["counters"]["kv_forwarded"].as_u64() > Some(0)
         };
         assert!(workers.len() == 2 && workers.iter().all(has), "{summary}");
     }

@@ -66,14 +66,14 @@ fn check(summary: &Value, workers: usize) {
     assert_eq!((&summary["aborted"], &summary["datagrams"]), (&0.into(), &32.into()), "{summary}");
     assert!(list.iter().all(|worker| worker["connections"].as_u64() > Some(0)), "{summary}");
     let of = |name: &str| list.iter().map(|worker| counter(worker, name)).sum::<u64>();
-    for name in ["FramesIn", "TcpInSegs", "spread-received", "handed-over", "taken-over"] {
+    for name in ["frames_in", "TcpInSegs", "spread_received", "handed_over", "taken_over"] {
         assert_eq!(counter(summary, name), of(name), "{name}: {summary}");
     }
     let [received, copied, kept, handed, full] =
-        ["spread-received", "spread-copied", "spread-kept", "handed-over", "handoff-full"]
+        ["spread_received", "spread_copied", "spread_kept", "handed_over", "handoff_full"]
             .map(|name| counter(summary, name));
     assert_eq!(received + copied, kept + handed + full, "{summary}");
-    assert_eq!(counter(summary, "FramesIn"), kept + counter(summary, "taken-over"), "{summary}");
+    assert_eq!(counter(summary, "frames_in"), kept + counter(summary, "taken_over"), "{summary}");
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn kernel_reaches_every_worker_over_two_queue_pairs() {
 fn kernel_reaches_every_worker_over_one_queue_pair() {
     let summary = serve(1, &["--workers", "2"]);
     check(&summary, 2);
-    assert!(counter(&summary, "handed-over-flows") > 0, "{summary}");
+    assert!(counter(&summary, "handed_over_flows") > 0, "{summary}");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Tasks of this repository: `cargo xtask TASK`. No other crate depends on this one.
 
+#![forbid(unsafe_code)]
+
 mod bench;
 mod callgrind;
 mod checks;

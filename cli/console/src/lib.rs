@@ -1,5 +1,7 @@
 //! Terminal output of the linerate programs: tables and JSON, progress, errors with remedies, and result files.
 
+#![forbid(unsafe_code)]
+
 mod diagnostic;
 pub mod duration;
 mod keep;
@@ -16,8 +18,8 @@ pub mod written;
 pub use diagnostic::{BAD_INPUT, Diagnostic, EXIT_CODES, FAILED, verdict};
 pub use duration::Span;
 pub use keep::KeepArgs;
-pub use output::{Output, QuietArgs, ShowArgs};
-pub use signals::{exit_on_signals, register_signals, stop_on_signals};
+pub use output::{Output, QuietArgs, ResultArgs, ShowArgs};
+pub use signals::{exit_on_signals, register_signals, sleep, stop_on_signals};
 
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
@@ -63,9 +65,12 @@ pub fn warn(text: &str) {
     let _ = writeln!(io::stderr(), "{}", text.trim_end_matches('\n'));
 }
 
+/// Environment variable with the kind of the terminal.
+pub const TERMINAL_VARIABLE: &str = "TERM";
+
 /// Whether `output` is a terminal that supports cursor control.
 pub fn is_screen(output: &impl IsTerminal) -> bool {
-    let kind = std::env::var_os("TERM").unwrap_or_default();
+    let kind = std::env::var_os(TERMINAL_VARIABLE).unwrap_or_default();
     output.is_terminal() && !kind.is_empty() && kind != "dumb"
 }
 

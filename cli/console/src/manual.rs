@@ -8,15 +8,15 @@ pub use clap_mangen::roff;
 use std::io;
 use std::path::Path;
 
-/// Variable that names the shell in a request for completions.
-const COMPLETE: &str = "LINERATE_COMPLETE";
+/// Environment variable that names the shell in a request for completions.
+pub const COMPLETE_VARIABLE: &str = "LINERATE_COMPLETE";
 
 /// Prints the script for `shell`, which runs the program to complete its arguments.
 pub fn completions(program: &str, shell: Shell) -> anyhow::Result<()> {
     let shells = Shells::builtins();
     let mut script = Vec::new();
     if let Some(completer) = shells.completer(&shell.to_string()) {
-        completer.write_registration(COMPLETE, program, program, program, &mut script)?;
+        completer.write_registration(COMPLETE_VARIABLE, program, program, program, &mut script)?;
     }
     crate::raw(&script)
 }
@@ -24,7 +24,7 @@ pub fn completions(program: &str, shell: Shell) -> anyhow::Result<()> {
 /// Answers a request of the script of [`completions`] and exits; returns if there is none. Must be called before
 /// anything is printed.
 pub fn complete(command: impl Fn() -> Command) {
-    CompleteEnv::with_factory(command).var(COMPLETE).complete();
+    CompleteEnv::with_factory(command).var(COMPLETE_VARIABLE).complete();
 }
 
 /// Prints the man page of the program, or writes one page per subcommand into `dir`.

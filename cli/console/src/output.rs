@@ -1,6 +1,7 @@
 //! `-o`: the format of a result.
 
 use clap::{Args, ValueEnum};
+use std::path::PathBuf;
 
 /// Format of a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -27,10 +28,21 @@ impl QuietArgs {
     }
 }
 
-/// `-o`, for commands without other arguments.
+/// `-o`. A command changes its help by `mut_arg`.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct ShowArgs {
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Output,
+}
+
+/// `--out` and `-o`: files and format of the result of a measurement.
+#[derive(Args, Clone, Debug)]
+pub struct ResultArgs {
+    /// Write the result to this file when the run ends; its ending selects the format. May be repeated
+    #[arg(long, value_name = "FILE")]
+    pub out: Vec<PathBuf>,
+    /// `-o`.
+    #[command(flatten)]
+    pub show: ShowArgs,
 }

@@ -6,7 +6,11 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Maximum delay in handling a signal.
+const SIGNAL_POLL: Duration = Duration::from_millis(100);
 
 /// Installs signal handlers with SIGINT, SIGTERM and SIGHUP blocked in this thread, so that a signal that arrives
 /// meanwhile is delivered to complete handlers. Otherwise signal-hook loses one that arrives after it has installed its
@@ -31,6 +35,19 @@ pub fn stop_on_signals() -> io::Result<Arc<AtomicBool>> {
     })
 }
 
+/// Sleeps for `time`, or until `stop` is set. Returns whether it is set.
+pub fn sleep(time: Duration, stop: &AtomicBool) -> bool {
+    let began = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        let left = time.saturating_sub(began.elapsed());
+        if left.is_zero() {
+            return false;
+        }
+        std::thread::sleep(left.min(SIGNAL_POLL));
+    }
+    true
+}
+
 /// Makes the first signal end the process with exit code 1, for an operation without partial results.
 pub fn exit_on_signals(program: &'static str, command: &'static str) -> io::Result<()> {
     let mut signals = register_signals(|| Signals::new([SIGINT, SIGTERM]))?;
@@ -47,7 +64,6 @@ pub fn exit_on_signals(program: &'static str, command: &'static str) -> io::Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::Ordering;
 
     #[test]
     fn a_signal_during_the_registration_is_delivered_after_it() {
@@ -60,5 +76,13 @@ mod tests {
             Ok(flag)
         });
         assert!(flag.unwrap().load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn sleep_ends_with_its_time_or_the_flag() {
+        let stop = AtomicBool::new(false);
+        assert!(!sleep(Duration::from_millis(1), &stop));
+        stop.store(true, Ordering::Relaxed);
+        assert!(sleep(Duration::from_hours(1), &stop));
     }
 }

@@ -20,8 +20,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn last_word_of_a_list_follows_or() {
-        assert_eq!(one_of(&["a"]), "\"a\"");
+    fn lists_have_commas_and_a_conjunction() {
+        assert_eq!((one_of(&[]), one_of(&["a"])), (String::new(), "\"a\"".to_owned()));
         assert_eq!(one_of(&["a", "b", "c"]), "\"a\", \"b\" or \"c\"");
+        assert_eq!((numbers(&[]), numbers(&[1, 22])), (String::new(), "1, 22".to_owned()));
     }
 }

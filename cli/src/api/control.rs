@@ -1,7 +1,7 @@
-//! File of the control socket: one switch per path, accessible by its owner only, removed when the switch exits.
+//! Files of listening sockets: one process per path, accessible by its user only, removed when the process exits.
 //!
 //! A lock file beside the socket (`lock.rs`) identifies the process that owns the path, so that a stale socket is
-//! replaced and that of a running switch is never touched. The lock is held while the switch runs; the kernel
+//! replaced and that of a running process is never touched. The lock is held while the process runs; the kernel
 //! releases it with the process.
 
 mod lock;
@@ -11,21 +11,88 @@ use console::Diagnostic;
 use lock::LockError;
 use rustix::fs::{Mode, fchmod};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
+use std::fmt::Display;
 use std::fs::{self, DirBuilder, File, Metadata};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// Path of a control socket, owned by this process. Dropping it removes the files.
+/// Purpose of a socket, for errors.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Purpose {
+    /// Name in front of the path.
+    place: &'static str,
+    /// Option or key that sets the path.
+    option: &'static str,
+}
+
+/// The control socket of a switch or of a program with a stack.
+pub(crate) const CONTROL: Purpose =
+    Purpose { place: "control socket", option: "--control or `control` in [switch]" };
+/// The socket at which other processes obtain sockets of a stack.
+pub(crate) const LISTEN: Purpose = Purpose { place: "--listen", option: "--listen" };
+
+impl Purpose {
+    /// A path that cannot be used.
+    fn bad(self, path: &Path, reason: impl Display) -> Diagnostic {
+        Diagnostic::bad(self.place(path), reason, self.elsewhere())
+    }
+
+    fn failed(self, path: &Path, error: impl Display) -> Diagnostic {
+        Diagnostic::failed(self.place(path), error, self.elsewhere())
+    }
+
+    fn place(self, path: &Path) -> String {
+        format!("{} {}", self.place, path.display())
+    }
+
+    fn elsewhere(self) -> String {
+        format!("choose another path with {}", self.option)
+    }
+
+    /// Error for a path of another process.
+    fn running(self, path: &Path) -> Diagnostic {
+        let reason = "a switch or another program of linerate is already running there; it was not touched";
+        let remedy = format!("stop it (`linerate stop` for a switch), or {}", self.elsewhere());
+        Diagnostic::bad(self.place(path), reason, remedy)
+    }
+
+    /// Error for a path at which a process listens that does not hold the lock.
+    fn taken(self, path: &Path) -> Diagnostic {
+        match fs::symlink_metadata(path).map(|found| found.uid()) {
+            Ok(owner) if owner != lock::user() => {
+                self.bad(path, format!("a process of user {owner} listens there; it was not touched"))
+            }
+            _ => self.running(path),
+        }
+    }
+
+    /// Error for a path that cannot be locked.
+    fn refused(self, path: &Path, error: &LockError) -> Diagnostic {
+        match error {
+            LockError::Held => self.running(path),
+            LockError::Kernel(e) => self.failed(path, e),
+            LockError::HeldBy(_) | LockError::Link(_) | LockError::NoFile(_) | LockError::Foreign { .. } => {
+                let remedy = format!(
+                    "{}, in a directory that only this user can write to, or remove the lock",
+                    self.elsewhere()
+                );
+                Diagnostic::bad(self.place(path), error, remedy)
+            }
+        }
+    }
+}
+
+/// Path of a listening socket, owned by this process. Dropping it removes the files.
 #[derive(Debug)]
-pub(crate) struct ControlSocket {
+pub(crate) struct SocketClaim {
     path: PathBuf,
     lock: PathBuf,
     _held: File,
 }
 
-impl Drop for ControlSocket {
+impl Drop for SocketClaim {
     fn drop(&mut self) {
         // It is not an error if a file is already removed.
         let _ = fs::remove_file(&self.path);
@@ -33,64 +100,25 @@ impl Drop for ControlSocket {
     }
 }
 
-/// Claims the path for this process and listens on it.
-pub(crate) fn claim(path: &Path) -> Result<(ControlSocket, UnixListener), Diagnostic> {
-    let failed = |e: io::Error| Diagnostic::failed(place(path), e, ELSEWHERE);
-    prepare_directory(path)?;
+/// Claims the path for this process and listens on it. Only the user of this process can connect.
+pub(crate) fn claim(path: &Path, purpose: Purpose) -> Result<(SocketClaim, UnixListener), Diagnostic> {
+    prepare_directory(path, purpose)?;
     let lock = lock_path(path);
-    let held = lock::hold(&lock).map_err(|e| refused(path, &e))?;
+    let held = lock::hold(&lock).map_err(|e| purpose.refused(path, &e))?;
     let listener = match UnixStream::connect(path) {
-        // Another process listens there without the lock: it is not a linerate switch, and its socket is kept.
-        Ok(_) => Err(taken(path)),
-        Err(_) => listen_on(path).map_err(failed),
+        // Another process listens there without the lock: it is not a linerate program, and its socket is kept.
+        Ok(_) => Err(purpose.taken(path)),
+        Err(_) => listen_on(path).map_err(|e| purpose.failed(path, e)),
     };
     let listener = listener.inspect_err(|_| drop(fs::remove_file(&lock)))?;
-    Ok((ControlSocket { path: path.to_owned(), lock, _held: held }, listener))
-}
-
-fn place(path: &Path) -> String {
-    format!("control socket {}", path.display())
-}
-
-/// Remedy for a path that cannot be used.
-const ELSEWHERE: &str = "choose another path with --control or `control` in [switch]";
-
-fn taken(path: &Path) -> Diagnostic {
-    match fs::symlink_metadata(path).map(|found| found.uid()) {
-        Ok(owner) if owner != lock::user() => {
-            let reason = format!("a process of user {owner} listens there; it was not touched");
-            Diagnostic::bad(place(path), reason, ELSEWHERE)
-        }
-        _ => running(path),
-    }
-}
-
-fn running(path: &Path) -> Diagnostic {
-    Diagnostic::bad(
-        place(path),
-        "a switch or another program of linerate is already running there; it was not touched",
-        "stop it (`linerate stop` for a switch), or choose another socket with --control",
-    )
-}
-
-/// Error for a path that cannot be locked.
-fn refused(path: &Path, error: &LockError) -> Diagnostic {
-    match error {
-        LockError::Held => running(path),
-        LockError::Kernel(e) => Diagnostic::failed(place(path), e, ELSEWHERE),
-        LockError::HeldBy(_) | LockError::Link(_) | LockError::NoFile(_) | LockError::Foreign { .. } => {
-            let remedy = "choose another path with --control or `control` in [switch], in a directory that only \
-                          this user can write to, or remove the lock";
-            Diagnostic::bad(place(path), error, remedy)
-        }
-    }
+    Ok((SocketClaim { path: path.to_owned(), lock, _held: held }, listener))
 }
 
 /// Creates the default directories if missing; other directories must exist. A default directory belongs to this
 /// user, and no other user can create files or links in it.
-fn prepare_directory(path: &Path) -> Result<(), Diagnostic> {
-    let failed = |e: io::Error| Diagnostic::failed(place(path), e, ELSEWHERE);
-    let directory = path.parent().unwrap_or(path);
+fn prepare_directory(path: &Path, purpose: Purpose) -> Result<(), Diagnostic> {
+    let failed = |e: io::Error| purpose.failed(path, e);
+    let directory = directory(path);
     if path != crate::host::default_control() {
         return fs::metadata(directory).map(drop).map_err(failed);
     }
@@ -99,7 +127,12 @@ fn prepare_directory(path: &Path) -> Result<(), Diagnostic> {
         _ => {}
     }
     let found = fs::symlink_metadata(directory).map_err(failed)?;
-    private(directory, &found).map_err(|reason| Diagnostic::bad(place(path), reason, ELSEWHERE))
+    private(directory, &found).map_err(|reason| purpose.bad(path, reason))
+}
+
+/// The directory of a file; the working directory if the path names none.
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Whether only this user can create files in a directory.
@@ -141,7 +174,7 @@ mod tests {
     fn only_its_owner_may_connect_and_the_files_go_with_the_claim() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("c.sock");
-        let (claim, _listener) = claim(&path).unwrap();
+        let (claim, _listener) = claim(&path, CONTROL).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         drop(claim);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
@@ -151,8 +184,8 @@ mod tests {
     fn second_bind_is_rejected_and_the_first_still_listens() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("c.sock");
-        let first = claim(&path).unwrap();
-        let error = claim(&path).unwrap_err();
+        let first = claim(&path, CONTROL).unwrap();
+        let error = claim(&path, CONTROL).unwrap_err();
         assert_eq!(error.code, BAD_INPUT);
         assert!(error.reason.contains("already running"), "{error}");
         UnixStream::connect(&path).unwrap();
@@ -160,11 +193,31 @@ mod tests {
     }
 
     #[test]
+    fn errors_name_the_option_of_the_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("none/c.sock");
+        let of = |purpose| claim(&path, purpose).unwrap_err();
+        assert_eq!(of(CONTROL).place, format!("control socket {}", path.display()));
+        let error = of(LISTEN);
+        assert_eq!(error.place, format!("--listen {}", path.display()));
+        assert_eq!(error.remedy, "choose another path with --listen");
+        assert!(error.reason.contains("No such file"), "{error}");
+    }
+
+    #[test]
+    fn a_path_without_directory_is_in_the_working_directory() {
+        assert_eq!(
+            (directory(Path::new("c.sock")), directory(Path::new("a/b"))),
+            (Path::new("."), Path::new("a"))
+        );
+    }
+
+    #[test]
     fn a_socket_left_behind_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("c.sock");
         drop(UnixListener::bind(&path).unwrap());
-        let (_claim, _listener) = claim(&path).unwrap();
+        let (_claim, _listener) = claim(&path, CONTROL).unwrap();
         UnixStream::connect(&path).unwrap();
     }
 
@@ -173,7 +226,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("precious");
         fs::write(&path, "text").unwrap();
-        assert!(claim(&path).unwrap_err().reason.contains("not a socket"));
+        assert!(claim(&path, CONTROL).unwrap_err().reason.contains("not a socket"));
         assert_eq!(fs::read_to_string(&path).unwrap(), "text");
         assert!(!lock_path(&path).exists());
     }
@@ -183,7 +236,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("c.sock");
         let _stranger = UnixListener::bind(&path).unwrap();
-        assert_eq!(claim(&path).unwrap_err().code, BAD_INPUT);
+        assert_eq!(claim(&path, CONTROL).unwrap_err().code, BAD_INPUT);
         UnixStream::connect(&path).unwrap();
         assert!(!lock_path(&path).exists());
     }
@@ -193,7 +246,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (path, target) = (dir.path().join("c.sock"), dir.path().join("target"));
         std::os::unix::fs::symlink(&target, lock_path(&path)).unwrap();
-        let error = claim(&path).unwrap_err();
+        let error = claim(&path, CONTROL).unwrap_err();
         assert_eq!(error.code, BAD_INPUT);
         assert!(error.reason.contains("c.sock.lock is a symbolic link"), "{error}");
         assert!(!target.exists() && !path.exists() && lock_path(&path).is_symlink());
@@ -208,7 +261,7 @@ mod tests {
                 fs::write(lock_path(&path), "").unwrap();
                 fs::set_permissions(lock_path(&path), fs::Permissions::from_mode(0o666)).unwrap();
             }
-            let _claim = claim(&path).unwrap();
+            let _claim = claim(&path, CONTROL).unwrap();
             let mode = fs::metadata(lock_path(&path)).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
         }
@@ -221,7 +274,7 @@ mod tests {
         let path = dir.path().join("c.sock");
         fs::write(lock_path(&path), "").unwrap();
         if std::os::unix::fs::chown(lock_path(&path), Some(65_534), None).is_ok() {
-            let error = claim(&path).unwrap_err();
+            let error = claim(&path, CONTROL).unwrap_err();
             assert_eq!(error.code, BAD_INPUT);
             assert!(error.reason.contains("belongs to user 65534"), "{error}");
             assert!(lock_path(&path).exists());
@@ -233,7 +286,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("c.sock");
         rustix::fs::mkfifoat(rustix::fs::CWD, lock_path(&path), Mode::RWXU).unwrap();
-        let error = claim(&path).unwrap_err();
+        let error = claim(&path, CONTROL).unwrap_err();
         assert!(error.code == BAD_INPUT && error.reason.contains("not a regular file"), "{error}");
     }
 

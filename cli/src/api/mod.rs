@@ -1,8 +1,9 @@
 //! The control API: HTTP with JSON over a Unix socket, on a thread of its own and never on a worker.
 //!
-//! `service` handles requests, `routes` describes them, `error` has their errors, `server` speaks HTTP, `client` is the
-//! other end, `grants` answers applications that ask for ports, `model` is the JSON of requests and answers; `control` owns the socket's path. Routes begin with the version
-//! of the API; within a version, fields are added and never change.
+//! `service` handles requests, `routes` describes them, `error` has their errors, `server` speaks HTTP, and `client` is the
+//! other end. `model` is the JSON of requests and answers, and `control` owns the path of a socket. `grants` answers
+//! applications that ask for ports, which `policy` allows. `stack` is the API of a program with a TCP/IP stack. Routes begin
+//! with the version of the API; within a version, fields are added and never change.
 
 pub(crate) mod client;
 pub(crate) mod control;
@@ -11,6 +12,7 @@ mod error;
 mod fake;
 pub(crate) mod grants;
 pub(crate) mod model;
+mod policy;
 pub(crate) mod routes;
 pub(crate) mod server;
 pub(crate) mod service;

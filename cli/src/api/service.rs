@@ -4,11 +4,11 @@
 //! against the same state. The topology has what the data plane did even if the request returns an error.
 
 use super::error::ApiError;
-use super::grants::policy;
 use super::model::{
     BridgeStatus, FdbReport, Flushed, PlacementReport, PortReport, RebalanceRequest, Status, Traffic,
     WorkerAdded, WorkersReport,
 };
+use super::policy;
 use crate::dataplane::interface::{DataPlane, DataPlaneError};
 use crate::dataplane::open;
 use crate::dataplane::report::{BridgeReport, FdbEntry, FdbFilter};
@@ -174,7 +174,8 @@ impl ApiService {
         let section = policy::section(&topology, request, &holder)?;
         let grant = self.granted.fetch_add(1, Ordering::Relaxed);
         let granted = Granted { holder, grant, section, memory: topology.grants[section].bytes() };
-        let port = topology.grants[section].port(&request.name, request.queue_pairs, granted);
+        let port =
+            PortSettings::granted(&topology.grants[section], &request.name, request.queue_pairs, granted);
         config::requests::granted_port(&port, &topology, &self.control)?;
         self.data_plane.add_granted(&port, socket)?;
         topology.ports.push(port);

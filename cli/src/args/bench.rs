@@ -2,9 +2,13 @@
 
 use super::bench_options::BenchOptions;
 use clap::{Args, Subcommand};
-use console::{KeepArgs, Output};
+use console::{KeepArgs, ResultArgs, ShowArgs};
 use std::ffi::OsString;
 use std::path::PathBuf;
+
+/// Help of `--out`.
+const OUT: &str = "Write the result to this file when the run ends: FILE.json, for `bench compare`; or FILE.html, a page \
+    with figures. May be repeated";
 
 /// Arguments of `bench`.
 #[derive(Args, Debug)]
@@ -25,6 +29,7 @@ pub(crate) enum BenchCommand {
 
 /// Arguments of `bench` itself.
 #[derive(Args, Clone, Debug)]
+#[command(mut_arg("out", |arg| arg.help(OUT)))]
 pub(crate) struct RunArgs {
     /// Configuration file: the flags below as keys with `_` in place of `-`, and `[[port]]`, `[[switch_port]]`
     /// and `[stream]` sections. A flag overrides the file
@@ -34,13 +39,8 @@ pub(crate) struct RunArgs {
     pub(crate) options: BenchOptions,
     #[command(flatten)]
     pub(crate) keep: KeepArgs,
-    /// Write the result to this file when the run ends: FILE.json, for `bench compare`; or FILE.html, a page
-    /// with figures. May be repeated
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Vec<PathBuf>,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) result: ResultArgs,
 }
 
 /// Arguments of `bench compare`.
@@ -52,9 +52,8 @@ pub(crate) struct CompareArgs {
     /// Result to compare with the baseline, in either format
     #[arg(value_name = "B.json")]
     pub(crate) b: PathBuf,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
 }
 
 /// Arguments of `supervise`.

@@ -2,7 +2,7 @@
 
 use super::parse::{advised, key_and_value};
 use clap::Args;
-use console::{Output, Span, duration};
+use console::{ShowArgs, Span, duration};
 use generator::rate::Rate;
 use generator::rig::Timing;
 use generator::schedule::Pace;
@@ -63,9 +63,8 @@ pub(crate) struct GenArgs {
     /// Print a histogram of each latency
     #[arg(long)]
     pub(crate) histogram: bool,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
 }
 
 /// A single stream by flags; each flag corresponds to a key of a `[[stream]]` section.

@@ -3,7 +3,7 @@
 use super::parse::advised;
 use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use console::{Output, Span, duration};
+use console::{ShowArgs, Span, duration};
 use generator::rate::Rate;
 use guest::hostile::{ATTACKS, Attack, find};
 use port::virtio_user::RingKind;
@@ -99,9 +99,8 @@ pub(crate) struct DemoArgs {
     #[arg(long, default_value_t = 256, value_name = "N",
           value_parser = RangedU64ValueParser::<u32>::new().range(1..=32_768))]
     pub(crate) in_flight: u32,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
 }
 
 /// Packet processing of a guest.
@@ -165,9 +164,8 @@ pub(crate) struct GuestArgs {
     pub(crate) queue_size: Option<u16>,
     #[command(flatten)]
     pub(crate) attack: HostileArgs,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
 }
 
 /// Options of an attack on the switch.

@@ -3,10 +3,13 @@
 use super::end::EndArgs;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand};
-use console::{Output, Span, duration};
+use console::{ResultArgs, Span, duration};
 use serve::load::{Keys, Spacing};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+
+/// Help of `--out`.
+const OUT: &str = "Write the result to this file when the run ends: FILE.json; FILE.html, a page with figures; or DIR/ \
+    with the figures. May be repeated";
 
 /// A workload.
 #[derive(Clone, Debug, Subcommand)]
@@ -86,6 +89,7 @@ pub(crate) struct KvArgs {
 
 /// Arguments of every workload.
 #[derive(Args, Clone, Debug)]
+#[command(mut_arg("out", |arg| arg.help(OUT)))]
 pub(crate) struct ClientArgs {
     #[command(flatten)]
     pub(crate) end: EndArgs,
@@ -105,13 +109,8 @@ pub(crate) struct ClientArgs {
     pub(crate) pace: PaceArgs,
     #[command(flatten)]
     pub(crate) run: RoundArgs,
-    /// Write the result to this file when the run ends: FILE.json; FILE.html, a page with figures; or DIR/ with the
-    /// figures. May be repeated
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Vec<PathBuf>,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) result: ResultArgs,
 }
 
 /// When requests are sent, and connections opened.

@@ -14,11 +14,12 @@ pub(crate) mod stack;
 pub(crate) mod switch;
 pub(crate) mod tcp;
 
+use crate::log::LogFormat;
 use bench::{BenchArgs, SuperviseArgs};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use console::{Output, QuietArgs, ShowArgs, Span, duration};
+use console::{QuietArgs, ShowArgs, Span, duration};
 use generator::GenArgs;
 use guest::{DemoArgs, GuestArgs};
 use load::LoadCommand;
@@ -62,7 +63,7 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
         .mut_subcommands(with_negative_numbers)
 }
 
-/// A virtual switch for virtual machines, in user space.
+/// A virtual switch and a TCP/IP stack in user space, with tools that measure them
 #[derive(Debug, Parser)]
 #[command(
     name = "linerate",
@@ -84,13 +85,16 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+/// Environment variable with the control socket.
+pub(crate) const CONTROL_VARIABLE: &str = "LINERATE_CONTROL";
+
 /// Control socket of the running switch or program.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ControlArgs {
     /// Control socket of the switch, or for `linerate stack` of a program that `serve` or `load` runs, which opens it
     /// only if this option is given [default of the switch: `/run/linerate/control.sock` for root, else
     /// `$XDG_RUNTIME_DIR/linerate.sock`, else `/tmp/linerate-UID/control.sock`]
-    #[arg(long, global = true, value_name = "SOCKET", env = "LINERATE_CONTROL")]
+    #[arg(long, global = true, value_name = "SOCKET", env = CONTROL_VARIABLE)]
     pub(crate) control: Option<PathBuf>,
 }
 
@@ -141,7 +145,7 @@ pub(crate) enum Command {
         after_long_help = generator::KEYS
     )]
     Gen(Box<GenArgs>),
-    /// Run a TCP server on a port, with a TCP/IP stack of its own
+    /// Run a server on a port, or give its sockets to other processes, with a TCP/IP stack of its own
     #[command(after_help = "SIGINT and SIGTERM end the server; a summary is printed (exit code 0).")]
     #[command(subcommand)]
     Serve(Box<ServeCommand>),
@@ -206,20 +210,6 @@ pub(crate) struct RunArgs {
     pub(crate) verbose: bool,
 }
 
-/// Format of the log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogFormat {
-    /// Text on a terminal; the journal under systemd; else JSON
-    #[default]
-    Auto,
-    /// Lines for people
-    Text,
-    /// One JSON object a line
-    Json,
-    /// Fields of systemd's journal
-    Journal,
-}
-
 /// Arguments of `check`.
 #[derive(Args, Debug)]
 pub(crate) struct CheckArgs {
@@ -260,6 +250,7 @@ pub(crate) struct SnippetArgs {
 
 /// Arguments of `top`.
 #[derive(Args, Debug)]
+#[command(mut_arg("output", |arg| arg.help("Output format; JSON has one reading per line")))]
 pub(crate) struct TopArgs {
     /// Interval between readings
     #[arg(long, short, default_value = "1s", value_parser = duration::positive, value_name = "TIME")]
@@ -267,9 +258,8 @@ pub(crate) struct TopArgs {
     /// Print one reading and exit
     #[arg(long)]
     pub(crate) once: bool,
-    /// Output format; JSON has one reading per line
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
 }
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 
 use super::end::{EndArgs, WorkerArgs};
 use super::parse::{MAX_BYTES, bytes};
+use crate::settings::access;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand, ValueEnum};
-use console::Output;
+use console::ShowArgs;
 use console::duration::{self, Span};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -93,9 +94,8 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_name = "NUMBER",
           value_parser = RangedU64ValueParser::<u32>::new().range(1..=MAX_CONNECTIONS))]
     pub(crate) max_connections: Option<u32>,
-    /// Output format of the summary
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
 }
 
 /// Arguments of `kv`.
@@ -148,6 +148,20 @@ pub(crate) enum Accept {
     Own,
 }
 
+/// Access to a Unix socket that is created.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct AccessArgs {
+    /// Permission of the socket's file in octal, such as 0660 for a group [default: 0600]
+    #[arg(long, value_name = "MODE", value_parser = access::valid_mode)]
+    pub(crate) mode: Option<String>,
+    /// Name or number of the user that owns the socket's file [default: the user of the process]
+    #[arg(long, value_name = "USER", value_parser = access::valid_owner)]
+    pub(crate) owner: Option<String>,
+    /// Name or number of the group of the socket's file [default: the group of the process]
+    #[arg(long, value_name = "GROUP", value_parser = access::valid_group)]
+    pub(crate) group: Option<String>,
+}
+
 /// Arguments of `serve sockets`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SocketsArgs {
@@ -155,13 +169,14 @@ pub(crate) struct SocketsArgs {
     pub(crate) end: EndArgs,
     #[command(flatten)]
     pub(crate) workers: WorkerArgs,
-    /// Unix socket for clients, which is created. Its permissions decide which users may connect
+    /// Unix socket for clients, which is created. Only the user of the service may connect, except with --mode
     #[arg(long, value_name = "PATH")]
     pub(crate) listen: PathBuf,
+    #[command(flatten)]
+    pub(crate) access: AccessArgs,
     /// Which client accepts a connection, if several listen on one endpoint
     #[arg(long, value_enum, default_value_t)]
     pub(crate) accept: Accept,
-    /// Output format of the summary
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
 }

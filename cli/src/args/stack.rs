@@ -2,7 +2,7 @@
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand};
-use console::{Output, Span, duration};
+use console::{ShowArgs, Span, duration};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -33,20 +33,19 @@ pub(crate) struct ConnectionsArgs {
     /// Maximum number of connections to print
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub(crate) limit: usize,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
 }
 
 /// Arguments of `stack counters`.
 #[derive(Args, Clone, Debug)]
+#[command(mut_arg("output", |arg| arg.help("Output format; JSON has all counters")))]
 pub(crate) struct CountersArgs {
-    /// Read the counters twice, and also show the differences over this time
+    /// Read the counters twice, and also show the differences over this time. SIGINT and SIGTERM end it early
     #[arg(long, short, value_parser = duration::positive, value_name = "TIME")]
     pub(crate) interval: Option<Span>,
-    /// Output format; JSON has all counters
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
 }
 
 /// Arguments of `stack capture`.
@@ -77,7 +76,6 @@ pub(crate) struct CaptureArgs {
     /// Replace the file if it exists
     #[arg(long)]
     pub(crate) overwrite: bool,
-    /// Output format of the result
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
 }

@@ -4,7 +4,7 @@ use super::parse::key_and_value;
 use crate::settings::kinds;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use console::{Output, ShowArgs, Span, duration};
+use console::{ShowArgs, Span, duration};
 use std::path::PathBuf;
 
 /// Commands on ports.
@@ -275,9 +275,8 @@ pub(crate) struct RebalanceArgs {
     /// [default: as in `[placement]`, or 0.1]
     #[arg(long, value_name = "SHARE")]
     pub(crate) threshold: Option<f64>,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
 }
 
 /// Parser of port kinds by name.

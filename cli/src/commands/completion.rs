@@ -45,6 +45,6 @@ fn client() -> Client {
         None => None,
     };
     let given = (0..words.len()).find_map(value).map(PathBuf::from);
-    let socket = given.or_else(|| std::env::var_os("LINERATE_CONTROL").map(PathBuf::from));
+    let socket = given.or_else(|| std::env::var_os(args::CONTROL_VARIABLE).map(PathBuf::from));
     Client::new(socket.as_deref())
 }

@@ -101,7 +101,7 @@ pub(crate) fn run(args: &GuestArgs) -> anyhow::Result<()> {
         devices.iter_mut().try_for_each(Device::check)?;
     }
     let report = report(args, &mut devices, began.elapsed());
-    print(args.output, &report)?;
+    print(args.show.output, &report)?;
     Ok(())
 }
 

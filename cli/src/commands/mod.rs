@@ -1,8 +1,10 @@
-//! The commands: `run` runs a switch, `verbs` asks a running one, `generate`, `bench` and `load` measure, `serve` runs servers, `guest` and `demo` are guests.
+//! The commands: `run` runs a switch, `verbs` asks a running one; `generate`, `bench` and `load` measure; `serve` runs
+//! servers, `stack` asks them; `guest` and `demo` are guests.
 
 pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod completion;
+pub(crate) mod counters;
 mod cpu;
 pub(crate) mod demo;
 pub(crate) mod end;
@@ -14,7 +16,7 @@ pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod show;
 pub(crate) mod snippet;
-mod sockets;
+pub(crate) mod sockets;
 pub(crate) mod stack;
 pub(crate) mod top;
 pub(crate) mod verbs;

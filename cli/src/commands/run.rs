@@ -6,10 +6,10 @@
 
 use crate::api::service::ApiService;
 use crate::api::{control, grants, routes, server};
-use crate::args::{LogFormat, RunArgs};
+use crate::args::RunArgs;
 use crate::dataplane::switch::Switch;
 use crate::host::{self, Host};
-use crate::log;
+use crate::log::{self, LogFormat};
 use crate::settings::config;
 use console::Diagnostic;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &RunArgs, socket: Option<&Path>) -> anyhow::Result<()> {
     let is_text = log::start(args.log, level(args.verbose))? == LogFormat::Text;
     let mut signals = catch_signals()?;
     host::raise_descriptor_limit();
-    let (claim, listener) = control::claim(&path)?;
+    let (claim, listener) = control::claim(&path, control::CONTROL)?;
     let grants = topology.switch.grants.as_deref().map(grants::listen).transpose()?;
     let (data_plane, deferred) = Switch::start(&topology)?;
     let waker = signals.handle();

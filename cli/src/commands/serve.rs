@@ -2,6 +2,7 @@
 
 use crate::args::end::EndArgs;
 use crate::args::serve::{FileMode, Forwarding, HttpArgs, KvArgs, ProxyArgs, ServeCommand, ServerArgs};
+use crate::commands::counters::NonZero;
 use crate::commands::end::{self, End, any, still_there, texts};
 use crate::commands::sockets;
 use crate::commands::workers::WorkerSet;
@@ -12,37 +13,40 @@ use serde::Serialize;
 use serve::http::{Http, HttpError, HttpOptions, RECEIVE_BUFFER};
 use serve::{Discard, Echo, Forward, Kv, KvLinks, KvOptions, Proxy, ProxyOptions, Served, Server, Source};
 use stack::{Address, Endpoint};
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use utoipa::ToSchema;
 
 /// Role of the port, in errors and as its default name.
 const ROLE: &str = "server";
 /// Default limit of connections of a worker, of servers that hold much memory for each.
 const CONNECTIONS: u32 = 1024;
 
-/// Result of a run.
-#[derive(Debug, Serialize)]
-struct Summary {
+/// Result of `linerate serve`, except of `sockets`.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ServeSummary)]
+pub(crate) struct Summary {
+    /// Duration of the run in seconds.
     seconds: f64,
-    /// Connections accepted, and those that ended otherwise than by both sides closing.
+    /// Connections accepted.
     connections: u64,
+    /// Connections that ended otherwise than by both sides closing.
     aborted: u64,
+    /// Datagrams received.
     datagrams: u64,
-    /// Payload bytes received and sent.
+    /// Payload bytes received.
     bytes_received: u64,
+    /// Payload bytes sent.
     bytes_sent: u64,
-    /// Rounds with work and without, and sleeps.
-    busy_rounds: u64,
-    idle_rounds: u64,
-    sleeps: u64,
-    /// Frames that the port accepted and lost.
-    dropped_by_port: u64,
-    faults: u64,
-    /// Counters of the server and the stack that are not zero.
-    counters: BTreeMap<&'static str, u64>,
+    /// Counters of stack, loop, shared port and server that are not zero.
+    #[schema(value_type = std::collections::BTreeMap<String, u64>)]
+    counters: NonZero,
+    /// The same fields of each worker; absent with one worker.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<Object>)]
+    workers: Vec<Summary>,
 }
 
 /// Runs a server.
@@ -217,9 +221,8 @@ fn serve_workers<S: Server>(
     let began = Instant::now();
     let reports = run(set, &mut servers, &stop)?;
     let seconds = began.elapsed().as_secs_f64();
-    let summaries = servers.iter().zip(&reports).map(|(server, report)| Summary::of(seconds, server, report));
-    let summary = WorkersSummary::new(seconds, &servers, &reports, summaries.collect());
-    console::print(&summary, args.output, WorkersSummary::text)?;
+    let summary = Summary::of_workers(seconds, &servers, &reports);
+    console::print(&summary, args.show.output, Summary::text)?;
     Ok(reports.iter().try_for_each(|report| still_there(&name, report))?)
 }
 
@@ -242,7 +245,7 @@ fn serve_alone<S: Server>(
     end.host.run(&mut server, &stop);
     let report = end.host.close();
     let summary = Summary::of(began.elapsed().as_secs_f64(), &server, &report);
-    console::print(&summary, args.output, Summary::text)?;
+    console::print(&summary, args.show.output, Summary::text)?;
     Ok(still_there(&end.name, &report)?)
 }
 
@@ -272,83 +275,48 @@ fn listen<S: Server>(host: &mut Host, server: &mut S, end: &EndArgs, port: u16) 
     Ok(())
 }
 
-/// Result of a run with several workers.
-#[derive(Debug, Serialize)]
-struct WorkersSummary {
-    #[serde(flatten)]
-    total: Summary,
-    workers: Vec<Summary>,
-}
-
-impl WorkersSummary {
-    fn new<S: Server>(seconds: f64, servers: &[S], reports: &[Report], workers: Vec<Summary>) -> Self {
+impl Summary {
+    /// The sums of all workers.
+    fn of_workers<S: Server>(seconds: f64, servers: &[S], reports: &[Report]) -> Self {
         let (mut served, mut report) = (Served::default(), Report::default());
         for (server, of_worker) in servers.iter().zip(reports) {
             served.add(&server.served());
             report.add(of_worker);
         }
-        let mut total = Summary::new(seconds, served, &report);
-        for (name, value) in servers.iter().flat_map(Server::named).filter(|(_, value)| *value > 0) {
-            *total.counters.entry(name).or_default() += value;
-        }
-        Self { total, workers }
+        let counters = report.named().chain(servers.iter().flat_map(Server::named));
+        let workers = servers.iter().zip(reports).map(|(server, report)| Self::of(seconds, server, report));
+        Self { workers: workers.collect(), ..Self::new(seconds, served, counters) }
+    }
+
+    fn of<S: Server>(seconds: f64, server: &S, report: &Report) -> Self {
+        Self::new(seconds, server.served(), report.named().chain(server.named()))
+    }
+
+    fn new(seconds: f64, served: Served, counters: impl Iterator<Item = (&'static str, u64)>) -> Self {
+        let Served { connections, aborted, datagrams, received: bytes_received, sent: bytes_sent } = served;
+        let (counters, workers) = (NonZero::of(counters), Vec::new());
+        Self { seconds, connections, aborted, datagrams, bytes_received, bytes_sent, counters, workers }
     }
 
     fn text(&self) -> String {
-        let mut text = self.total.text();
+        let Self { seconds, connections, aborted, datagrams, .. } = self;
+        let [received, sent] = self.bytes();
+        let mut text = format!(
+            "{connections} connections in {seconds:.1} s, {aborted} aborted; {datagrams} datagrams; received {received}, \
+             sent {sent}\n"
+        );
+        self.counters.write(&mut text);
         for (index, worker) in self.workers.iter().enumerate() {
-            let [received, sent] = [worker.bytes_received, worker.bytes_sent].map(units::bytes);
-            let connections = worker.connections;
+            let ([received, sent], connections) = (worker.bytes(), worker.connections);
             // Writing to a String cannot fail.
             let _ =
                 writeln!(text, "worker {index}: {connections} connections, received {received}, sent {sent}");
         }
         text
     }
-}
 
-impl Summary {
-    fn of<S: Server>(seconds: f64, server: &S, report: &Report) -> Self {
-        let mut summary = Self::new(seconds, server.served(), report);
-        summary.counters.extend(server.named().into_iter().filter(|(_, value)| *value > 0));
-        summary
-    }
-
-    fn new(seconds: f64, served: Served, report: &Report) -> Self {
-        let Served { connections, aborted, datagrams, received, sent } = served;
-        let (busy_rounds, idle_rounds, sleeps) = report.rounds;
-        Self {
-            seconds,
-            connections,
-            aborted,
-            datagrams,
-            bytes_received: received,
-            bytes_sent: sent,
-            busy_rounds,
-            idle_rounds,
-            sleeps,
-            dropped_by_port: report.dropped,
-            faults: report.faults,
-            counters: report
-                .counters
-                .named()
-                .chain(report.spread.named())
-                .filter(|(_, value)| *value > 0)
-                .collect(),
-        }
-    }
-
-    fn text(&self) -> String {
-        let Self { seconds, connections, aborted, datagrams, bytes_received, bytes_sent, .. } = self;
-        let [received, sent] = [*bytes_received, *bytes_sent].map(units::bytes);
-        let mut text = format!(
-            "{connections} connections in {seconds:.1} s, {aborted} aborted; {datagrams} datagrams; received {received}, \
-             sent {sent}\n"
-        );
-        for (name, value) in &self.counters {
-            // Writing to a String cannot fail.
-            let _ = writeln!(text, "{name:<28} {value:>14}");
-        }
-        text
+    /// Bytes received and sent, as text.
+    fn bytes(&self) -> [String; 2] {
+        [self.bytes_received, self.bytes_sent].map(units::bytes)
     }
 }

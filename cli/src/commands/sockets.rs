@@ -1,47 +1,60 @@
 //! `linerate serve sockets`: the sockets of a stack for other processes, on one thread or on several workers.
 
-use crate::args::serve::{Accept, SocketsArgs};
+use crate::api::control::{self, SocketClaim};
+use crate::args::serve::{Accept, AccessArgs, SocketsArgs};
+use crate::commands::counters::{NonZero, line};
 use crate::commands::cpu;
 use crate::commands::end::{End, still_there, texts};
 use crate::commands::workers::WorkerSet;
+use crate::settings::access::Access;
 use console::Diagnostic;
 use host::Report;
 use serde::Serialize;
 use service::{AcceptPolicy, Service, ServiceOptions, SlowPath, Statistics};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::io;
+use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
+use utoipa::ToSchema;
 
 /// Role of the port, in errors and as its default name.
 const ROLE: &str = "sockets";
 
-/// Result of a run.
-#[derive(Debug, Serialize)]
-struct Summary {
+/// Result of `linerate serve sockets`.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = SocketsSummary)]
+pub(crate) struct Summary {
+    /// Duration of the run in seconds.
     seconds: f64,
+    /// Clients that came.
     clients: u64,
-    /// Connections opened by clients, and accepted by them.
+    /// Connections opened by clients.
     connected: u64,
+    /// Connections accepted by clients.
     accepted: u64,
     /// Connections that ended otherwise than by both sides closing.
     aborted: u64,
+    /// Datagrams dropped because a client did not take them.
     datagrams_dropped: u64,
     /// Clients that left, by reason.
     left: BTreeMap<String, u64>,
-    /// Counters of the stacks that are not zero.
-    counters: BTreeMap<&'static str, u64>,
-    /// Connections of each worker, if there are several.
+    /// Counters of stack, loop and shared port that are not zero.
+    #[schema(value_type = std::collections::BTreeMap<String, u64>)]
+    counters: NonZero,
+    /// Connections of each worker; empty with one worker.
     workers: Vec<WorkerSummary>,
 }
 
 /// Connections of one worker.
-#[derive(Debug, Serialize)]
-struct WorkerSummary {
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = SocketsWorker)]
+pub(crate) struct WorkerSummary {
+    /// Connections opened by clients.
     connected: u64,
+    /// Connections accepted by clients.
     accepted: u64,
 }
 
@@ -102,31 +115,54 @@ pub(crate) fn run(args: &SocketsArgs) -> anyhow::Result<()> {
     let stop = console::stop_on_signals()?;
     // Before a worker is pinned.
     let affinity = rustix::thread::sched_getaffinity(None)?;
+    // Dropped last, so that the path leads to this service as long as it runs.
+    let (_claim, listener) = listen(args)?;
     let mut hosts = Hosts::open(args)?;
+    let (slow_path, mut services) = create(args, listener)?;
+    let name = hosts.name();
+    let reports = if hosts.connect(&stop) {
+        let began = Instant::now();
+        let slow_path = cpu::with_affinity(&affinity, || slow_path.start());
+        let slow_path = slow_path.map_err(|error| failed(error, "end processes that are not needed"))?;
+        console::note(&greeting(&name, args));
+        let reports = hosts.run(&mut services, &stop);
+        let seconds = began.elapsed().as_secs_f64();
+        let summary = Summary::new(seconds, slow_path.finish(), &services, &reports);
+        console::print(&summary, args.show.output, Summary::text)?;
+        reports
+    } else {
+        hosts.close()
+    };
+    Ok(reports.iter().try_for_each(|report| still_there(&name, report))?)
+}
+
+/// Creates the Unix socket, with the access of the command line.
+fn listen(args: &SocketsArgs) -> Result<(SocketClaim, UnixListener), Diagnostic> {
+    let AccessArgs { mode, owner, group } = args.access.clone();
+    let (claim, listener) = control::claim(&args.listen, control::LISTEN)?;
+    let place = format!("--listen {}", args.listen.display());
+    let remedy = "run the service as root or as a member of the group, or leave --owner and --group out";
+    Access::new(mode, owner, group).apply(&args.listen, place, remedy)?;
+    Ok((claim, listener))
+}
+
+/// Creates the service, with a part for each worker.
+fn create(args: &SocketsArgs, listener: UnixListener) -> Result<(SlowPath, Vec<Service>), Diagnostic> {
     let accept = match args.accept {
         Accept::Locked => AcceptPolicy::Locked,
         Accept::RoundRobin => AcceptPolicy::RoundRobin,
         Accept::Own => AcceptPolicy::OwnWithStealing,
     };
     let options = ServiceOptions { accept, on_client: console::note, ..ServiceOptions::default() };
-    let (mut slow_path, mut services) = SlowPath::new(options, args.workers.count())?;
-    listen(&mut slow_path, &args.listen)?;
-    let name = hosts.name();
-    let reports = if hosts.connect(&stop) {
-        let began = Instant::now();
-        let slow_path = cpu::with_affinity(&affinity, || slow_path.start())?;
-        console::note(&greeting(&name, args));
-        let reports = hosts.run(&mut services, &stop);
-        let seconds = began.elapsed().as_secs_f64();
-        let summary = Summary::new(seconds, slow_path.finish(), &services, &reports);
-        console::print(&summary, args.output, Summary::text)?;
-        reports
-    } else {
-        hosts.close()
-    };
-    // Removed only at the end, so that a path always leads to this service.
-    std::fs::remove_file(&args.listen)?;
-    Ok(reports.iter().try_for_each(|report| still_there(&name, report))?)
+    let created = SlowPath::new(options, args.workers.count()).and_then(|(mut slow_path, services)| {
+        slow_path.listen(listener)?;
+        Ok((slow_path, services))
+    });
+    created.map_err(|error| failed(error, "use fewer --workers, or raise the limit of open files"))
+}
+
+fn failed(error: io::Error, remedy: &str) -> Diagnostic {
+    Diagnostic::failed("linerate serve sockets", error, remedy)
 }
 
 fn greeting(name: &str, args: &SocketsArgs) -> String {
@@ -136,18 +172,6 @@ fn greeting(name: &str, args: &SocketsArgs) -> String {
     };
     let addresses = texts(&args.end.addresses);
     format!("{name} serves sockets at {} for {addresses}{workers}", args.listen.display())
-}
-
-/// Creates the Unix socket. One that no process listens on any more is replaced.
-fn listen(slow_path: &mut SlowPath, path: &Path) -> anyhow::Result<()> {
-    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
-    if is_socket && std::os::unix::net::UnixStream::connect(path).is_err() {
-        std::fs::remove_file(path)?;
-    }
-    let place = format!("--listen {}", path.display());
-    slow_path.listen(path).map_err(|error| {
-        Diagnostic::bad(place, format!("cannot create the socket: {error}"), "choose another path").into()
-    })
 }
 
 impl Summary {
@@ -165,7 +189,6 @@ impl Summary {
             connected: *connected,
             accepted: *accepted,
         });
-        let named = report.counters.named().chain(report.spread.named());
         Self {
             seconds,
             clients,
@@ -174,7 +197,7 @@ impl Summary {
             aborted,
             datagrams_dropped,
             left: left.iter().map(|(fault, count)| (fault.to_string(), *count)).collect(),
-            counters: named.filter(|(_, value)| *value > 0).collect(),
+            counters: NonZero::of(report.named()),
             workers: workers.filter(|_| services.len() > 1).collect(),
         }
     }
@@ -184,12 +207,10 @@ impl Summary {
         let mut text = format!(
             "{clients} clients in {seconds:.1} s; {connected} connections opened, {accepted} accepted, {aborted} aborted\n"
         );
-        let left = self.left.iter().map(|(reason, count)| (reason.as_str(), count));
-        for (name, value) in left.chain(self.counters.iter().map(|(name, value)| (*name, value))) {
-            // Writing to a String cannot fail.
-            let _ = writeln!(text, "{name:<28} {value:>14}");
-        }
+        self.left.iter().for_each(|(reason, count)| line(&mut text, reason, *count, ""));
+        self.counters.write(&mut text);
         for (index, WorkerSummary { connected, accepted }) in self.workers.iter().enumerate() {
+            // Writing to a String cannot fail.
             let _ = writeln!(text, "worker {index}: {connected} connections opened, {accepted} accepted");
         }
         text

@@ -232,7 +232,7 @@ pub(crate) fn rebalance(client: &Client, args: &RebalanceArgs) -> anyhow::Result
     let threshold = args.threshold.map(finite).transpose()?;
     let wanted = RebalanceRequest { dry_run: args.dry_run, duration: args.duration, threshold };
     let found: Balance = client.post("/v1/rebalance", &serde_json::to_value(wanted)?)?;
-    console::print(&found, args.output, placing::balance)?;
+    console::print(&found, args.show.output, placing::balance)?;
     let failed = found.moves.iter().filter(|step| step.failure.is_some()).count();
     if failed > 0 {
         let reason = format!("{failed} queues were not moved, see the reasons above");

@@ -1,9 +1,8 @@
 //! Converts validated settings to those of the engine and the bridges.
 
 use crate::settings::placement::{Placement, Rebalance};
-use crate::settings::topology::{
-    self, BridgeSettings, Polling, PortSettings, QueueFull, Vlan, WorkerSettings,
-};
+use crate::settings::topology::{self, BridgeSettings, Polling, PortSettings, QueueFull, WorkerSettings};
+use crate::settings::vlan::Vlan;
 use bridge::{BridgeConfig, MacMoves, PortConfig, Rate};
 use engine::balance::Rebalancing;
 use engine::{Rss, WorkerConfig};

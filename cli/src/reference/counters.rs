@@ -1,8 +1,18 @@
-//! `counters.md`, `drop-reasons.md` and `exit-codes.md`.
+//! `counters.md` and `drop-reasons.md`.
 
 use super::schema::Schemas;
+use crate::api::routes;
 use console::markdown;
+use host::{Report, SpreadCounts};
 use port::{DropReason, PortDetail};
+use serve::http::Http;
+use serve::{Kv, Server};
+
+const SHARED: &str = "For each worker `spread_received + spread_copied = spread_kept + handed_over + handoff_full`. The sum \
+    of `handed_over` is that of `taken_over`, except for packets in a queue at the end.";
+
+/// Name and meaning of a counter.
+type Meaning = (&'static str, &'static str);
 
 /// Schemas of the counters, with a heading and the command that prints them.
 const COUNTERS: [(&str, &str, &str); 7] = [
@@ -15,22 +25,9 @@ const COUNTERS: [(&str, &str, &str); 7] = [
     ("BudgetSnapshot", "The budget of a turn", "`linerate workers show -o json`, in `budget`."),
 ];
 
-/// Commands that run until a signal, with their exit codes after one.
-const SIGNALLED: [(&str, &str, &str); 5] = [
-    ("`run`", "0", "The switch stops and removes its sockets."),
-    ("`serve`", "0", "The server closes its port and prints the summary."),
-    ("`stack capture`", "0", "The capture ends, and its file is complete."),
-    ("`guest`, `top`", "0", "They run until a signal by default; `guest` prints its results."),
-    (
-        "`gen`, `load`, `bench`, `demo`, `linerate-lab`",
-        "1",
-        "The result is partial; the results so far are printed or kept.",
-    ),
-];
-
 /// The page of counters.
 pub(super) fn counters() -> anyhow::Result<String> {
-    let schemas = Schemas::new()?;
+    let schemas = Schemas::new(&routes::document(), super::API)?;
     let about = "Counters and states that the control API and `-o json` return. While no burst is in flight, over all \
         ports: received + replicated = sent + dropped + punted. The states of a port are explained in \
         [troubleshooting](../guide/troubleshooting.md).";
@@ -44,13 +41,24 @@ pub(super) fn counters() -> anyhow::Result<String> {
     Ok(markdown::finish(&page))
 }
 
+/// Counters of programs with a stack, with a heading and the programs that have them.
 fn of_stack(page: &mut String) {
-    let about = "In `counters` of the summaries of `linerate serve` and `linerate load`, which omit those that are zero. \
-        The names are those of Linux where it has the counter.";
-    markdown::section(page, "## The TCP/IP stack", about);
-    let rows = stack::Counters::meanings()
-        .map(|(name, meaning)| [format!("`{name}`"), "integer".to_owned(), meaning.to_owned()]);
-    markdown::table(page, ["field", "type", "meaning"], rows);
+    let about = "`linerate stack counters` and `GET /v1/stack/counters` have all counters except those of a server. \
+        `counters` of the [results](results.md) of `linerate serve` and `linerate load` omits those that are zero. A \
+        counter has Linux's name (`nstat`) if Linux has it.";
+    markdown::section(page, "## Programs with a stack", about);
+    let sets: [(&str, &str, Vec<Meaning>); 5] = [
+        ("The TCP/IP stack", "Frames and packets by result.", stack::Counters::meanings().collect()),
+        ("The loop of a worker", "Rounds of the thread, and its ports.", Report::loop_meanings().collect()),
+        ("A port of several workers", SHARED, SpreadCounts::meanings().collect()),
+        ("`serve http`", "Counters of the server, in its results only.", Http::meanings()),
+        ("`serve kv`", "Counters of the server, in its results only.", Kv::meanings()),
+    ];
+    for (title, about, meanings) in sets {
+        markdown::section(page, &format!("### {title}"), about);
+        let rows = meanings.into_iter().map(|(name, meaning)| [format!("`{name}`"), meaning.to_owned()]);
+        markdown::table(page, ["counter", "meaning"], rows);
+    }
 }
 
 fn details(page: &mut String) {
@@ -70,17 +78,5 @@ pub(super) fn drop_reasons() -> String {
     let rows = DropReason::ALL
         .map(|reason| [format!("`{}`", reason.name()), reason.at().to_owned(), reason.meaning().to_owned()]);
     markdown::table(&mut page, ["reason", "at", "meaning"], rows);
-    markdown::finish(&page)
-}
-
-/// The page of exit codes.
-pub(super) fn exit_codes() -> String {
-    let mut page = super::page("Exit codes", "Of every command of `linerate` and `linerate-lab`.");
-    let rows = console::EXIT_CODES.map(|(code, meaning)| [code.to_string(), meaning.to_owned()]);
-    markdown::table(&mut page, ["code", "meaning"], rows);
-    let about = "The first signal ends a command in order. A second one ends it at once, with exit code 1.";
-    markdown::section(&mut page, "## One SIGINT or SIGTERM", about);
-    let rows = SIGNALLED.map(|(commands, code, meaning)| [commands, code, meaning].map(str::to_owned));
-    markdown::table(&mut page, ["command", "code", "meaning"], rows);
     markdown::finish(&page)
 }

@@ -4,16 +4,20 @@
 mod api;
 mod configuration;
 mod counters;
+mod environment;
+mod exit_codes;
 pub(crate) mod manual;
+mod results;
 mod schema;
 mod values;
 
-use crate::api::routes;
 use crate::args;
 use console::markdown;
 use console::reference::{self, Page};
 use std::path::Path;
 
+/// File of the page of the switch's API.
+const API: &str = "api.md";
 /// Command that writes the pages.
 const GENERATOR: &str = "cargo run -- reference docs/reference";
 
@@ -28,16 +32,18 @@ fn page(title: &str, text: &str) -> String {
 }
 
 /// All pages, by file name.
-fn pages() -> anyhow::Result<[Page; 7]> {
-    Ok([
+fn pages() -> anyhow::Result<Vec<Page>> {
+    let mut pages = vec![
         ("configuration.md", configuration::page()),
         ("commands.md", reference::commands("Commands", args::command(), GENERATOR)),
         ("drop-reasons.md", counters::drop_reasons()),
         ("counters.md", counters::counters()?),
-        ("exit-codes.md", counters::exit_codes()),
-        ("api.md", api::page()?),
-        ("openapi.json", serde_json::to_string_pretty(&routes::document())? + "\n"),
-    ])
+        ("exit-codes.md", exit_codes::page()),
+        ("environment.md", environment::page()),
+        results::page()?,
+    ];
+    pages.extend(api::pages()?);
+    Ok(pages)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! `socket_mode`, `socket_owner` and `socket_group`: which users may connect to the Unix socket of a port. A port has its
-//! own, `[switch]` those of ports that have none. Without any, the process's umask and user decide.
+//! Which users may connect to a Unix socket that this process creates: `socket_mode`, `socket_owner` and `socket_group` of
+//! a port, and `--mode`, `--owner` and `--group` of a service. A port has its own, `[switch]` those of ports that have none.
+//! Without any, the process's umask and user decide about a port.
 
 use super::reader::fields::Fields;
 use super::reader::key::{Key, optional};
@@ -7,6 +8,7 @@ use super::reader::validation::Validation;
 use console::Diagnostic;
 use nix::unistd::{Group, User};
 use serde::{Deserialize, Serialize};
+use std::fmt::Display;
 use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
@@ -46,22 +48,21 @@ impl Access {
 
     /// Reads the keys, and finds users and groups on this machine.
     pub(crate) fn read(fields: &mut Fields<'_, '_>) -> Self {
-        let [mode, owner, group] = Self::KEYS.map(|key| fields.text(key).map(str::to_owned));
-        let access = Self { mode, owner, group };
-        if let Some(mode) = access.mode.as_deref().filter(|mode| octal(mode).is_none()) {
-            let reason =
-                format!("invalid value \"{mode}\" for `socket_mode`: expected a permission in octal");
-            fields.wrong::<()>("socket_mode", reason, "write it as \"0660\"".to_owned());
-        }
-        if let Some(owner) = access.owner.as_deref().filter(|owner| user(owner).is_none()) {
-            let reason = format!("there is no user \"{owner}\" on this machine");
-            fields.wrong::<()>("socket_owner", reason, "write the name or number of a user".to_owned());
-        }
-        if let Some(name) = access.group.as_deref().filter(|name| group_id(name).is_none()) {
-            let reason = format!("there is no group \"{name}\" on this machine");
-            fields.wrong::<()>("socket_group", reason, "write the name or number of a group".to_owned());
-        }
-        access
+        let mode = fields.text(Self::MODE.name).and_then(|text| match valid_mode(text) {
+            Ok(mode) => Some(mode),
+            Err(expected) => {
+                let remedy = "write it as \"0660\"".to_owned();
+                fields.invalid(Self::MODE.name, format_args!("\"{text}\""), expected, remedy)
+            }
+        });
+        let owner = known(fields, Self::OWNER.name, valid_owner, "write the name or number of a user");
+        let group = known(fields, Self::GROUP.name, valid_group, "write the name or number of a group");
+        Self { mode, owner, group }
+    }
+
+    /// Valid values, of a command line.
+    pub(crate) fn new(mode: Option<String>, owner: Option<String>, group: Option<String>) -> Self {
+        Self { mode, owner, group }
     }
 
     /// Takes from `default` what is not set here.
@@ -93,7 +94,14 @@ impl Access {
 
     /// Applies them to the socket at `path` of the port called `name`. Its listener exists, but with the default umask only
     /// the process's own user can connect before.
-    pub(crate) fn apply(&self, path: &Path, name: &str) -> Result<(), Diagnostic> {
+    pub(crate) fn apply_to_port(&self, path: &Path, name: &str) -> Result<(), Diagnostic> {
+        let remedy =
+            "run the switch as root or as a member of the group, or remove `socket_owner` and `socket_group`";
+        self.apply(path, format_args!("port \"{name}\""), remedy)
+    }
+
+    /// Applies them to the listening socket at `path`. `place` and `remedy` are those of the error.
+    pub(crate) fn apply(&self, path: &Path, place: impl Display, remedy: &str) -> Result<(), Diagnostic> {
         let (owner, group) = (self.owner.as_deref().and_then(user), self.group.as_deref().and_then(group_id));
         let owned = if owner.is_some() || group.is_some() { chown(path, owner, group) } else { Ok(()) };
         let mode = self.mode.as_deref().and_then(octal);
@@ -103,10 +111,39 @@ impl Access {
         });
         done.map_err(|error| {
             let reason = format!("owner or permission of {} cannot be set: {error}", path.display());
-            let remedy = "run the switch as root or as a member of the group, or remove `socket_owner` and `socket_group`";
-            Diagnostic::bad(format!("port \"{name}\""), reason, remedy)
+            Diagnostic::bad(place, reason, remedy)
         })
     }
+}
+
+/// Reads the name or number of a user or group, which `check` finds.
+fn known(
+    fields: &mut Fields<'_, '_>,
+    key: &'static str,
+    check: fn(&str) -> Result<String, String>,
+    remedy: &str,
+) -> Option<String> {
+    match check(fields.text(key)?) {
+        Ok(name) => Some(name),
+        Err(reason) => fields.wrong(key, reason, remedy.to_owned()),
+    }
+}
+
+/// A permission in octal.
+pub(crate) fn valid_mode(text: &str) -> Result<String, String> {
+    octal(text).map(|_| text.to_owned()).ok_or_else(|| "expected a permission in octal".to_owned())
+}
+
+/// Name or number of a user on this machine.
+pub(crate) fn valid_owner(text: &str) -> Result<String, String> {
+    user(text).map(|_| text.to_owned()).ok_or_else(|| format!("there is no user \"{text}\" on this machine"))
+}
+
+/// Name or number of a group on this machine.
+pub(crate) fn valid_group(text: &str) -> Result<String, String> {
+    group_id(text)
+        .map(|_| text.to_owned())
+        .ok_or_else(|| format!("there is no group \"{text}\" on this machine"))
 }
 
 fn octal(text: &str) -> Option<u32> {
@@ -152,10 +189,12 @@ mod tests {
     fn a_file_gets_permission_and_group() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let group = file.as_file().metadata().unwrap().gid().to_string();
-        access("0660", &group).apply(file.path(), "a").unwrap();
+        access("0660", &group).apply_to_port(file.path(), "a").unwrap();
         assert_eq!(file.as_file().metadata().unwrap().mode() & 0o777, 0o660);
-        let error =
-            access("0660", &group).apply(Path::new("/nonexistent/socket"), "a").unwrap_err().to_string();
+        let error = access("0660", &group)
+            .apply_to_port(Path::new("/nonexistent/socket"), "a")
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("port \"a\"") && error.contains("/nonexistent/socket"), "{error}");
     }
 }

@@ -32,43 +32,43 @@ const SAMPLE: &str = "[switch]\n[[worker]]\n[placement]\nstages = {}\n[[bridge]]
 /// All keys of `[worker]`.
 const MODELS: [&str; 2] = ["[worker]\nmodel = \"pipeline\"\n", "[worker]\nrss_mode = \"software\"\n"];
 
-type Title = (&'static str, &'static str, &'static [Key], fn(Place) -> bool);
+type Title = (&'static str, &'static str, &'static [&'static [Key]], fn(Place) -> bool);
 const TITLES: [Title; 8] = [
-    ("[switch]", "The switch itself.", keys::SWITCH, |place| place == Place::Switch),
+    ("[switch]", "The switch itself.", &[keys::SWITCH], |place| place == Place::Switch),
     (
         "[[worker]]",
         "One thread that forwards packets, to completion. Without such a section there is one.",
-        keys::WORKER,
+        &[keys::WORKER],
         |place| matches!(place, Place::Worker(_)),
     ),
     (
         "[worker]",
         "The execution model and the CPUs of all workers, in place of `[[worker]]`.",
-        keys::WORKERS,
+        &[keys::WORKERS],
         |place| place == Place::Workers,
     ),
     (
         "[placement]",
         "CPUs of the workers that have none, and workers of the receive queues.",
-        keys::PLACEMENT,
+        &[keys::PLACEMENT],
         |place| place == Place::Placement,
     ),
     (
         "[[bridge]]",
         "One learning bridge. Without such a section there is one, named `main`.",
-        keys::BRIDGE,
+        &[keys::BRIDGE],
         |place| matches!(place, Place::Bridge(_)),
     ),
-    ("[[bridge.static]]", "One static entry of the preceding bridge.", keys::STATIC, |place| {
+    ("[[bridge.static]]", "One static entry of the preceding bridge.", &[keys::STATIC], |place| {
         matches!(place, Place::Static(..))
     }),
     (
         "[[grant]]",
         "Ports that applications of some users obtain by asking at the socket `grants` of `[switch]`.",
-        keys::GRANT,
+        &[keys::GRANT, keys::POLICY],
         |place| matches!(place, Place::Grant(_)),
     ),
-    ("[[port]]", "One port.", keys::PORT, is_port),
+    ("[[port]]", "One port.", &[keys::PORT, keys::POLICY, keys::WRAPPERS], is_port),
 ];
 
 fn is_port(place: Place) -> bool {
@@ -83,17 +83,21 @@ pub(crate) fn sections() -> Vec<Section> {
     let all: Vec<Recorded> =
         by_kind.iter().flat_map(|(_, recorded)| recorded).cloned().chain(models).collect();
     let whole = TITLES.iter().map(|(title, about, keys, is_here)| {
-        let keys = typed(keys, &all, *is_here);
+        let keys = typed(keys.iter().copied().flatten(), &all, *is_here);
         Section { title, kind: None, about, keys }
     });
     let own = by_kind.iter().map(|((name, about, keys), recorded)| {
-        let keys = typed(keys, recorded, is_port);
+        let keys = typed(keys.iter(), recorded, is_port);
         Section { title: "[[port]]", kind: Some(name), about, keys }
     });
     whole.chain(own).collect()
 }
 
-fn typed(keys: &'static [Key], recorded: &[Recorded], is_here: fn(Place) -> bool) -> Vec<TypedKey> {
+fn typed(
+    keys: impl Iterator<Item = &'static Key>,
+    recorded: &[Recorded],
+    is_here: fn(Place) -> bool,
+) -> Vec<TypedKey> {
     let shapes = |key: &Key| {
         let mut shapes: Vec<Shape> = Vec::new();
         let here = recorded.iter().filter(|read| is_here(read.section) && read.path == key.name);
@@ -104,7 +108,7 @@ fn typed(keys: &'static [Key], recorded: &[Recorded], is_here: fn(Place) -> bool
         }
         shapes
     };
-    keys.iter().map(|key| TypedKey { key, shapes: shapes(key) }).collect()
+    keys.map(|key| TypedKey { key, shapes: shapes(key) }).collect()
 }
 
 #[cfg(test)]
@@ -122,7 +126,7 @@ mod tests {
                 let title = TITLES.iter().find(|(.., is_here)| is_here(read.section));
                 let Some((_, _, keys, _)) = title else { continue };
                 let own = if is_port(read.section) { own } else { &[] };
-                let is_defined = keys.iter().chain(own).any(|key| key.name == read.path);
+                let is_defined = keys.iter().copied().flatten().chain(own).any(|key| key.name == read.path);
                 let is_section = matches!(read.section, Place::Bridge(_)) && read.path == "static";
                 assert!(is_defined || is_section, "`{}` of {:?}, kind {kind}", read.path, read.section);
             }

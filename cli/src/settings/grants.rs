@@ -2,17 +2,15 @@
 //! of the section; a user chooses its name and number of queue pairs only.
 
 use super::access;
-use super::kinds::PortKind;
-use super::kinds::granted::{Granted, Holder};
+use super::kinds::granted::Holder;
 use super::reader::fields::Fields;
 use super::security::Security;
-use super::topology::{PortSettings, Vlan};
-use super::wrappers::Wrappers;
+use super::vlan::Vlan;
 use serde::Serialize;
 use std::fmt;
 use std::ops::RangeInclusive;
 
-const PORTS: RangeInclusive<i128> = 1..=super::topology::MAX_PORTS as i128;
+const PORTS: RangeInclusive<i128> = 1..=super::MAX_PORTS as i128;
 const QUEUE_PAIRS: RangeInclusive<i128> = 1..=128;
 /// At most what a port of an application may allocate, in MiB.
 const MEMORY: RangeInclusive<i128> = 1..=(port::virtio_user::MAX_MEMORY >> 20) as i128;
@@ -72,24 +70,6 @@ impl GrantSettings {
     /// Maximum memory in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         u64::from(self.memory) << 20
-    }
-
-    /// A port of this section.
-    pub(crate) fn port(&self, name: &str, queue_pairs: u16, granted: Granted) -> PortSettings {
-        PortSettings {
-            name: name.to_owned(),
-            kind: PortKind::Granted(granted),
-            queue_pairs,
-            mtu: None,
-            bridge: self.bridge.clone(),
-            vlan: self.vlan.clone(),
-            broadcast_limit: self.broadcast_limit,
-            unknown_limit: self.unknown_limit,
-            limit_burst: self.limit_burst,
-            security: self.security.clone(),
-            rss_mode: None,
-            wrappers: Wrappers::default(),
-        }
     }
 }
 

@@ -159,7 +159,7 @@ pub(crate) const STATIC: &[Key] = &[
 
 const DIRECTION: &str = "Packets that enter the switch through the port, that leave it, or both.";
 
-/// `[[grant]]`
+/// `[[grant]]`: the keys of the grant itself.
 pub(crate) const GRANT: &[Key] = &[
     optional(
         "users",
@@ -171,58 +171,46 @@ pub(crate) const GRANT: &[Key] = &[
     key("ports", "16", "Maximum number of ports at one time."),
     key("queue_pairs", "1", "Maximum number of queue pairs of a port."),
     key("memory", "64", "Maximum memory in MiB that the application shares with the switch for a port."),
-    VLAN,
-    TRUNK,
-    NATIVE,
-    BROADCAST_LIMIT,
-    UNKNOWN_LIMIT,
-    LIMIT_BURST,
-    TRUSTED,
-    MACS,
-    LEARN,
-    MAX_MACS,
-    SOURCES,
 ];
 
-const VLAN: Key = optional(
-    "vlan",
-    "none",
-    "VLAN of an access port, whose frames are untagged on the wire; or a table for a trunk port, whose frames are \
+/// VLANs, limits and security of a port: keys of `[[grant]]` and `[[port]]`.
+pub(crate) const POLICY: &[Key] = &[
+    optional(
+        "vlan",
+        "none",
+        "VLAN of an access port, whose frames are untagged on the wire; or a table for a trunk port, whose frames are \
      tagged.",
-);
-const TRUNK: Key = optional("vlan.trunk", "required in the table", "VLANs of the trunk.");
-const NATIVE: Key =
-    optional("vlan.native", "untagged frames are dropped", "VLAN of untagged frames of the trunk.");
-const BROADCAST_LIMIT: Key =
-    optional("broadcast_limit", "none", "Maximum broadcast and multicast packets per second from the port.");
-const UNKNOWN_LIMIT: Key =
-    optional("unknown_limit", "none", "Maximum packets per second from the port to unknown addresses.");
-const LIMIT_BURST: Key = optional(
-    "limit_burst",
-    "those of a tenth of a second, at least 64",
-    "Packets that either limit admits at once.",
-);
-const TRUSTED: Key = key(
-    "trusted",
-    "false",
-    "Whether the network behind the port is trusted: reverse ARP moves addresses, DHCP servers and routers are \
+    ),
+    optional("vlan.trunk", "required in the table", "VLANs of the trunk."),
+    optional("vlan.native", "untagged frames are dropped", "VLAN of untagged frames of the trunk."),
+    optional("broadcast_limit", "none", "Maximum broadcast and multicast packets per second from the port."),
+    optional("unknown_limit", "none", "Maximum packets per second from the port to unknown addresses."),
+    optional(
+        "limit_burst",
+        "those of a tenth of a second, at least 64",
+        "Packets that either limit admits at once.",
+    ),
+    key(
+        "trusted",
+        "false",
+        "Whether the network behind the port is trusted: reverse ARP moves addresses, DHCP servers and routers are \
      accepted.",
-);
-const MACS: Key =
-    optional("macs", "any", "Allowed source addresses, at most 64; they are static entries of the port.");
-const LEARN: Key = key("learn", "true", "Whether addresses are learned from the port.");
-const MAX_MACS: Key = optional(
-    "max_macs",
-    "`max_macs_per_port` of the bridge",
-    "Maximum number of addresses learned from the port.",
-);
-const SOURCES: Key = optional(
-    "sources",
-    "any",
-    "Allowed IP sources, at most 64: addresses, networks, or `\"dhcp\"` for leased addresses.",
-);
+    ),
+    optional("macs", "any", "Allowed source addresses, at most 64; they are static entries of the port."),
+    key("learn", "true", "Whether addresses are learned from the port."),
+    optional(
+        "max_macs",
+        "`max_macs_per_port` of the bridge",
+        "Maximum number of addresses learned from the port.",
+    ),
+    optional(
+        "sources",
+        "any",
+        "Allowed IP sources, at most 64: addresses, networks, or `\"dhcp\"` for leased addresses.",
+    ),
+];
 
-/// `[[port]]`: the keys of every kind.
+/// `[[port]]`: identity and queues, of every kind.
 pub(crate) const PORT: &[Key] = &[
     required(
         "name",
@@ -240,18 +228,11 @@ pub(crate) const PORT: &[Key] = &[
         "that of the guest, or of the kind",
         "MTU in bytes without the Ethernet header; kinds `vhost-user`, `virtio-user`, `grant` and `tap` only.",
     ),
-    VLAN,
-    TRUNK,
-    NATIVE,
-    BROADCAST_LIMIT,
-    UNKNOWN_LIMIT,
-    LIMIT_BURST,
-    TRUSTED,
-    MACS,
-    LEARN,
-    MAX_MACS,
-    SOURCES,
     optional("rss_mode", "as in `[worker]`", "Overrides `rss_mode` of `[worker]` for this port."),
+];
+
+/// `[[port]]`: wrappers of every kind.
+pub(crate) const WRAPPERS: &[Key] = &[
     optional("capture", "none", "Writes packets to a pcapng file: its absolute path, or a table."),
     optional("capture.file", "required in the table", "Absolute path of the file."),
     optional("capture.snap", "whole packets", "Maximum bytes stored per packet."),

@@ -1,10 +1,11 @@
 //! Configuration of a switch: values, their keys in a file, and their validation.
 //!
-//! `reader` reads single values. `kinds` has one file per kind of port; `security` and `wrappers` are settings for
-//! ports of all kinds, `access` those of their sockets; `grants` are the ports that applications may obtain; `model` and `placement` are the execution and the location of
-//! workers; `topology` is the whole configuration as one value. `config` reads and validates a whole file or a request,
-//! `recording` the files that ports play, `section` prints a port in the file's format. `keys` defines the keys of all sections,
-//! `description` joins them with their types, and `schema` describes a port for the control API.
+//! `reader` reads single values. `kinds` has one file per kind of port; `vlan`, `security` and `wrappers` are settings for
+//! ports of all kinds, `access` those of their sockets; `grants` are the ports that applications may obtain. `model` and
+//! `placement` are the execution and the location of workers; `topology` is the whole configuration as one value. `config`
+//! reads and validates a whole file or a request, `recording` the files that ports play, `section` prints a port in the
+//! file's format. `keys` defines the keys of all sections, `description` joins them with their types, and `schema`
+//! describes a port for the control API.
 
 pub(crate) mod access;
 pub(crate) mod config;
@@ -21,4 +22,8 @@ pub(crate) mod section;
 pub(crate) mod security;
 pub(crate) mod topology;
 pub(crate) mod value;
+pub(crate) mod vlan;
 pub(crate) mod wrappers;
+
+/// Maximum number of ports at one time. Counters and tables for all of them are allocated at start.
+pub(crate) const MAX_PORTS: usize = 1024;

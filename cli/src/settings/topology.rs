@@ -5,10 +5,12 @@
 use crate::settings::access::Access;
 use crate::settings::grants::GrantSettings;
 use crate::settings::kinds::PortKind;
+use crate::settings::kinds::granted::Granted;
 use crate::settings::model::{ModelKind, ModelSettings, RoleSettings, RssMode};
 use crate::settings::placement::Placement;
 use crate::settings::reader::validation::PortCommon;
 use crate::settings::security::Security;
+use crate::settings::vlan::Vlan;
 use crate::settings::wrappers::Wrappers;
 use console::Span;
 use serde::{Deserialize, Serialize};
@@ -18,8 +20,6 @@ use std::time::Duration;
 use utoipa::ToSchema;
 use wire::MacAddress;
 
-/// Maximum number of ports at one time. Counters and tables for all of them are allocated at start.
-pub(crate) const MAX_PORTS: usize = 1024;
 /// Default ageing time (IEEE 802.1Q table 8-6).
 const AGEING: Span = Span(Duration::from_mins(5));
 
@@ -168,21 +168,6 @@ pub(crate) struct StaticEntry {
     pub(crate) vlan: u16,
 }
 
-/// A port's VLANs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub(crate) enum Vlan {
-    /// Untagged on the wire, this VLAN inside.
-    Access(u16),
-    /// Tagged on the wire.
-    Trunk {
-        trunk: Vec<u16>,
-        /// The VLAN of untagged frames; `None`: untagged frames are dropped.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        native: Option<u16>,
-    },
-}
-
 /// `[[port]]`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PortSettings {
@@ -219,6 +204,24 @@ impl PortSettings {
     /// Settings common to all kinds that a kind depends on.
     pub(crate) fn common(&self) -> PortCommon<'_> {
         PortCommon { name: &self.name, queue_pairs: self.queue_pairs, mtu: self.mtu }
+    }
+
+    /// A port of the section `grant`.
+    pub(crate) fn granted(grant: &GrantSettings, name: &str, queue_pairs: u16, granted: Granted) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind: PortKind::Granted(granted),
+            queue_pairs,
+            mtu: None,
+            bridge: grant.bridge.clone(),
+            vlan: grant.vlan.clone(),
+            broadcast_limit: grant.broadcast_limit,
+            unknown_limit: grant.unknown_limit,
+            limit_burst: grant.limit_burst,
+            security: grant.security.clone(),
+            rss_mode: None,
+            wrappers: Wrappers::default(),
+        }
     }
 }
 
@@ -343,19 +346,6 @@ impl fmt::Display for StaticEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "static {} at port {}", self.mac, self.port)?;
         if self.vlan == 0 { Ok(()) } else { write!(f, ", VLAN {}", self.vlan) }
-    }
-}
-
-impl fmt::Display for Vlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Vlan::Access(vlan) => write!(f, "access VLAN {vlan}"),
-            Vlan::Trunk { trunk, native } => {
-                let list: Vec<String> = trunk.iter().map(ToString::to_string).collect();
-                write!(f, "trunk VLANs {}", list.join(","))?;
-                native.map_or(Ok(()), |native| write!(f, ", native {native}"))
-            }
-        }
     }
 }
 

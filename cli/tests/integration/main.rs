@@ -9,4 +9,6 @@ mod cli;
 mod common;
 mod documents;
 mod guests;
+mod layers;
 mod placement;
+mod sockets;

@@ -3,7 +3,7 @@
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use console::{KeepArgs, Output, QuietArgs, ShowArgs, Span, duration};
+use console::{Diagnostic, KeepArgs, QuietArgs, ResultArgs, ShowArgs, Span, duration};
 use measure::Kind;
 use sim::profiles;
 use std::num::NonZeroUsize;
@@ -11,6 +11,15 @@ use std::path::PathBuf;
 use studies::copystudy::MAX_SIZE;
 use studies::stack::Study as StackStudy;
 use studies::usage::Study;
+
+/// Help of `--out` of a result without figures.
+const OUT_JSON: &str = "Write the result to this file when the run ends: FILE.json, for `lab report`";
+/// Help of `--out` of a result with figures.
+const OUT: &str = "Write the result to this file when the run ends: FILE.json, for `lab report`; FILE.html, a page with \
+    figures; or DIR/, for figures as SVG files. May be repeated";
+/// Help of `--out` of `lab report`.
+const OUT_FINDINGS: &str = "Write the findings to this file: FILE.html, a page with figures; DIR/, for figures as SVG \
+    files; or FILE.json. May be repeated";
 
 /// Cache laboratory: experiments on the performance of a data path
 #[derive(Debug, Parser)]
@@ -130,6 +139,7 @@ pub(crate) struct Selection {
 
 /// Arguments of `lab run`.
 #[derive(Args, Debug)]
+#[command(mut_arg("out", |arg| arg.help(OUT_JSON)))]
 pub(crate) struct LabRunArgs {
     #[command(flatten)]
     pub(crate) selection: Selection,
@@ -157,12 +167,8 @@ pub(crate) struct LabRunArgs {
     pub(crate) duration: Span,
     #[command(flatten)]
     pub(crate) keep: KeepArgs,
-    /// Write the result to this file when the run ends: FILE.json, for `lab report`
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Vec<PathBuf>,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) result: ResultArgs,
 }
 
 /// Memory that is copied.
@@ -177,6 +183,7 @@ pub(crate) enum CopyMemory {
 
 /// Arguments of `lab copies`.
 #[derive(Args, Debug)]
+#[command(mut_arg("out", |arg| arg.help(OUT_JSON)))]
 pub(crate) struct LabCopiesArgs {
     /// Memory that is copied
     #[arg(long, value_enum, default_value_t)]
@@ -204,16 +211,13 @@ pub(crate) struct LabCopiesArgs {
     /// Random seed: order of runs on real memory; the simulator is deterministic
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,
-    /// Write the result to this file when the run ends: FILE.json, for `lab report`
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Vec<PathBuf>,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) result: ResultArgs,
 }
 
 /// Arguments of `lab paths`.
 #[derive(Args, Debug)]
+#[command(mut_arg("out", |arg| arg.help(OUT_JSON)))]
 pub(crate) struct LabPathsArgs {
     /// Number of measured packets in each run, after a warm-up of the same length
     #[arg(long, default_value_t = 40_000, value_name = "N",
@@ -232,12 +236,8 @@ pub(crate) struct LabPathsArgs {
     /// repository]
     #[arg(long, value_name = "FILE.json")]
     pub(crate) measured: Option<PathBuf>,
-    /// Write the result to this file when the run ends: FILE.json, for `lab report`
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Vec<PathBuf>,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) result: ResultArgs,
 }
 
 /// About text of `lab usage`.
@@ -251,26 +251,58 @@ fn studies() -> String {
     format!("Run only these studies: {}", Study::ALL.map(Study::name).join(", "))
 }
 
+/// Studies of `lab usage` or `lab stack`, their CPUs and their results.
+#[derive(Args, Debug)]
+#[command(mut_arg("out", |arg| arg.help(OUT)))]
+pub(crate) struct StudyArgs {
+    /// Run only these studies
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    only: Vec<String>,
+    /// CPUs of the two threads
+    #[arg(long, value_name = "CPU,CPU", value_delimiter = ',', default_value = "0,1")]
+    cpus: Vec<usize>,
+    #[command(flatten)]
+    pub(crate) keep: KeepArgs,
+    #[command(flatten)]
+    pub(crate) result: ResultArgs,
+}
+
+impl StudyArgs {
+    /// The studies of `--only`, in the order of `all`; all by default.
+    pub(crate) fn studies<S: Copy>(
+        &self,
+        all: &[S],
+        name: fn(S) -> &'static str,
+    ) -> Result<Vec<S>, Diagnostic> {
+        let is_known = |wanted: &&String| all.iter().any(|study| name(*study) == **wanted);
+        if let Some(unknown) = self.only.iter().find(|wanted| !is_known(wanted)) {
+            let names: Vec<_> = all.iter().map(|study| name(*study)).collect();
+            let remedy = format!("choose of: {}", names.join(", "));
+            return Err(Diagnostic::bad(format!("--only {unknown}"), "there is no such study", remedy));
+        }
+        let is_wanted = |study: &S| self.only.is_empty() || self.only.iter().any(|only| name(*study) == only);
+        Ok(all.iter().copied().filter(is_wanted).collect())
+    }
+
+    /// The two CPUs.
+    pub(crate) fn cpus(&self) -> Result<[usize; 2], Diagnostic> {
+        <[usize; 2]>::try_from(self.cpus.as_slice()).map_err(|_| {
+            let reason = format!("{} CPUs are given", self.cpus.len());
+            Diagnostic::bad("--cpus", reason, "give two, such as 0,1")
+        })
+    }
+}
+
 /// Arguments of `lab usage`.
 #[derive(Args, Debug)]
+#[command(mut_arg("only", |arg| arg.help(studies())))]
+#[command(mut_arg("cpus", |arg| arg.help("CPU of the measured thread, and CPU of its peer")))]
 pub(crate) struct LabUsageArgs {
-    #[arg(long, value_name = "NAME", value_delimiter = ',', help = studies())]
-    pub(crate) only: Vec<String>,
-    /// CPU of the measured thread, and CPU of its peer
-    #[arg(long, value_name = "CPU,CPU", value_delimiter = ',', default_value = "0,1")]
-    pub(crate) cpus: Vec<usize>,
+    #[command(flatten)]
+    pub(crate) study: StudyArgs,
     /// Duration of each reading
     #[arg(long, default_value = "300ms", value_parser = duration::positive, value_name = "TIME")]
     pub(crate) duration: Span,
-    #[command(flatten)]
-    pub(crate) keep: KeepArgs,
-    /// Write the result to this file when the run ends: FILE.json, for `lab report`; FILE.html, a page with
-    /// figures; or DIR/, for figures as SVG files. May be repeated
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Vec<PathBuf>,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Output,
 }
 
 /// Help of `--only` of `lab stack`.
@@ -280,12 +312,11 @@ fn stack_studies() -> String {
 
 /// Arguments of `lab stack`.
 #[derive(Args, Debug)]
+#[command(mut_arg("only", |arg| arg.help(stack_studies())))]
+#[command(mut_arg("cpus", |arg| arg.help("CPU of the server, and CPU of the client")))]
 pub(crate) struct LabStackArgs {
-    #[arg(long, value_name = "NAME", value_delimiter = ',', help = stack_studies())]
-    pub(crate) only: Vec<String>,
-    /// CPU of the server, and CPU of the client
-    #[arg(long, value_name = "CPU,CPU", value_delimiter = ',', default_value = "0,1")]
-    pub(crate) cpus: Vec<usize>,
+    #[command(flatten)]
+    pub(crate) study: StudyArgs,
     /// Number of interleaved rounds; each takes one reading of every variant
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = RangedU64ValueParser::<u32>::new().range(1..=1_000))]
     pub(crate) rounds: u32,
@@ -297,15 +328,6 @@ pub(crate) struct LabStackArgs {
     #[arg(long, default_value_t = 1_000_000, value_name = "N",
           value_parser = RangedU64ValueParser::<u64>::new().range(10..=1_000_000))]
     pub(crate) connections: u64,
-    #[command(flatten)]
-    pub(crate) keep: KeepArgs,
-    /// Write the result to this file when the run ends: FILE.json, for `lab report`; FILE.html, a page with
-    /// figures; or DIR/, for figures as SVG files. May be repeated
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Vec<PathBuf>,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Output,
 }
 
 /// Arguments of `lab calibrate`.
@@ -327,18 +349,14 @@ pub(crate) struct LabCalibrateArgs {
 
 /// Arguments of `lab report`.
 #[derive(Args, Debug)]
+#[command(mut_arg("out", |arg| arg.help(OUT_FINDINGS)))]
 pub(crate) struct LabReportArgs {
     /// Result files: `--keep` of `lab run`, `usage` or `stack`, or `--out` of `lab run`, `copies`, `paths`,
     /// `usage` or `stack`; each is a section of the page
     #[arg(required = true, value_name = "FILE.json")]
     pub(crate) files: Vec<PathBuf>,
-    /// Write the findings to this file: FILE.html, a page with figures; DIR/, for figures as SVG files; or
-    /// FILE.json. May be repeated
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Vec<PathBuf>,
-    /// Output format of the summary
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) result: ResultArgs,
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use studies::parallel::jobs;
 /// Runs the selected experiments, stores and prints them.
 pub(super) fn run(args: &LabCopiesArgs) -> anyhow::Result<()> {
     let selection = selection(args)?;
-    let outputs = OutFiles::validate(&args.out, &[Format::Json])?;
+    let outputs = OutFiles::validate(&args.result.out, &[Format::Json])?;
     console::exit_on_signals("linerate-lab", "lab copies")?;
     let results = match args.memory {
         CopyMemory::Simulated => simulated(args, &selection)?,
@@ -23,7 +23,7 @@ pub(super) fn run(args: &LabCopiesArgs) -> anyhow::Result<()> {
     };
     write(&outputs, &results)?;
     let findings = CopyFindings { results: &results, orders: &orders(&results) };
-    console::print(&findings, args.output, |findings| copies_text(findings.results))
+    console::print(&findings, args.result.show.output, |findings| copies_text(findings.results))
 }
 
 fn selection(args: &LabCopiesArgs) -> Result<Selection, Diagnostic> {

@@ -21,13 +21,13 @@ pub(super) fn run(args: &LabPathsArgs) -> anyhow::Result<()> {
     let measured =
         args.measured.as_deref().map_or_else(|| Ok(Measured::ours()), |file| read(file).map(Some))?;
     let mut results = PathResults::new(&profile, args.packets, measured);
-    let outputs = OutFiles::validate(&args.out, &[Format::Json])?;
+    let outputs = OutFiles::validate(&args.result.out, &[Format::Json])?;
     console::exit_on_signals("linerate-lab", "lab paths")?;
     results.paths = simulate(args, &profile).map_err(|error| {
         Diagnostic::failed("lab paths", error, "report the profile and the number of packets")
     })?;
     write(&outputs, &results)?;
-    console::print(&results, args.output, table)
+    console::print(&results, args.result.show.output, table)
 }
 
 fn read(file: &Path) -> Result<Measured, Diagnostic> {

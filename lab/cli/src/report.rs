@@ -14,12 +14,12 @@ use std::path::Path;
 /// Writes the requested outputs.
 pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
     let files = args.files.iter().map(|file| read(file)).collect::<Result<Vec<_>, _>>()?;
-    let outputs = OutFiles::validate(&args.out, &[Format::Html, Format::Svg, Format::Json])?;
+    let outputs = OutFiles::validate(&args.result.out, &[Format::Html, Format::Svg, Format::Json])?;
     let report = Report::of(files);
     outputs.write(Format::Html, || page(&report))?;
     outputs.figures(|| report.figures())?;
     outputs.json(&report.findings())?;
-    console::print(&report.findings(), args.output, |_| text(&report))
+    console::print(&report.findings(), args.result.show.output, |_| text(&report))
 }
 
 fn read(file: &Path) -> Result<ResultFile, Diagnostic> {

@@ -32,11 +32,11 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
         seed: args.seed,
         jobs: jobs(args.jobs),
     };
-    let outputs = OutFiles::validate(&args.out, &[Format::Json])?;
+    let outputs = OutFiles::validate(&args.result.out, &[Format::Json])?;
     let mut job = Job { writer: open(&args.keep, plan.empty())?, failed: Vec::new(), unwritten: None };
     let stopped = job.run(&plan, &wanted)?;
     let results = chosen(job.writer.results(), &wanted);
-    console::print(&results, args.output, table)?;
+    console::print(&results, args.result.show.output, table)?;
     write(&outputs, &results)?;
     job.into_result(&args.keep, results.rows.len(), wanted.len(), stopped)
 }

@@ -22,16 +22,16 @@ use studies::stack::{Cell, Plan, Reading, ReadingError, Results, Study, Watch, m
 /// Takes the missing readings, stores them and prints all.
 pub(super) fn run(args: &LabStackArgs) -> anyhow::Result<()> {
     let plan = plan(args)?;
-    let outputs = OutFiles::validate(&args.out, &[Format::Json, Format::Html, Format::Svg])?;
-    args.keep.validate()?;
+    let outputs = OutFiles::validate(&args.study.result.out, &[Format::Json, Format::Html, Format::Svg])?;
+    args.study.keep.validate()?;
     let [switch, generator] = plan.cpus.map(Some);
     let here = environment::here(CpuSet { switch, generator, guest: None });
     // Nothing has run yet, so an unwritable file is invalid input.
-    let refused = |error: StoreError| unwritten(&args.keep, &error).as_bad_input();
-    let (store, mut results) = Store::resume(args.keep.path(), plan.empty(here)).map_err(refused)?;
+    let refused = |error: StoreError| unwritten(&args.study.keep, &error).as_bad_input();
+    let (store, mut results) = Store::resume(args.study.keep.path(), plan.empty(here)).map_err(refused)?;
     let ended = run_missing(args, &plan, &mut results, store)?;
     if !results.readings.is_empty() {
-        console::print(&results, args.output, |results| plain(&text(results)))?;
+        console::print(&results, args.study.result.show.output, |results| plain(&text(results)))?;
         write(&outputs, &results)?;
         outputs.write(Format::Html, || stack_page(&results))?;
         let figures = || stack_sections(&results).into_iter().flat_map(|section| section.figures);
@@ -101,30 +101,24 @@ fn run_missing(
     watcher.progress.end();
     let Watcher { done, stop, unwritten: error, failed, .. } = watcher;
     if let Some(error) = error {
-        return Ok(Some(unwritten(&args.keep, &error)));
+        return Ok(Some(unwritten(&args.study.keep, &error)));
     }
     if stop.load(Ordering::Relaxed) {
-        return Ok(Some(args.keep.interrupted("lab stack", format_args!("{done} readings"))));
+        return Ok(Some(args.study.keep.interrupted("lab stack", format_args!("{done} readings"))));
     }
     let remedy = "leave these studies out with --only, or correct the cause and repeat the command";
     Ok((!failed.is_empty()).then(|| Diagnostic::failed("lab stack", failed.join("; "), remedy)))
 }
 
 fn plan(args: &LabStackArgs) -> Result<Plan, Diagnostic> {
-    let &[server, client] = args.cpus.as_slice() else {
-        let reason = format!("{} CPUs are given", args.cpus.len());
-        return Err(Diagnostic::bad("--cpus", reason, "give two, such as 0,1"));
-    };
+    let [server, client] = args.study.cpus()?;
     let allowed = pinning::allowed()
         .map_err(|error| Diagnostic::failed("lab stack", error, "see sched_getaffinity(2)"))?;
     if let Some(cpu) = [server, client].iter().find(|cpu| !allowed.contains(cpu)) {
         let reason = format!("this process may not use CPU {cpu}");
         return Err(Diagnostic::bad("--cpus", reason, format!("choose two of {allowed:?}")));
     }
-    let mut studies = args.only.iter().map(study).collect::<Result<Vec<_>, _>>()?;
-    if studies.is_empty() {
-        studies = Study::ALL.to_vec();
-    }
+    let studies = args.study.studies(&Study::ALL, Study::name)?;
     let parallel = studies.iter().find(|study| study.is_parallel());
     if let Some(study) = parallel.filter(|_| server == client) {
         let reason = format!("study {} needs two CPUs", study.name());
@@ -134,17 +128,8 @@ fn plan(args: &LabStackArgs) -> Result<Plan, Diagnostic> {
             "give two different ones, or choose other studies with --only",
         ));
     }
-    studies.sort_unstable();
-    studies.dedup();
     let (rounds, requests, connections) = (args.rounds, args.requests, args.connections);
     Ok(Plan { studies, cpus: [server, client], rounds, requests, connections })
-}
-
-fn study(name: &String) -> Result<Study, Diagnostic> {
-    let found = Study::ALL.into_iter().find(|study| study.name() == name);
-    let names = Study::ALL.map(Study::name).join(", ");
-    let remedy = format!("choose of: {names}");
-    found.ok_or_else(|| Diagnostic::bad(format!("--only {name}"), "there is no such study", remedy))
 }
 
 /// All sections, after their provenance.

@@ -41,7 +41,7 @@ pub(super) fn run(args: &LabRunArgs, wanted: Vec<Named>) -> anyhow::Result<()> {
         Diagnostic::bad(place, error, remedy)
     };
     let stage = Stage::prepare(&plan).map_err(refused)?;
-    let outputs = OutFiles::validate(&args.out, &[Format::Json])?;
+    let outputs = OutFiles::validate(&args.result.out, &[Format::Json])?;
     let writer = open(&args.keep, stage.empty())?;
     let earlier = writer.results().clone();
     announce(&plan, finished(&earlier));
@@ -49,7 +49,7 @@ pub(super) fn run(args: &LabRunArgs, wanted: Vec<Named>) -> anyhow::Result<()> {
     let mut watch = Watch { progress, writer, stop: stop_on_signals()?, unwritten: None };
     let results = stage.run(earlier, &mut watch).map_err(refused)?;
     watch.progress.end();
-    console::print(&results, args.output, table)?;
+    console::print(&results, args.result.show.output, table)?;
     write(&outputs, &results)?;
     watch.into_result(&args.keep, finished(&results), plan.rounds)
 }

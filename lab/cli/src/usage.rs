@@ -28,22 +28,22 @@ pub(super) fn run(args: &LabUsageArgs) -> anyhow::Result<()> {
     let plan = plan(args)?;
     plan.validate().map_err(|error| failed(&error))?;
     let [switch, generator] = plan.cpus.map(Some);
-    let outputs = OutFiles::validate(&args.out, &[Format::Json, Format::Html, Format::Svg])?;
-    args.keep.validate()?;
+    let outputs = OutFiles::validate(&args.study.result.out, &[Format::Json, Format::Html, Format::Svg])?;
+    args.study.keep.validate()?;
     let here = environment::here(CpuSet { switch, generator, guest: None });
     // Nothing has run yet, so an unwritable file is invalid input.
-    let refused = |error: StoreError| unwritten(&args.keep, &error).as_bad_input();
-    let (store, mut results) = Store::resume(args.keep.path(), plan.empty(here)).map_err(refused)?;
+    let refused = |error: StoreError| unwritten(&args.study.keep, &error).as_bad_input();
+    let (store, mut results) = Store::resume(args.study.keep.path(), plan.empty(here)).map_err(refused)?;
     let ended = run_missing(&plan, &mut results, store)?;
     if !usage_sections(&results).is_empty() {
         output(args, &results, &outputs)?;
     }
-    ended.map_or(Ok(()), |end| Err(diagnostic(end, &args.keep).into()))
+    ended.map_or(Ok(()), |end| Err(diagnostic(end, &args.study.keep).into()))
 }
 
 /// Prints the results and writes the requested figures.
 fn output(args: &LabUsageArgs, results: &Results, outputs: &OutFiles) -> anyhow::Result<()> {
-    console::print(results, args.output, |results| plain(&text(results)))?;
+    console::print(results, args.study.result.show.output, |results| plain(&text(results)))?;
     write(outputs, results)?;
     outputs.write(Format::Html, || usage_page(results))?;
     let figures = || usage_sections(results).into_iter().flat_map(|section| section.figures);
@@ -121,27 +121,12 @@ fn diagnostic(end: End, keep: &KeepArgs) -> Diagnostic {
 }
 
 fn plan(args: &LabUsageArgs) -> Result<Plan, Diagnostic> {
-    let study = |name: &String| {
-        let found = Study::ALL.into_iter().find(|study| study.name() == name);
-        let names = Study::ALL.map(Study::name).join(", ");
-        found.ok_or_else(|| {
-            Diagnostic::bad(format!("--only {name}"), "there is no such study", format!("choose of: {names}"))
-        })
-    };
-    let mut studies = args.only.iter().map(study).collect::<Result<Vec<_>, _>>()?;
-    if studies.is_empty() {
-        studies = Study::ALL.to_vec();
-    }
-    let &[one, other] = args.cpus.as_slice() else {
-        let reason = format!("{} CPUs are given", args.cpus.len());
-        return Err(Diagnostic::bad("--cpus", reason, "give two, such as 0,1"));
-    };
+    let studies = args.study.studies(&Study::ALL, Study::name)?;
+    let [one, other] = args.study.cpus()?;
     if one == other {
         let reason = "both sides would share a CPU, and each wait for the other";
         return Err(Diagnostic::bad("--cpus", reason, "give two different ones, such as 0,1"));
     }
-    studies.sort_unstable();
-    studies.dedup();
     Ok(Plan { studies, cpus: [one, other], length: args.duration.0 })
 }
 

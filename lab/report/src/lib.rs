@@ -4,6 +4,8 @@
 //! Simulated and measured results are in separate parts, and every figure says which it is; published numbers appear
 //! unchanged in one table and in no figure. A result file is untrusted input: `maud` escapes its text.
 
+#![forbid(unsafe_code)]
+
 mod copies;
 mod figures;
 #[cfg(any(test, feature = "fuzz"))]

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+mod counts;
 mod frame;
 mod inspect;
 mod link;

@@ -65,55 +65,26 @@ impl Indirection {
     }
 }
 
-/// Counts of one worker's share of a port. `received + copied == kept + handed_over + handoff_full`, and all
-/// workers hand over as many packets as they take.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SpreadCounts {
-    /// Packets received from the port.
-    pub received: u64,
-    /// Additional copies of packets that several workers get.
-    pub copied: u64,
-    /// Packets passed to the own stack.
-    pub kept: u64,
-    /// Packets handed to other workers.
-    pub handed_over: u64,
-    /// Packets of connections and sockets of other workers: what ports chosen by their arrival avoid.
-    pub crossed: u64,
-    /// Packets dropped because the handoff queue was full.
-    pub handoff_full: u64,
-    /// Packets taken from other workers.
-    pub taken: u64,
-}
-
-impl SpreadCounts {
-    /// Names and values.
-    pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let Self { received, copied, kept, handed_over, crossed, handoff_full, taken } = *self;
-        NAMES.into_iter().zip([received, copied, kept, handed_over, crossed, handoff_full, taken])
-    }
-
-    /// Adds the counts of another share.
-    pub fn add(&mut self, other: &Self) {
-        self.received += other.received;
-        self.copied += other.copied;
-        self.kept += other.kept;
-        self.handed_over += other.handed_over;
-        self.crossed += other.crossed;
-        self.handoff_full += other.handoff_full;
-        self.taken += other.taken;
+stack::counters! {
+    /// Counts of one worker's share of a port. `received + copied == kept + handed_over + handoff_full`, and all
+    /// workers hand over as many packets as they take.
+    SpreadCounts {
+        /// Packets received from the port.
+        received: "spread_received",
+        /// Additional copies of packets that several workers get.
+        copied: "spread_copied",
+        /// Packets passed to the own stack.
+        kept: "spread_kept",
+        /// Packets handed to other workers.
+        handed_over: "handed_over",
+        /// Packets of connections and sockets of other workers: what ports chosen by their arrival avoid.
+        crossed: "handed_over_flows",
+        /// Packets dropped because the handoff queue was full.
+        handoff_full: "handoff_full",
+        /// Packets taken from other workers.
+        taken: "taken_over",
     }
 }
-
-/// Names of the fields of [`SpreadCounts`], in order.
-const NAMES: [&str; 7] = [
-    "spread-received",
-    "spread-copied",
-    "spread-kept",
-    "handed-over",
-    "handed-over-flows",
-    "handoff-full",
-    "taken-over",
-];
 
 /// Owner of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,14 +1,11 @@
 //! The service of this process, and which addresses it has.
 
 use crate::{error, table};
-use service::Client;
+use service::{Client, SOCKET_VARIABLE};
 use stack::Endpoint;
 use std::io;
 use std::path::Path;
 use std::sync::OnceLock;
-
-/// Environment variable with the path of the service's Unix socket.
-const SERVICE: &str = "LINERATE_SERVICE";
 
 static CLIENT: OnceLock<Option<Client>> = OnceLock::new();
 
@@ -18,13 +15,13 @@ static CLIENT: OnceLock<Option<Client>> = OnceLock::new();
 /// `ENETDOWN` if there is no service.
 pub(crate) fn client() -> io::Result<&'static Client> {
     let client = CLIENT.get_or_init(|| {
-        let path = std::env::var_os(SERVICE).unwrap_or_default();
+        let path = std::env::var_os(SOCKET_VARIABLE).unwrap_or_default();
         // SAFETY: the function only stores a flag.
         unsafe { libc::pthread_atfork(None, None, Some(table::forget)) };
         let connected = without_signals(|| Client::connect(Path::new(&path)));
         if let Err(error) = &connected {
             eprintln!(
-                "linerate: no service at {SERVICE}={}: {error}; start one with `linerate serve sockets`",
+                "linerate: no service at {SOCKET_VARIABLE}={}: {error}; start one with `linerate serve sockets`",
                 path.display()
             );
         }
@@ -40,7 +37,7 @@ pub(crate) fn is_ours(end: Endpoint) -> bool {
 
 /// Whether sockets of this process may be ones of the service.
 pub(crate) fn has_service() -> bool {
-    !table::is_child() && std::env::var_os(SERVICE).is_some()
+    !table::is_child() && std::env::var_os(SOCKET_VARIABLE).is_some()
 }
 
 /// Calls `start` with all signals blocked, so that a thread that it starts runs no handler of the program.

@@ -43,8 +43,13 @@ pub trait Server: App {
     /// Counts.
     fn served(&self) -> Served;
 
-    /// Further counters, by name.
+    /// Further counters: names and values.
     fn named(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
+    /// Names and meanings of the counters of [`Server::named`].
+    fn meanings() -> Vec<(&'static str, &'static str)> {
         Vec::new()
     }
 }

@@ -25,6 +25,9 @@ mod ring;
 mod service;
 mod slow_path;
 
+/// Environment variable with the path of a service's Unix socket.
+pub const SOCKET_VARIABLE: &str = "LINERATE_SERVICE";
+
 pub use accept::AcceptPolicy;
 pub use client::{Client, Handle, Readiness};
 pub use connector::Connector;

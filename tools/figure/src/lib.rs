@@ -5,6 +5,8 @@
 //! every text. The design is described in `docs/decisions/0050-analysis-and-report-of-the-laboratory.md` and
 //! `docs/decisions/0091-figure-primitives-and-one-result-store.md`.
 
+#![forbid(unsafe_code)]
+
 pub mod bars;
 pub mod heat;
 pub mod page;

@@ -24,6 +24,7 @@ pub struct Histogram {
 
 /// Summary of a histogram, in the unit of its values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Distribution))]
 pub struct Summary {
     /// Number of values.
     pub count: u64,

@@ -3,6 +3,8 @@
 //!
 //! This crate does not define which quantities are measured or how results are shown.
 
+#![forbid(unsafe_code)]
+
 pub mod clock;
 pub mod distance;
 mod fingerprint;

@@ -7,6 +7,8 @@
 //! their order, so an interrupted benchmark resumes by replaying them. The crate starts no process, reads no clock and
 //! accesses no file, except `environment`, which describes this machine.
 
+#![forbid(unsafe_code)]
+
 mod burst;
 pub mod checkpoint;
 pub mod compare;

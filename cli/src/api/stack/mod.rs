@@ -8,7 +8,9 @@ mod routes;
 #[cfg(test)]
 mod tests;
 
-use super::control::{self, ControlSocket};
+pub(crate) use routes::document;
+
+use super::control::{self, SocketClaim};
 use super::error::ApiError;
 use super::server::{self, Server};
 use console::Diagnostic;
@@ -24,14 +26,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The control socket of a program, open until it is dropped. Fields are dropped in order.
 pub(crate) struct StackControl {
     _server: Server,
-    _claim: ControlSocket,
+    _claim: SocketClaim,
 }
 
 impl StackControl {
     /// Opens the control socket at `path`, if one is given, for the stacks of these hosts.
     pub(crate) fn open(path: Option<&Path>, hosts: &mut [Host]) -> anyhow::Result<Option<Self>> {
         let Some(path) = path.map(std::path::absolute).transpose()? else { return Ok(None) };
-        let (claim, listener) = control::claim(&path)?;
+        let (claim, listener) = control::claim(&path, control::CONTROL)?;
         let hosts = hosts.iter_mut().map(Host::inspector).collect::<Result<_, _>>()?;
         let service = Arc::new(StackService { hosts, capture: Mutex::new(None) });
         let server = server::start(listener, routes::router(service))?;

@@ -8,13 +8,17 @@ use stack::tcp::ConnectionInfo;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use utoipa::{IntoParams, ToSchema};
 
-/// Query of `GET /v1/stack/connections`.
-#[derive(Clone, Debug, Deserialize)]
+/// Query of `GET /v1/stack/connections`; absent ends match all.
+#[derive(Clone, Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct ConnectionFilter {
     /// Local port.
     pub(crate) port: Option<u16>,
-    /// Remote end.
+    /// Remote end, such as `10.9.0.1:40000`.
+    #[param(value_type = Option<String>)]
     pub(crate) remote: Option<SocketAddr>,
     /// Maximum number of connections.
     pub(crate) limit: usize,
@@ -29,7 +33,7 @@ impl ConnectionFilter {
 }
 
 /// `GET /v1/stack/connections`
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct ConnectionsReport {
     /// Connections by worker. Those that open or close while they are read may be missing.
     pub(crate) connections: Vec<ConnectionReport>,
@@ -38,11 +42,15 @@ pub(crate) struct ConnectionsReport {
 }
 
 /// One TCP connection. Sizes are in bytes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct ConnectionReport {
     /// Number of its worker.
     pub(crate) worker: usize,
+    /// Local address and port.
+    #[schema(value_type = String)]
     pub(crate) local: SocketAddr,
+    /// Remote address and port.
+    #[schema(value_type = String)]
     pub(crate) remote: SocketAddr,
     /// State, by its name in RFC 9293.
     pub(crate) state: String,
@@ -50,8 +58,11 @@ pub(crate) struct ConnectionReport {
     pub(crate) rtt: Option<Rtt>,
     /// Congestion control, by its name in Linux.
     pub(crate) congestion_control: String,
+    /// Congestion window.
     pub(crate) congestion_window: u32,
+    /// Slow-start threshold.
     pub(crate) slow_start_threshold: u32,
+    /// Window that the peer advertised.
     pub(crate) peer_window: u32,
     /// Sent and not acknowledged.
     pub(crate) in_flight: u32,
@@ -70,9 +81,11 @@ pub(crate) struct ConnectionReport {
 }
 
 /// Round-trip time of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct Rtt {
+    /// Smoothed round-trip time in microseconds.
     pub(crate) smoothed_us: u32,
+    /// Its variation in microseconds.
     pub(crate) variation_us: u32,
 }
 
@@ -101,62 +114,57 @@ impl ConnectionReport {
 }
 
 /// `GET /v1/stack/counters`
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct CountersReport {
     /// Connections in TIME-WAIT.
     pub(crate) time_waits: usize,
-    /// All counters.
+    /// All counters of stack, loop and shared port, as sums over the workers.
     pub(crate) counters: BTreeMap<String, u64>,
 }
 
 impl CountersReport {
     pub(super) fn of(totals: &Totals) -> Self {
-        let report = &totals.report;
-        let (busy, idle, sleeps) = report.rounds;
-        let of_host = [
-            ("rounds-busy", busy),
-            ("rounds-idle", idle),
-            ("sleeps", sleeps),
-            ("dropped-by-port", report.dropped),
-            ("port-faults", report.faults),
-        ];
-        let all = report.counters.named().chain(report.spread.named()).chain(of_host);
-        let counters = all.map(|(name, value)| (name.to_owned(), value)).collect();
+        let counters = totals.report.named().map(|(name, value)| (name.to_owned(), value)).collect();
         Self { time_waits: totals.time_waits, counters }
     }
 }
 
 /// `POST /v1/stack/capture`
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CaptureRequest {
-    /// Absolute path of the file.
+    /// Absolute path of the file, which the program writes with the permissions of its user.
+    #[schema(value_type = String)]
     pub(crate) file: PathBuf,
-    /// Packets.
+    /// Packets that are captured.
     pub(crate) filter: CaptureSelection,
     /// Maximum number of packets.
     pub(crate) packets: u64,
-    /// Maximum time.
+    /// Maximum time, such as `1m`.
+    #[schema(value_type = String)]
     pub(crate) duration: Span,
-    /// Maximum number of bytes kept of each packet.
+    /// Maximum number of bytes kept of each packet. Default: all.
     pub(crate) snap: Option<u32>,
     /// Whether an existing file is replaced.
     pub(crate) overwrite: bool,
 }
 
 /// Packets of a capture: one of the fields.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CaptureSelection {
-    /// Local and remote end of a TCP connection.
+    /// Local and remote end of a TCP connection, such as `["10.9.0.2:7", "10.9.0.1:40000"]`.
+    #[schema(value_type = Option<Vec<String>>)]
     pub(crate) connection: Option<[SocketAddr; 2]>,
     /// Local port.
     pub(crate) port: Option<u16>,
 }
 
 /// State of a capture.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct CaptureReport {
+    /// Path of the file.
+    #[schema(value_type = String)]
     pub(crate) file: PathBuf,
     /// Packets in the file.
     pub(crate) packets: u64,

@@ -7,6 +7,7 @@ use console::{BAD_INPUT, FAILED};
 use host::{App, Buffer, Options};
 use serde_json::{Value, json};
 use stack::{Event, Stack, Time};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
@@ -62,8 +63,28 @@ fn a_running_host_has_counters_and_connections() {
     let report: ConnectionsReport = running.client.get("/v1/stack/connections?limit=10").unwrap();
     assert_eq!(report, ConnectionsReport::default());
     let report: CountersReport = running.client.get("/v1/stack/counters").unwrap();
-    assert_eq!((report.counters["TcpInSegs"], report.counters["handed-over"]), (0, 0));
-    assert!(report.counters["rounds-idle"] > 0);
+    assert_eq!((report.counters["TcpInSegs"], report.counters["handed_over"]), (0, 0));
+    assert!(report.counters["rounds_idle"] > 0);
+}
+
+#[test]
+fn the_document_of_the_api_has_every_route_and_is_served() {
+    let running = Running::start();
+    let document: Value = running.client.get("/v1/openapi.json").unwrap();
+    let routes = document["paths"].as_object().unwrap().iter().flat_map(|(path, methods)| {
+        methods.as_object().unwrap().keys().map(move |method| format!("{method} {path}"))
+    });
+    let expected = [
+        "get /v1/openapi.json",
+        "delete /v1/stack/capture",
+        "get /v1/stack/capture",
+        "post /v1/stack/capture",
+        "get /v1/stack/connections",
+        "get /v1/stack/counters",
+    ];
+    assert_eq!(routes.collect::<BTreeSet<_>>(), expected.map(str::to_owned).into());
+    let request = &document["components"]["schemas"]["CaptureRequest"]["properties"];
+    assert!(request["duration"]["type"] == "string" && request["packets"]["type"] == "integer", "{request}");
 }
 
 #[test]
@@ -95,7 +116,9 @@ fn requests_that_are_invalid_are_refused() {
         assert_eq!(refused.code, BAD_INPUT, "{filter}: {refused}");
     }
     assert!(!running.dir.path().join("x.pcapng").exists());
-    for path in ["connections", "connections?limit=1&remote=x", "none", "../status"] {
+    for path in
+        ["connections", "connections?limit=1&remote=x", "connections?limit=1&remot=x", "none", "../status"]
+    {
         let refused = running.client.get::<Value>(&format!("/v1/stack/{path}")).unwrap_err();
         assert_eq!(refused.code, BAD_INPUT, "{path}: {refused}");
     }

@@ -21,7 +21,7 @@ pub(super) fn run(args: &CompareArgs) -> anyhow::Result<()> {
         let reason = "they have no result of a complete round in common";
         return Err(Diagnostic::bad(place, reason, "run both to the end").into());
     }
-    console::print(&comparison, args.output, text)
+    console::print(&comparison, args.show.output, text)
 }
 
 /// Reads the output of `-o json`, or a file written by `--keep`.

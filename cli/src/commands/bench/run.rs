@@ -22,7 +22,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<()> {
     let file = args.file.as_deref().map(read).transpose()?.unwrap_or_default();
     let place =
         args.file.as_ref().map_or_else(|| "the command line".to_owned(), |path| path.display().to_string());
-    let outputs = OutFiles::validate(&args.out, &[Format::Json, Format::Html])?;
+    let outputs = OutFiles::validate(&args.result.out, &[Format::Json, Format::Html])?;
     let mut job = setup::job(&args.options.clone().over(file), &place)?;
     let here = environment::here(job.cpus);
     let header = Header { setup: job.setup.clone(), environment: here, plan: job.plan.clone() };
@@ -33,7 +33,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<()> {
         results.notes.push(format!("it ended early: {}: {}", error.place, error.reason));
     }
     if results.trials > 0 {
-        console::print(&results, args.output, report::text)?;
+        console::print(&results, args.result.show.output, report::text)?;
         outputs.json(&results)?;
         outputs.write(Format::Html, || bench_page(&results))?;
     }

@@ -79,7 +79,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
         }
     }
     engine.stop()?;
-    show::summary(args.output, &report)?;
+    show::summary(args.show.output, &report)?;
     if ending.load(Ordering::Relaxed) {
         let reason = "ended by a signal; the result is partial";
         return Err(Diagnostic::failed("linerate demo", reason, "run it again").into());
@@ -111,7 +111,7 @@ fn measure(
     engine: &Engine,
     ending: &AtomicBool,
 ) -> anyhow::Result<Option<Reading>> {
-    let mut live = show::Live::new(args.output);
+    let mut live = show::Live::new(args.show.output);
     live.announce(size);
     let before_guests = cpus.distances();
     let mut guests = Guests::start(args, size, cpus, folder)?;

@@ -45,7 +45,7 @@ pub(crate) fn run(args: &GenArgs) -> anyhow::Result<()> {
     let outcome = outcome.map_err(|error| not_ready(&error, &ports).unwrap_or_else(|| failed(&error)))?;
     let ended = ended(&outcome);
     let report = Report::new(args, &ports, asked, outcome, baseline);
-    console::print(&report, args.output, |report| report.text(args.histogram))?;
+    console::print(&report, args.show.output, |report| report.text(args.histogram))?;
     ended.map_or(Ok(()), |error| Err(error.into()))
 }
 

@@ -75,7 +75,7 @@ pub(super) fn run(attack: &'static Attack, args: &GuestArgs, ending: &Arc<Atomic
         devices: device_counts.into_iter().map(DeviceReport::from).collect(),
         calm,
     };
-    console::print(&report, args.output, text)
+    console::print(&report, args.show.output, text)
 }
 
 fn alone(group: &mut AttackGroup, duration: Option<Span>, ending: &AtomicBool) {

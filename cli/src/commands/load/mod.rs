@@ -12,7 +12,7 @@ use crate::args::load::{ClientArgs, EchoArgs, HttpArgs, KvArgs, LoadCommand};
 use crate::commands::end::{self, End, still_there, texts};
 use console::Diagnostic;
 use console::written::{Format, OutFiles};
-use report::Report;
+pub(crate) use report::Report;
 use serve::load::{
     EchoLoad, HttpLoad, KvLoad, KvOptions, Load, LoadError, LoadOptions, Mode, Results, Workload,
 };
@@ -56,7 +56,7 @@ pub(crate) fn run(command: &LoadCommand) -> anyhow::Result<()> {
 
 /// Runs a workload, and prints and writes its results.
 fn drive<W: Workload>(args: &ClientArgs, workload: W, text: String) -> anyhow::Result<()> {
-    let outputs = OutFiles::validate(&args.out, &[Format::Json, Format::Html, Format::Svg])?;
+    let outputs = OutFiles::validate(&args.result.out, &[Format::Json, Format::Html, Format::Svg])?;
     let mut own = args.end.clone();
     let sources = sources(args)?;
     own.addresses.extend(sources.iter().filter(|source| !args.end.addresses.contains(source)));
@@ -79,7 +79,7 @@ fn drive<W: Workload>(args: &ClientArgs, workload: W, text: String) -> anyhow::R
     // Without a round there is nothing to show but the error.
     if !results.rounds.is_empty() || ended.is_none() {
         let report = Report::new(args, text, results, ended.as_ref(), &end.host.close());
-        console::print(&report, args.output, Report::text)?;
+        console::print(&report, args.result.show.output, Report::text)?;
         outputs.json(&report)?;
         outputs.write(Format::Html, || page::page(&report))?;
         outputs.figures(|| page::figures(&report))?;

@@ -17,7 +17,7 @@ pub(super) fn page(report: &Report) -> String {
     let counts = report.counts().into_iter().map(|(name, value)| vec![name.to_owned(), value]);
     let setup = setup(report).into_iter().filter(|(_, value)| !value.is_empty());
     let setup = setup.map(|(name, value)| vec![name.to_owned(), value]);
-    let counters = report.host.counters.iter().map(|(name, value)| vec![(*name).to_owned(), count(*value)]);
+    let counters = report.host.counters.iter().map(|(name, value)| vec![name.to_owned(), count(value)]);
     let sections = html! {
         section id="figures" class="measured" {
             h2 { (report.workload) " to " (report.server) }
@@ -77,7 +77,7 @@ fn latencies(report: &Report) -> Markup {
 }
 
 fn setup(report: &Report) -> Vec<(&'static str, String)> {
-    let rate = report.asked_rate.map_or_else(String::new, |rate| format!(", {} requests/s", number(rate)));
+    let rate = report.target_rate.map_or_else(String::new, |rate| format!(", {} requests/s", number(rate)));
     let short = report.requests_per_connection.map(|n| n.to_string()).unwrap_or_default();
     let mut rows = vec![
         ("Loop", format!("{}{rate}, depth {}", report.mode, report.depth)),

@@ -1,65 +1,53 @@
 //! Results of a run as JSON and as text.
 
 use crate::args::load::ClientArgs;
+use crate::commands::counters::NonZero;
 use console::{Diagnostic, units};
 use host::Report as HostReport;
 use measure::Summary;
 use rfc2544::{CpuSet, Environment};
 use serde::Serialize;
 use serve::load::{Failures, Results};
-use std::collections::BTreeMap;
 use std::fmt::Write;
+use utoipa::ToSchema;
 
-/// The printed report.
-#[derive(Debug, Serialize)]
-pub(super) struct Report {
+/// Result of `linerate load`, with the fields of `LoadResults`.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = LoadReport)]
+pub(crate) struct Report {
     /// Requests, as text.
     pub(super) workload: String,
+    /// Address and port of the server.
     pub(super) server: String,
+    /// The port of the command line.
     pub(super) port: String,
     /// `closed` or `open`.
     pub(super) mode: &'static str,
     /// Open loop: requests per second.
-    pub(super) asked_rate: Option<f64>,
+    pub(super) target_rate: Option<f64>,
+    /// Maximum number of requests on their way on one connection.
     pub(super) depth: u16,
+    /// Requests after which a connection is closed; null without a limit.
     pub(super) requests_per_connection: Option<u32>,
     /// Reason why the run ended early, or why it is a failure.
     pub(super) error: Option<String>,
     #[serde(flatten)]
     pub(super) results: Results,
-    pub(super) host: HostCounts,
+    /// Memory and counters of the client.
+    pub(super) host: LoadHost,
+    /// Machine, kernel and program.
+    #[schema(value_type = Object)]
     pub(super) environment: Environment,
 }
 
-/// Counts of the client's host.
-#[derive(Debug, Serialize)]
-pub(super) struct HostCounts {
-    /// Rounds with work and without, and sleeps.
-    busy_rounds: u64,
-    idle_rounds: u64,
-    sleeps: u64,
-    /// Frames that the port accepted and lost.
-    dropped_by_port: u64,
-    faults: u64,
-    /// Largest memory of the process in bytes.
+/// Memory and counters of the client.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct LoadHost {
+    /// Largest memory of the process in bytes; null if the kernel does not report it.
     peak_memory: Option<u64>,
-    /// Counters of the stack that are not zero.
-    pub(super) counters: BTreeMap<&'static str, u64>,
-}
-
-impl HostCounts {
-    fn new(report: &HostReport) -> Self {
-        let (busy_rounds, idle_rounds, sleeps) = report.rounds;
-        Self {
-            busy_rounds,
-            idle_rounds,
-            sleeps,
-            dropped_by_port: report.dropped,
-            faults: report.faults,
-            peak_memory: peak_memory(),
-            counters: report.counters.named().filter(|(_, value)| *value > 0).collect(),
-        }
-    }
+    /// Counters of stack and loop that are not zero.
+    #[schema(value_type = std::collections::BTreeMap<String, u64>)]
+    pub(super) counters: NonZero,
 }
 
 /// Largest resident memory of this process in bytes.
@@ -107,12 +95,12 @@ impl Report {
             server: args.to.to_string(),
             port: args.end.port.clone(),
             mode: if args.pace.rate.is_some() { "open" } else { "closed" },
-            asked_rate: args.pace.rate,
+            target_rate: args.pace.rate,
             depth: args.pace.depth,
             requests_per_connection: args.pace.requests_per_connection,
             error: error.map(|error| error.reason.clone()),
             results,
-            host: HostCounts::new(host),
+            host: LoadHost { peak_memory: peak_memory(), counters: NonZero::of(host.named()) },
             environment: rfc2544::environment::here(used),
         }
     }

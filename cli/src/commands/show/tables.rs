@@ -244,6 +244,18 @@ mod tests {
     }
 
     #[test]
+    fn refused_moves_name_both_ports() {
+        let (old_port, new_port) = ("a".to_owned(), "b".to_owned());
+        let mac = wire::MacAddress::new([2, 0, 0, 0, 0, 1]);
+        let refused_moves = vec![MoveEvent { mac, vlan: 5, old_port, new_port, age: 3 }];
+        let (name, ports) = ("main".to_owned(), Vec::new());
+        let text = bridges(&[BridgeReport { name, addresses: 0, table: 16, ports, refused_moves }]);
+        let expected =
+            "3 s ago: 02:00:00:00:00:01 in VLAN 5 sent from port b while in use at port a; it was not moved";
+        assert_eq!(text.lines().last(), Some(expected));
+    }
+
+    #[test]
     fn a_connected_port_shows_earlier_reasons_in_its_history_only() {
         let event = |second: u8, state: &str, reason: Option<&str>| PortEvent {
             time: format!("2026-11-24T09:52:0{second}.000Z"),

@@ -36,7 +36,7 @@ pub(super) fn run(client: &Client, args: &CaptureArgs) -> anyhow::Result<()> {
         let reason = format!("{failure}, after {} packets", report.packets);
         return Err(Diagnostic::failed(place, reason, "free space, or name a file on another disk").into());
     }
-    console::print(&report, args.output, |CaptureReport { packets, missed, file, .. }| {
+    console::print(&report, args.show.output, |CaptureReport { packets, missed, file, .. }| {
         format!("{packets} packets in {}, {missed} missed", file.display())
     })
 }

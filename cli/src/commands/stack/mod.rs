@@ -40,7 +40,7 @@ fn show(client: &Client, args: &ConnectionsArgs) -> anyhow::Result<()> {
     if let Some(remote) = args.remote.filter(|_| report.connections.is_empty()) {
         return Err(capture::unknown(remote).into());
     }
-    console::print(&report, args.output, tables::connections)
+    console::print(&report, args.show.output, tables::connections)
 }
 
 /// Counters, with their differences over an interval.
@@ -63,16 +63,22 @@ fn counters(client: &Client, args: &CountersArgs) -> anyhow::Result<()> {
     let read = || client.get::<CountersReport>("/v1/stack/counters");
     let (first, began) = (read()?, Instant::now());
     let Some(interval) = args.interval else {
-        return console::print(&Counted { report: first, interval: None }, args.output, tables::counters);
+        return console::print(
+            &Counted { report: first, interval: None },
+            args.show.output,
+            tables::counters,
+        );
     };
-    std::thread::sleep(interval.0);
+    // After a signal, the differences are those over the time until it.
+    let stop = console::stop_on_signals()?;
+    console::sleep(interval.0, &stop);
     let (report, seconds) = (read()?, began.elapsed().as_secs_f64());
     let before = |name: &String| first.counters.get(name).copied().unwrap_or(0);
     let delta = |(name, value): (&String, &u64)| (name.clone(), value.saturating_sub(before(name)));
     let deltas = report.counters.iter().map(delta).collect();
     console::print(
         &Counted { report, interval: Some(Interval { seconds, deltas }) },
-        args.output,
+        args.show.output,
         tables::counters,
     )
 }

@@ -2,8 +2,8 @@
 
 use super::Counted;
 use crate::api::stack::model::{ConnectionReport, ConnectionsReport, Rtt};
+use crate::commands::counters::line;
 use console::table;
-use std::fmt::Write;
 
 /// `linerate stack show`
 pub(super) fn connections(report: &ConnectionsReport) -> String {
@@ -58,17 +58,13 @@ fn row(c: &ConnectionReport) -> Vec<String> {
 /// `linerate stack counters`: those that are not zero.
 pub(super) fn counters(counted: &Counted) -> String {
     let mut text = String::new();
-    let mut line = |name: &str, value: u64| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{name:<28} {value:>14}");
-        if let Some(interval) = &counted.interval {
+    for (name, value) in counted.report.counters.iter().filter(|(_, value)| **value > 0) {
+        let rate = counted.interval.as_ref().map_or_else(String::new, |interval| {
             let delta = interval.deltas.get(name).copied().unwrap_or(0);
-            let _ = write!(text, " {delta:>14} {:>14.1}/s", delta as f64 / interval.seconds);
-        }
-        text.push('\n');
-    };
-    let counters = counted.report.counters.iter().filter(|(_, value)| **value > 0);
-    counters.for_each(|(name, value)| line(name, *value));
-    let _ = write!(text, "{:<28} {:>14}", "connections in TIME-WAIT", counted.report.time_waits);
+            format!(" {delta:>14} {:>14.1}/s", delta as f64 / interval.seconds)
+        });
+        line(&mut text, name, *value, &rate);
+    }
+    line(&mut text, "time_waits", counted.report.time_waits as u64, "");
     text
 }

@@ -23,14 +23,15 @@ const SIGNAL_POLL: Duration = Duration::from_millis(100);
 pub(crate) fn run(args: &TopArgs, client: &Client) -> anyhow::Result<()> {
     let interval = args.interval.0;
     let first: Snapshot = client.get("/v1/snapshot")?;
-    if args.once {
-        std::thread::sleep(interval);
-        let second = client.get("/v1/snapshot")?;
-        return console::print(&rates::between(&first, &second), args.output, view::text);
-    }
     let ended = ended()?;
-    if args.output == Output::Json || !console::is_screen(&std::io::stdout()) {
-        return follow(client, first, interval, args.output, &ended);
+    if args.once {
+        // After a signal, the rates are those over the time until it.
+        console::sleep(interval, &ended);
+        let second = client.get("/v1/snapshot")?;
+        return console::print(&rates::between(&first, &second), args.show.output, view::text);
+    }
+    if args.show.output == Output::Json || !console::is_screen(&std::io::stdout()) {
+        return follow(client, first, interval, args.show.output, &ended);
     }
     let mut terminal = ratatui::try_init()?;
     let result = Screen { terminal: &mut terminal, client, first: 0, ended }.run(first, interval);
@@ -58,12 +59,8 @@ fn follow(
     ended: &AtomicBool,
 ) -> anyhow::Result<()> {
     loop {
-        let until = Instant::now() + interval;
-        while let Some(left) = until.checked_duration_since(Instant::now()) {
-            if ended.load(Ordering::Relaxed) {
-                return Ok(());
-            }
-            std::thread::sleep(left.min(SIGNAL_POLL));
+        if console::sleep(interval, ended) {
+            return Ok(());
         }
         let now: Snapshot = client.get("/v1/snapshot")?;
         let rates = rates::between(&last, &now);

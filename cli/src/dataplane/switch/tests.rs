@@ -3,7 +3,8 @@ use crate::settings::kinds::PortKind;
 use crate::settings::kinds::socket::{Mode, SocketSettings};
 use crate::settings::kinds::vhost_user::VhostUser;
 use crate::settings::security::Security;
-use crate::settings::topology::{BridgeSettings, SwitchSettings, Vlan};
+use crate::settings::topology::{BridgeSettings, SwitchSettings};
+use crate::settings::vlan::Vlan;
 use std::path::Path;
 
 mod hung;

@@ -7,7 +7,8 @@ use crate::settings::model::{ModelKind, Role, RoleSettings};
 use crate::settings::reader::fields::Fields;
 use crate::settings::reader::node;
 use crate::settings::reader::notes::{Cause, Findings, Section, shortened};
-use crate::settings::topology::{PortSettings, StaticEntry, Topology, Vlan, WorkerSettings};
+use crate::settings::topology::{PortSettings, StaticEntry, Topology, WorkerSettings};
+use crate::settings::vlan::Vlan;
 use console::Diagnostic;
 use std::path::Path;
 

@@ -11,8 +11,9 @@ use crate::settings::reader::notes::{Findings, Section, shortened};
 use crate::settings::reader::shape::Shape;
 use crate::settings::security::Security;
 use crate::settings::topology::{
-    BridgeSettings, MacMoves, PortSettings, Rss, StaticEntry, SwitchSettings, Topology, Vlan, WorkerSettings,
+    BridgeSettings, MacMoves, PortSettings, Rss, StaticEntry, SwitchSettings, Topology, WorkerSettings,
 };
+use crate::settings::vlan::Vlan;
 use crate::settings::wrappers::Wrappers;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;

@@ -2,6 +2,7 @@
 //! nothing.
 
 use crate::host::{Host, lock_path};
+use crate::settings::MAX_PORTS;
 use crate::settings::kinds::claim::Claim;
 use crate::settings::kinds::granted::Granted;
 use crate::settings::model::{ModelKind, RssMode};
@@ -10,7 +11,8 @@ use crate::settings::reader::paths;
 use crate::settings::reader::validation::Validation;
 use crate::settings::reader::words::exists;
 use crate::settings::recording;
-use crate::settings::topology::{BridgeSettings, MAX_PORTS, PortSettings, StaticEntry, Topology, Vlan};
+use crate::settings::topology::{BridgeSettings, PortSettings, StaticEntry, Topology};
+use crate::settings::vlan::Vlan;
 use console::words::one_of;
 use std::collections::HashMap;
 use std::path::Path;
@@ -66,7 +68,8 @@ fn grants_socket(topology: &Topology, control: &Path, notes: &mut Findings) {
 /// Validates what each port of a `[[grant]]` section would have.
 fn grant(topology: &Topology, index: usize, notes: &mut Findings) {
     let grant = &topology.grants[index];
-    let (section, port) = (Section::Grant(index), grant.port("", grant.queue_pairs, Granted::default()));
+    let (section, port) =
+        (Section::Grant(index), PortSettings::granted(grant, "", grant.queue_pairs, Granted::default()));
     membership(topology, section, &port, notes);
     super::security::validate(topology, section, (&port, &topology.ports), notes);
     vlan(section, &port, notes);

@@ -78,7 +78,7 @@ impl SocketSettings {
     ) -> Result<Box<dyn PortControl>, OpenError> {
         let port = made.map_err(|error| OpenError::refused(name, &error))?;
         if self.creates_file() {
-            self.access.apply(&self.path, name).map_err(OpenError::Refused)?;
+            self.access.apply_to_port(&self.path, name).map_err(OpenError::Refused)?;
         }
         Ok(Box::new(port))
     }

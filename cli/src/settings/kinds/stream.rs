@@ -103,7 +103,7 @@ impl Kind for Stream {
         };
         let made = made.map_err(|error| OpenError::refused(port.name, &error))?;
         if let Some(path) = self.file() {
-            self.access.apply(path, port.name).map_err(OpenError::Refused)?;
+            self.access.apply_to_port(path, port.name).map_err(OpenError::Refused)?;
         }
         Ok(Box::new(made))
     }

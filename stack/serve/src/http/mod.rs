@@ -269,6 +269,10 @@ impl Server for Http {
     fn named(&self) -> Vec<(&'static str, u64)> {
         self.counts().named().collect()
     }
+
+    fn meanings() -> Vec<(&'static str, &'static str)> {
+        HttpCounts::meanings().collect()
+    }
 }
 
 impl App for Http {

@@ -44,6 +44,8 @@ pub const SEND_BUFFER: u32 = 2 << 20;
 pub const MIN_MEMORY: usize = 2 * store::MAX_VALUE;
 /// Receive buffer of a connection in bytes: requests that one event may have to process.
 pub const RECEIVE_BUFFER: u32 = 256 << 10;
+/// Name and meaning of the counter of requests that other workers executed.
+const FORWARDED: (&str, &str) = ("kv_forwarded", "Requests that were passed to the worker of their key.");
 
 /// Settings of a [`Kv`].
 #[derive(Clone, Copy, Debug)]
@@ -273,7 +275,11 @@ impl Server for Kv {
     }
 
     fn named(&self) -> Vec<(&'static str, u64)> {
-        vec![("kv-forwarded", self.shard.links.forwarded())]
+        vec![(FORWARDED.0, self.shard.links.forwarded())]
+    }
+
+    fn meanings() -> Vec<(&'static str, &'static str)> {
+        vec![FORWARDED]
     }
 }
 

@@ -90,6 +90,7 @@ impl Serialize for Failures {
 /// Requests that were due within the rounds: `due` is `sent` plus `unsent`, and `sent` is `answered` plus the failed
 /// ones plus `outstanding`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = LoadRequests))]
 pub struct RequestCounts {
     /// Due within the rounds.
     pub due: u64,
@@ -98,6 +99,7 @@ pub struct RequestCounts {
     /// Answered, also by an error or after the end of the rounds.
     pub answered: u64,
     /// Failed, by reason.
+    #[cfg_attr(feature = "schema", schema(value_type = BTreeMap<String, u64>))]
     pub failed: Failures,
     /// Neither answered nor failed at the end.
     pub outstanding: u64,
@@ -112,6 +114,7 @@ pub struct RequestCounts {
 /// Connections of the whole run: `attempted` is `established` plus `connecting` plus the failed ones, and `established`
 /// is `open` plus `ended` plus the lost ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = LoadConnections))]
 pub struct ConnectionCounts {
     /// Attempts to connect.
     pub attempted: u64,
@@ -120,12 +123,14 @@ pub struct ConnectionCounts {
     /// In their handshake at the end.
     pub connecting: u64,
     /// Failed attempts, by reason.
+    #[cfg_attr(feature = "schema", schema(value_type = BTreeMap<String, u64>))]
     pub failed: Failures,
     /// Open at the end of the last round; the client closes them then.
     pub open: u64,
     /// Closed by the client, or by the server without a request on its way.
     pub ended: u64,
     /// Ended otherwise, by reason.
+    #[cfg_attr(feature = "schema", schema(value_type = BTreeMap<String, u64>))]
     pub lost: Failures,
     /// Largest number of established connections at a time.
     pub most: u64,
@@ -133,6 +138,7 @@ pub struct ConnectionCounts {
 
 /// A round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = LoadRound))]
 pub struct Round {
     /// Replies that were complete within the round, per second.
     pub replies_per_second: f64,
@@ -147,6 +153,7 @@ pub struct Round {
 
 /// Events of one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = LoadPoint))]
 pub struct Point {
     /// Complete replies.
     pub replies: u64,
@@ -158,6 +165,7 @@ pub struct Point {
 
 /// Events over time, from the first attempt to connect on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = LoadSeries))]
 pub struct Series {
     /// Seconds of an interval.
     pub interval: f64,
@@ -171,6 +179,7 @@ pub struct Series {
 
 /// Results.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = LoadResults))]
 pub struct Results {
     /// Whether all rounds were completed.
     pub is_complete: bool,

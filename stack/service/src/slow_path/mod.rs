@@ -22,7 +22,6 @@ use rustix::fd::AsFd;
 use slab::Slab;
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -104,12 +103,12 @@ impl SlowPath {
         self.connector.clone()
     }
 
-    /// Serves other processes at a Unix socket, which is created. Its file permissions decide which users may connect.
+    /// Serves other processes at a Unix socket. The permissions of its file decide which users may connect, and the caller
+    /// removes the file.
     ///
     /// # Errors
-    /// If the socket cannot be created.
-    pub fn listen(&mut self, path: &Path) -> io::Result<()> {
-        let listener = UnixListener::bind(path)?;
+    /// If the socket cannot be made non-blocking.
+    pub fn listen(&mut self, listener: UnixListener) -> io::Result<()> {
         listener.set_nonblocking(true)?;
         self.listener = Some(listener);
         Ok(())

@@ -11,6 +11,7 @@ use service::{
 use stack::ip::{InterfaceConfig, InterfaceId};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,7 +41,7 @@ impl Running {
     ) -> Self {
         let (mut slow_path, mut services) = SlowPath::new(options, workers).unwrap();
         if let Some(path) = path {
-            slow_path.listen(path).unwrap();
+            slow_path.listen(UnixListener::bind(path).unwrap()).unwrap();
         }
         let (connector, stop) = (slow_path.connector(), Arc::new(AtomicBool::new(false)));
         let (exchange, ended) = (exchange.clone(), stop.clone());

@@ -7,8 +7,6 @@
 //! timeouts. The control API has another socket and another thread, so applications cannot delay it otherwise than by
 //! the ports that the policy allows.
 
-pub(super) mod policy;
-
 use super::control;
 use super::error::ApiError;
 use super::server::Server;

@@ -1,7 +1,7 @@
 //! Decides whether a process may have a port: by the `[[grant]]` sections of the file. The first section that admits the
 //! user, and has the bridge that is asked for, decides about the limits.
 
-use crate::api::error::ApiError;
+use super::error::ApiError;
 use crate::grant::GrantRequest;
 use crate::settings::grants::GrantSettings;
 use crate::settings::kinds::PortKind;
@@ -11,7 +11,7 @@ use crate::settings::topology::{PortSettings, Topology};
 use console::Diagnostic;
 
 /// Position of the section that grants the request.
-pub(in crate::api) fn section(
+pub(super) fn section(
     topology: &Topology,
     request: &GrantRequest,
     holder: &Holder,
@@ -130,7 +130,7 @@ mod tests {
         for (number, of) in [(0, 1), (1, 0), (2, 0)] {
             assert_eq!(section(&topology, &request(None), &holder).unwrap(), 0, "before port {number}");
             let granted = Granted { section: of, ..Granted::default() };
-            let port = topology.grants[of].port(&format!("p{number}"), 1, granted);
+            let port = PortSettings::granted(&topology.grants[of], &format!("p{number}"), 1, granted);
             topology.ports.push(port);
         }
         let (status, error) = section(&topology, &request(None), &holder).unwrap_err().status();
