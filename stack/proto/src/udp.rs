@@ -232,7 +232,7 @@ impl<P: Payload> Udp<P> {
         let ends = Ends { local: error.local, remote: error.remote };
         let Some(socket) = self.table.find(&ends) else { return };
         if !self.has_room(socket) {
-            counters.udp_overflow += 1;
+            counters.udp_errors_dropped += 1;
             return;
         }
         let error = match error.kind {
