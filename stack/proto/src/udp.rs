@@ -108,6 +108,11 @@ impl<P: Payload> Udp<P> {
         self.table.insert(local, options).ok_or(UdpError::InUse)
     }
 
+    /// The socket that is bound to this end and not connected.
+    pub(crate) fn bound(&self, local: Endpoint) -> Option<SocketId> {
+        self.table.find(&Ends::bound(local))
+    }
+
     /// Removes a socket with its memberships and events; returns its memberships one by one. Call until it returns
     /// `None`.
     pub(crate) fn close(&mut self, socket: SocketId) -> Option<(InterfaceId, Address)> {

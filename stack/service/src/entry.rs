@@ -188,6 +188,11 @@ pub(crate) enum Completion {
         id: u32,
         reason: Reason,
     },
+    /// Segments of the connection belong to another worker, which is to open it; the number is free at this one.
+    Elsewhere {
+        id: u32,
+        worker: u32,
+    },
     Accepted {
         listener: u32,
         id: u32,
@@ -404,6 +409,7 @@ impl Completion {
                 let detail = reason.map_or(0, |reason| reason as u8);
                 Fields { other: request, detail, ..of(12, id) }
             }
+            Self::Elsewhere { id, worker } => Fields { other: worker, ..of(13, id) },
         };
         fields.encode()
     }
@@ -427,6 +433,7 @@ impl Completion {
                 let reason = if detail == 0 { None } else { Some(Reason::of(detail)?) };
                 Self::Answer { id, request: other, reason }
             }
+            13 => Self::Elsewhere { id, worker: other },
             _ => return None,
         })
     }

@@ -8,7 +8,7 @@ use crate::entry::{ACCEPTED, Command, Completion, StreamOptions};
 use crate::{Fault, Reason};
 use host::Buffer;
 use stack::tcp::ConnectionId;
-use stack::{Affinity, Endpoint, SendError, Slice, Stack, Time};
+use stack::{Endpoint, SendError, Slice, Stack, Time};
 
 impl Service {
     /// Runs the next commands of a client, at most `control` that open or close something, which it reduces. Returns
@@ -64,17 +64,27 @@ impl Service {
             }
             Command::Listen { id, local, shares } => {
                 let check = self.check_number(client, id)?;
+                let owners = self.listeners_at(&local);
+                self.evict(stack, owners, now);
                 let done = check.and_then(|()| self.listen_for(stack, client, (id, local, shares)));
                 self.fail_open(client, id, done);
             }
             Command::Connect { id, local, remote, options } => {
                 let check = self.check_number(client, id)?;
                 let ends = (local, remote);
-                let done = check.and_then(|()| self.connect(stack, (client, id), ends, options, now));
-                self.fail_open(client, id, done);
+                let place = check.and_then(|()| self.check_place(stack, ends, now));
+                match place {
+                    Ok(Some(worker)) => self.clients[client].reply(Completion::Elsewhere { id, worker }),
+                    place => {
+                        let done = place.and_then(|_| self.connect(stack, (client, id), ends, options, now));
+                        self.fail_open(client, id, done);
+                    }
+                }
             }
             Command::UdpBind { id, local } => {
                 let check = self.check_number(client, id)?;
+                let owner = stack.udp_bound(local).and_then(|socket| self.udp.owner(socket));
+                self.evict(stack, owner, now);
                 let done = check.and_then(|()| self.udp_bind(stack, client, id, local));
                 self.fail_open(client, id, done);
             }
@@ -124,6 +134,21 @@ impl Service {
         }
     }
 
+    /// Returns the worker that opens a connection, if it is another one: segments to a port that the client chose belong to
+    /// the worker of their flow.
+    fn check_place(
+        &self,
+        stack: &mut Stack<Buffer>,
+        (local, remote): (Endpoint, Endpoint),
+        now: Time,
+    ) -> Result<Option<u32>, Reason> {
+        if local.port == 0 {
+            return Ok(None);
+        }
+        let owner = stack.owner_of_flow(local, remote, now)?.ok_or(Reason::NotLocal)?;
+        Ok((owner != self.link.worker.0).then_some(owner.into()))
+    }
+
     fn connect(
         &mut self,
         stack: &mut Stack<Buffer>,
@@ -132,11 +157,6 @@ impl Service {
         options: StreamOptions,
         now: Time,
     ) -> Result<(), Reason> {
-        let (worker, workers) = self.link.worker;
-        // Segments to any other port that a client chooses may belong to another worker.
-        if workers > 1 && local.port != 0 && Affinity::owner(local.port, workers) != Some(worker) {
-            return Err(Reason::NotLocal);
-        }
         let options = options.apply(stack.config().tcp);
         let connection = stack.connect(local, remote, options, now)?;
         stack.report_acks(connection, true);
