@@ -173,7 +173,13 @@ fn affinity(index: u16, count: u16, spread: &SpreadOptions) -> Affinity {
     let home = spread.arrivals.clone().map(|arrivals| -> Arc<stack::Home> {
         Arc::new(move |local, remote| arrivals.worker(local, remote) == index)
     });
-    Affinity::new(index, count, home)
+    let owners = match spread.rule {
+        Spread::Hash => Some(Arc::new(Indirection::symmetric(count))),
+        Spread::Arrival => spread.arrivals.clone(),
+    };
+    let flows = owners
+        .map(|owners| -> Arc<stack::Flows> { Arc::new(move |local, remote| owners.worker(local, remote)) });
+    Affinity::new(index, count, home).with_flows(flows)
 }
 
 /// Stops the other threads if this one panics.

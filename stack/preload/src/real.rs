@@ -1,6 +1,8 @@
 //! The functions of the C library that this library replaces.
 
-use libc::{c_char, c_int, c_uint, c_ulong, c_void, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t};
+use libc::{
+    FILE, c_char, c_int, c_uint, c_ulong, c_void, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t,
+};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 macro_rules! real {
@@ -77,5 +79,7 @@ real! {
     getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int;
     getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int;
     setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int;
+    fdopen(fd: c_int, mode: *const c_char) -> *mut FILE;
+    fileno(stream: *mut FILE) -> c_int;
     epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut libc::epoll_event) -> c_int;
 }

@@ -16,6 +16,10 @@ pub(crate) const EPHEMERAL: RangeInclusive<u16> = 49_152..=65_535;
 /// Whether replies from a remote end (second) to a local end (first) arrive at the stack's own core.
 pub type Home = dyn Fn(Endpoint, Endpoint) -> bool + Send + Sync;
 
+/// Number of the stack to which segments from a remote end (second) to a local end (first) with a port that no stack
+/// chooses belong.
+pub type Flows = dyn Fn(Endpoint, Endpoint) -> u16 + Send + Sync;
+
 /// Place of a stack among those with the same addresses.
 #[derive(Clone)]
 pub struct Affinity {
@@ -23,12 +27,13 @@ pub struct Affinity {
     index: u16,
     of: u16,
     home: Option<Arc<Home>>,
+    flows: Option<Arc<Flows>>,
 }
 
 impl Default for Affinity {
     /// A stack with addresses of its own.
     fn default() -> Self {
-        Self { index: 0, of: 1, home: None }
+        Self { index: 0, of: 1, home: None, flows: None }
     }
 }
 
@@ -41,7 +46,13 @@ impl fmt::Debug for Affinity {
 impl Affinity {
     /// Stack `index` of `of`. Without `home` every own port counts as home.
     pub fn new(index: u16, of: u16, home: Option<Arc<Home>>) -> Self {
-        Self { index, of: of.max(1), home }
+        Self { index, of: of.max(1), home, flows: None }
+    }
+
+    /// The same place, with the owner of flows whose local port the caller of `connect` chooses.
+    #[must_use]
+    pub fn with_flows(self, flows: Option<Arc<Flows>>) -> Self {
+        Self { flows, ..self }
     }
 
     /// Whether other stacks have the same addresses.
@@ -58,6 +69,14 @@ impl Affinity {
     #[inline]
     pub fn owner(port: u16, of: u16) -> Option<u16> {
         (port >= *EPHEMERAL.start()).then(|| port % of.max(1))
+    }
+
+    /// Number of the stack to which segments from `remote` to `local` belong; `None` if it is unknown.
+    pub(crate) fn owner_of_flow(&self, local: Endpoint, remote: Endpoint) -> Option<u16> {
+        if !self.is_shared() {
+            return Some(self.index);
+        }
+        Self::owner(local.port, self.of).or_else(|| Some(self.flows.as_ref()?(local, remote)))
     }
 
     /// A port for which `is_free` is true and whose replies from `remote` come home, or another own port if none is
@@ -119,6 +138,18 @@ mod tests {
             all.extend(taken);
         }
         assert_eq!((all.len(), Affinity::owner(80, 3)), (EPHEMERAL.len(), None));
+    }
+
+    #[test]
+    fn flows_have_an_owner() {
+        let chosen = Endpoint::new(LOCAL.address, 1000);
+        assert_eq!(Affinity::default().owner_of_flow(chosen, REMOTE), Some(0));
+        let shared = Affinity::new(1, 3, None);
+        assert_eq!(shared.owner_of_flow(chosen, REMOTE), None);
+        let shared = shared.with_flows(Some(Arc::new(|local, remote| (local.port + remote.port) % 3)));
+        assert_eq!(shared.owner_of_flow(chosen, REMOTE), Some(0));
+        let ephemeral = Endpoint::new(LOCAL.address, 50_000);
+        assert_eq!(shared.owner_of_flow(ephemeral, REMOTE), Affinity::owner(50_000, 3));
     }
 
     #[test]

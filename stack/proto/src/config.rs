@@ -84,7 +84,7 @@ pub struct Limits {
     pub udp_sockets: u32,
     /// Events of one UDP socket that the application has not polled.
     pub udp_queue: u32,
-    /// Joined multicast groups.
+    /// Multicast groups joined by sockets. Those of own addresses are not counted.
     pub groups: u32,
     /// IPv6 prefixes of one interface learnt from routers.
     pub prefixes: u32,

@@ -83,6 +83,8 @@ counters! {
         udp_errors: "UdpInErrors",
         /// UDP datagrams not delivered because no buffer or event was free.
         udp_overflow: "UdpRcvbufErrors",
+        /// ICMP errors not reported to a UDP socket because no event was free.
+        udp_errors_dropped: "udp_errors_dropped",
         /// UDP datagrams sent.
         udp_out: "UdpOutDatagrams",
         /// Replies and datagrams dropped because the outbox was full.

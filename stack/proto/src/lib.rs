@@ -40,7 +40,7 @@ mod udp;
 mod wheel;
 
 pub use address::{Address, Cidr, Endpoint, ParseCidrError};
-pub use affinity::{Affinity, Home};
+pub use affinity::{Affinity, Flows, Home};
 pub use config::{Config, Limits, send_cost};
 pub use counters::Counters;
 pub use dhcp::Lease;

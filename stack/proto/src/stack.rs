@@ -236,6 +236,23 @@ impl<P: Payload> Stack<P> {
         tcp.connect(local, remote, options, &mut io)
     }
 
+    /// Number of the stack, among those with the same addresses, to which segments of a connection from a chosen local
+    /// port belong: only there can it be opened. An unspecified local address is chosen as [`Stack::connect`] does.
+    /// Returns `None` if the owner is unknown ([`Affinity::with_flows`](crate::Affinity::with_flows)).
+    ///
+    /// # Errors
+    /// [`ConnectError::NoRoute`].
+    pub fn owner_of_flow(
+        &mut self,
+        local: Endpoint,
+        remote: Endpoint,
+        now: Time,
+    ) -> Result<Option<u16>, ConnectError> {
+        let source = Some(local.address).filter(|address| !address.is_unspecified());
+        let (_, source) = self.ip.route(source, remote.address, now).map_err(|_| ConnectError::NoRoute)?;
+        Ok(self.config.affinity.owner_of_flow(Endpoint::new(source, local.port), remote))
+    }
+
     /// Queues data for sending; it leaves with the next [`Stack::transmit`]. The handle is dropped when the peer has
     /// acknowledged its bytes.
     ///

@@ -108,6 +108,11 @@ impl<P: Payload> Udp<P> {
         self.table.insert(local, options).ok_or(UdpError::InUse)
     }
 
+    /// The socket that is bound to this end and not connected.
+    pub(crate) fn bound(&self, local: Endpoint) -> Option<SocketId> {
+        self.table.find(&Ends::bound(local))
+    }
+
     /// Removes a socket with its memberships and events; returns its memberships one by one. Call until it returns
     /// `None`.
     pub(crate) fn close(&mut self, socket: SocketId) -> Option<(InterfaceId, Address)> {
@@ -232,7 +237,7 @@ impl<P: Payload> Udp<P> {
         let ends = Ends { local: error.local, remote: error.remote };
         let Some(socket) = self.table.find(&ends) else { return };
         if !self.has_room(socket) {
-            counters.udp_overflow += 1;
+            counters.udp_errors_dropped += 1;
             return;
         }
         let error = match error.kind {

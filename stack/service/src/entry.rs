@@ -127,6 +127,11 @@ pub(crate) enum Completion {
         id: u32,
         reason: Reason,
     },
+    /// Segments of the connection belong to another worker, which is to open it; the number is free at this one.
+    Elsewhere {
+        id: u32,
+        worker: u32,
+    },
     Accepted {
         listener: u32,
         id: u32,

@@ -59,26 +59,50 @@ fn echo(datagrams: &UdpSocket, listener: &TcpListener) {
     std::io::copy(&mut reader, &mut stream).expect("the program reads");
 }
 
-#[test]
-#[ignore = "needs root; run by `cargo xtask test`"]
-fn several_messages_are_sent_and_received_by_one_call() {
+/// Compiles a program of this folder. Returns its path.
+fn compiled(name: &str, folder: &Path) -> String {
     need::program("cc");
-    let folder = folder();
-    let service = Service::start(folder.path());
-    let program = folder.path().join("messages");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("e2e/programs_in_c/messages.c");
+    let program = folder.join(name);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("e2e/programs_in_c/{name}.c"));
     let mut compiler = Command::new("cc");
     let compiled = compiler.args(["-Wall", "-Wextra", "-Werror", "-o"]).arg(&program).arg(source).status();
     assert!(compiled.expect("cc starts").success());
-    let program = program.to_str().expect("a path of text");
+    program.to_str().expect("a path of text").to_owned()
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn several_messages_are_sent_and_received_by_one_call() {
+    let folder = folder();
+    let service = Service::start(folder.path());
+    let program = compiled("messages", folder.path());
     let (datagrams, listener) = service.netns().enter(|| {
         let datagrams = UdpSocket::bind("10.9.0.1:7000").expect("a port");
         (datagrams, TcpListener::bind("10.9.0.1:7000").expect("a port"))
     });
     let output = std::thread::scope(|scope| {
         scope.spawn(|| echo(&datagrams, &listener));
-        service.run(program, &["10.9.0.1", "7000"])
+        service.run(&program, &["10.9.0.1", "7000"])
     });
     assert!(output.status.success(), "{output:?}");
     assert_eq!(service.server.stop()["clients"], 1);
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn streams_of_the_c_library_carry_lines() {
+    let folder = folder();
+    let service = Service::start(folder.path());
+    let program = compiled("streams", folder.path());
+    let listener = service.netns().enter(|| TcpListener::bind("10.9.0.1:7000").expect("a port"));
+    let output = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut stream, _) = accept(&listener);
+            let mut reader = stream.try_clone().expect("a second handle");
+            std::io::copy(&mut reader, &mut stream).expect("the program reads");
+        });
+        service.run(&program, &["10.9.0.1", "7000"])
+    });
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(service.server.stop()["connected"], 1);
 }

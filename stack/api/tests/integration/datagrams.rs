@@ -104,12 +104,14 @@ fn refuse<D: Device>(queues: &mut Queues<D>, queue: Queue, to: SocketAddr) {
 
 #[test]
 fn datagrams_are_exchanged_over_ports() {
-    let echoes = |queues: &mut Queues<Ports>, queue| echo(queues, queue, LENGTHS.len());
-    let (serving, client, _folder) = with_server(Wire::Patch, |_, _| (), echoes);
-    let mut queues = Queues::new(Ports::new(client));
-    exchange(&mut queues, server());
-    let errors = |ports: Ports| ports.close(Duration::ZERO).counters.udp_errors;
-    assert_eq!((errors(serving.join().unwrap()), errors(queues.into_device())), (0, 0));
+    for wire in [Wire::Patch, Wire::VhostUser] {
+        let echoes = |queues: &mut Queues<Ports>, queue| echo(queues, queue, LENGTHS.len());
+        let (serving, client, _folder) = with_server(wire, |_, _| (), echoes);
+        let mut queues = Queues::new(Ports::new(client));
+        exchange(&mut queues, server());
+        let errors = |ports: Ports| ports.close(Duration::ZERO).counters.udp_errors;
+        assert_eq!((errors(serving.join().unwrap()), errors(queues.into_device())), (0, 0));
+    }
 }
 
 #[test]

@@ -8,4 +8,5 @@ mod batches;
 mod descriptors;
 mod names;
 mod sockets;
+mod stdio;
 mod transfer;

@@ -146,7 +146,7 @@ impl<P: Payload> Ip<P> {
                 self.add_address(id, network, now);
             } else {
                 (probe.is_sent, probe.at) = (true, now.after(slaac::ANSWER));
-                self.join(id, group, now);
+                self.join_reserved(id, group, now);
                 let Control { destination, packet } = slaac::probe(network.address);
                 self.send_whole(id, destination, &packet, now, counters);
             }
@@ -284,7 +284,7 @@ impl<P: Payload> Ip<P> {
                 Action::Send(control) => {
                     self.send_whole(id, control.destination, &control.packet, now, counters);
                 }
-                Action::Join(group) => drop(self.join(id, group, now)),
+                Action::Join(group) => self.join_reserved(id, group, now),
                 Action::Leave(group) => self.leave(id, group, now),
                 Action::AddAddress(network) => {
                     self.clients.has_changed = true;

@@ -1,8 +1,8 @@
 //! Multicast groups that this host receives, and their reports: IGMP version 3 (RFC 3376) with fallback to version 2
 //! (RFC 2236), MLD version 2 (RFC 3810) with fallback to version 1 (RFC 2710).
 //!
-//! Groups are received from any source. Must not hold more groups than the limit allows, and must not answer queries
-//! more often than once in [`MIN_DELAY`] for each group.
+//! Groups are received from any source. Must not hold more groups than the limit allows, besides those of own addresses,
+//! and must not answer queries more often than once in [`MIN_DELAY`] for each group.
 
 mod member;
 mod querier;
@@ -54,16 +54,27 @@ impl Groups {
             member.join(now);
             return true;
         }
-        if self.members.len() >= self.limit {
+        let limited = || self.members.iter().enumerate().filter(|(_, member)| !member.is_reserved);
+        if limited().count() >= self.limit {
             // A group that was left is only held for the repetition of its report.
-            let Some(left) = self.members.iter().position(|member| !member.is_joined()) else { return false };
+            let Some((left, _)) = limited().find(|(_, member)| !member.is_joined()) else { return false };
             self.members.swap_remove(left);
         }
-        self.members.push(Member::new(interface, group, now));
+        self.members.push(Member::new((interface, group), false, now));
         true
     }
 
-    /// Undoes one [`Groups::join`].
+    /// [`Groups::join`] for a group that an own address needs. It does not count in the limit, because an address whose
+    /// group is not received cannot be resolved; the limits of addresses apply.
+    pub(crate) fn join_reserved(&mut self, interface: InterfaceId, group: Address, now: Time) {
+        if let Some(member) = self.find(interface, group) {
+            member.is_reserved = true;
+            return member.join(now);
+        }
+        self.members.push(Member::new((interface, group), true, now));
+    }
+
+    /// Undoes one [`Groups::join`] or [`Groups::join_reserved`].
     pub(crate) fn leave(&mut self, interface: InterfaceId, group: Address, now: Time) {
         if let Some(member) = self.find(interface, group) {
             member.leave(now);
@@ -186,7 +197,12 @@ impl<P: Payload> Ip<P> {
         self.groups.join(interface, group, now)
     }
 
-    /// Undoes one [`Ip::join`].
+    /// Receives packets to the group of an own address: [`Groups::join_reserved`].
+    pub(super) fn join_reserved(&mut self, interface: InterfaceId, group: Address, now: Time) {
+        self.groups.join_reserved(interface, group, now);
+    }
+
+    /// Undoes one [`Ip::join`] or [`Ip::join_reserved`].
     pub(crate) fn leave(&mut self, interface: InterfaceId, group: Address, now: Time) {
         self.groups.leave(interface, group, now);
     }

@@ -183,7 +183,7 @@ impl<P: Payload> Ip<P> {
         }
         self.add_route(Route { network: address, interface, via: None });
         if let Some(group) = interface::solicited_node(address.address) {
-            self.join(interface, group, now);
+            self.join_reserved(interface, group, now);
         }
         if let Some(frame) = resolve::announcement(&self.interfaces, interface, address.address) {
             self.outbox.push(frame);

@@ -24,6 +24,11 @@ impl<P: Payload> Stack<P> {
         self.udp.bind(local, options)
     }
 
+    /// The socket that is bound to an address and port and not connected.
+    pub fn udp_bound(&self, local: Endpoint) -> Option<SocketId> {
+        self.udp.bound(local)
+    }
+
     /// Limits a socket to one remote end: it receives only its datagrams, and ICMP errors about its own
     /// ([`crate::Event::DatagramLost`]).
     ///

@@ -20,7 +20,7 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    const fn bound(local: Endpoint) -> Self {
+    pub(crate) const fn bound(local: Endpoint) -> Self {
         Self { local, remote: Endpoint::new(Address::UNSPECIFIED, 0) }
     }
 

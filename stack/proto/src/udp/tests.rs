@@ -193,6 +193,7 @@ fn errors_reach_the_connected_socket_only() {
     host.udp.connect(socket, local.address, remote, PATH).unwrap();
     host.udp.fail(&error, &mut host.counters);
     host.udp.fail(&error, &mut host.counters);
+    assert_eq!((host.counters.udp_errors_dropped, host.counters.udp_overflow), (1, 0));
     let event = host.udp.poll_event();
     assert!(
         matches!(event, Some(Event::DatagramLost { error: DatagramError::TooBig(1400), .. })),

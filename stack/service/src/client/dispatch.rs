@@ -98,13 +98,14 @@ impl Dispatcher {
         Some(count)
     }
 
-    /// Whether the range of a completion is in the worker's arena.
+    /// Whether the range of a completion is in the worker's arena, and the worker that it names exists.
     fn is_inside(&self, worker: usize, completion: Completion) -> bool {
         match completion {
             Completion::Data { range, .. } | Completion::Datagram { range, .. } => {
                 let inbound = &self.shared.lanes[worker].inbound;
                 inbound.slice(range.offset as usize, range.len as usize).is_some()
             }
+            Completion::Elsewhere { worker, .. } => (worker as usize) < self.shared.lanes.len(),
             _ => true,
         }
     }
@@ -156,6 +157,13 @@ impl Dispatcher {
                 state.placement.ended(worker);
                 self.closed(&socket, state, reason);
             }
+            Completion::Elsewhere { worker: other, .. } => {
+                state.placement.ended(worker);
+                if state.is_released || state.phase != Phase::Opening {
+                    return self.closed(&socket, state, Reason::NotLocal);
+                }
+                socket.move_to(&mut state, other as usize);
+            }
             // A change of a group that was undone.
             Completion::Answer { request: UNAWAITED, .. } => {}
             Completion::Datagram { .. } | Completion::Answer { .. } => {
@@ -163,7 +171,7 @@ impl Dispatcher {
                 socket.notify(&state);
             }
             // Other workers receive datagrams and answer requests only.
-            _ if worker != socket.home => {}
+            _ if worker != socket.home() => {}
             Completion::Sent { bytes, .. } => sent(&socket, state, bytes),
             other => {
                 update(&mut state, worker, other);

@@ -147,7 +147,7 @@ impl Shared {
 
     /// Removes a socket whose number is free.
     fn forget(&self, socket: &Socket) {
-        lock(&self.sockets).by_id.remove(&key(socket.home, socket.id));
+        lock(&self.sockets).by_id.remove(&key(socket.home(), socket.id));
     }
 }
 

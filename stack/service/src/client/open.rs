@@ -21,7 +21,7 @@ impl Client {
         let workers = owner.map_or(WorkerSet::all(count), WorkerSet::one);
         let socket = self.shared().open(workers)?;
         let is_everywhere = is_passive && port != 0;
-        let workers = if is_everywhere { workers } else { WorkerSet::one(socket.home) };
+        let workers = if is_everywhere { workers } else { WorkerSet::one(socket.home()) };
         let command = command(socket.id);
         let first = socket.lock().placement.begin(workers, command);
         socket.request(first, command);
@@ -37,8 +37,9 @@ impl Client {
         self.open(local.port, true, |id| Command::Listen { id, local, shares })
     }
 
-    /// Starts to connect. `local` with an unspecified address and port 0 is chosen by the stack. If the service has several
-    /// workers, another port must be 49,152 or more. [`Handle::wait_open`] has the result.
+    /// Starts to connect. `local` with an unspecified address and port 0 is chosen by the stack. [`Handle::wait_open`] has
+    /// the result. [`Handle::set_options`] and [`Handle::abort`] have no effect before [`Handle::wait_started`] returns,
+    /// because another worker of the service may open the connection.
     ///
     /// # Errors
     /// If the service ended.
@@ -102,7 +103,7 @@ impl Handle {
             }
         })?;
         let again = Command::Accept { id: self.socket.id, count: 1 };
-        self.socket.request(WorkerSet::one(accepted.socket.home), again);
+        self.socket.request(WorkerSet::one(accepted.socket.home()), again);
         Ok(accepted)
     }
 }

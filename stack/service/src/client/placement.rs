@@ -32,6 +32,12 @@ impl Placement {
         first
     }
 
+    /// Begins again at the worker to which another one referred. Returns the worker and the command.
+    pub(super) fn begin_again(&mut self, worker: usize) -> Option<(WorkerSet, Command)> {
+        let command = self.command?;
+        Some((self.begin(WorkerSet::one(worker), command), command))
+    }
+
     /// A worker has bound the address. Returns those that are to receive the command now, and the command.
     pub(super) fn bound(&mut self, worker: usize) -> Option<(WorkerSet, Command)> {
         self.awaited.remove(worker);
@@ -82,6 +88,16 @@ mod tests {
         assert!(!placement.is_complete());
         placement.bound(2);
         assert!(placement.is_complete() && placement.parts() == WorkerSet::all(3));
+    }
+
+    #[test]
+    fn socket_begins_again_at_another_worker() {
+        let command = Command::UdpBind { id: 1, local: Endpoint::default() };
+        let mut placement = Placement::default();
+        assert_eq!(placement.begin_again(1), None, "the service ended");
+        placement.begin(WorkerSet::one(0), command);
+        assert_eq!(placement.begin_again(1), Some((WorkerSet::one(1), command)));
+        assert_eq!(placement.parts(), WorkerSet::one(1));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use stack::Endpoint;
 use std::fmt;
 use std::io;
 use std::net::Shutdown;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,8 +19,8 @@ type Observer = Box<dyn Fn(Readiness) + Send + Sync>;
 /// A socket.
 pub(super) struct Socket {
     pub(super) id: u32,
-    /// Worker that sends what the program sends.
-    pub(super) home: usize,
+    /// Worker that sends what the program sends. Changed under the lock of the state before the socket is open.
+    home: AtomicUsize,
     pub(super) shared: Arc<Shared>,
     pub(super) state: Mutex<State>,
     /// Held during a request that has an answer, so that there is one at a time.
@@ -37,13 +38,29 @@ impl fmt::Debug for Socket {
 impl Socket {
     pub(super) fn new(id: u32, home: usize, shared: Arc<Shared>) -> Self {
         let (state, asking) = (Mutex::default(), Mutex::default());
+        let home = AtomicUsize::new(home);
         Self { id, home, shared, state, asking, changed: Condvar::new(), observer: OnceLock::new() }
+    }
+
+    /// Worker that sends what the program sends.
+    #[inline]
+    pub(super) fn home(&self) -> usize {
+        // Threads that use an open socket have taken the lock of its state since the change.
+        self.home.load(Ordering::Relaxed)
     }
 
     /// Ring and arenas of the home.
     #[inline]
     pub(super) fn lane(&self) -> &Lane {
-        &self.shared.lanes[self.home]
+        &self.shared.lanes[self.home()]
+    }
+
+    /// Opens the socket at another worker, to which its segments belong. The state is locked.
+    pub(super) fn move_to(&self, state: &mut State, worker: usize) {
+        self.home.store(worker, Ordering::Relaxed);
+        if let Some((first, command)) = state.placement.begin_again(worker) {
+            self.request(first, command);
+        }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -207,7 +224,7 @@ impl Drop for Handle {
         let mut workers = state.placement.close();
         let is_over = workers.is_empty();
         // It keeps a connection that has ended until then.
-        workers.add(WorkerSet::one(socket.home));
+        workers.add(WorkerSet::one(socket.home()));
         socket.request(workers, Command::Close { id: socket.id });
         drop(state);
         if is_over {

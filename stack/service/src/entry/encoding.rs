@@ -155,6 +155,7 @@ impl Completion {
                 let detail = reason.map_or(0, |reason| reason as u8);
                 Fields { other: request, detail, ..of(12, id) }
             }
+            Self::Elsewhere { id, worker } => Fields { other: worker, ..of(13, id) },
         };
         fields.encode()
     }
@@ -178,6 +179,7 @@ impl Completion {
                 let reason = if detail == 0 { None } else { Some(Reason::of(detail)?) };
                 Self::Answer { id, request: other, reason }
             }
+            13 => Self::Elsewhere { id, worker: other },
             _ => return None,
         })
     }

@@ -2,6 +2,7 @@
 
 use crate::chunks::{ArenaRange, FreeChunks};
 use crate::entry::{ACCEPTED, Command, Completion};
+use crate::handshake;
 use crate::limits::Sizes;
 use crate::reason::Fault;
 use crate::region::Parts;
@@ -9,6 +10,7 @@ use crate::ring::{Consumer, Producer};
 use mem::SharedRange;
 use rustix::fd::{AsFd, OwnedFd};
 use std::collections::{HashMap, VecDeque};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 /// Socket of a client, by its kind and key.
@@ -95,6 +97,8 @@ pub(crate) struct Client {
     /// Number that the slow path uses.
     pub(super) number: usize,
     pub(super) uid: u32,
+    /// Ends with the client.
+    socket: Arc<UnixStream>,
     pub(super) objects: HashMap<u32, Object>,
     /// Results of commands for which the ring had no room. No further command is taken until it is empty.
     pub(super) outbox: VecDeque<Completion>,
@@ -112,12 +116,13 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A client without sockets, of the user `uid`.
-    pub(crate) fn new(channel: Channel, number: usize, uid: u32) -> Self {
+    /// A client without sockets, of the user `uid`; `socket` ends with it.
+    pub(crate) fn new(channel: Channel, number: usize, uid: u32, socket: Arc<UnixStream>) -> Self {
         Self {
             channel,
             number,
             uid,
+            socket,
             objects: HashMap::new(),
             outbox: VecDeque::new(),
             deferred: None,
@@ -127,6 +132,12 @@ impl Client {
             next: ACCEPTED,
             fault: None,
         }
+    }
+
+    /// Whether the client is being removed, or has ended and the slow path has not reported it yet. A system call.
+    #[cold]
+    pub(super) fn has_ended(&self) -> bool {
+        self.fault.is_some() || handshake::has_ended(&self.socket)
     }
 
     /// Whether the next command may be taken. Those of a client that left are still carried out.

@@ -8,7 +8,7 @@ use crate::entry::{ACCEPTED, Command, Completion, StreamOptions};
 use crate::{Fault, Reason};
 use host::Buffer;
 use stack::tcp::ConnectionId;
-use stack::{Affinity, Endpoint, SendError, Slice, Stack, Time};
+use stack::{Endpoint, SendError, Slice, Stack, Time};
 
 impl Service {
     /// Runs the next commands of a client, at most `control` that open or close something, which it reduces. Returns
@@ -63,16 +63,31 @@ impl Service {
                 return self.udp_send(stack, client, id, (remote, range, is_last), now);
             }
             Command::Listen { id, local, shares } => {
-                let listen = |service: &mut Self| service.listen_for(stack, client, (id, local, shares));
+                let listen = |service: &mut Self| {
+                    let owners = service.listeners_at(&local);
+                    service.evict(stack, owners, now);
+                    service.listen_for(stack, client, (id, local, shares))
+                };
                 return self.open(client, id, listen);
             }
             Command::Connect { id, local, remote, options } => {
                 let ends = (local, remote);
-                let connect = |service: &mut Self| service.connect(stack, (client, id), ends, options, now);
+                let connect = |service: &mut Self| match service.check_place(stack, ends, now)? {
+                    Some(worker) => {
+                        service.clients[client].reply(Completion::Elsewhere { id, worker });
+                        Ok(())
+                    }
+                    None => service.connect(stack, (client, id), ends, options, now),
+                };
                 return self.open(client, id, connect);
             }
             Command::UdpBind { id, local } => {
-                return self.open(client, id, |service| service.udp_bind(stack, client, id, local));
+                let bind = |service: &mut Self| {
+                    let owner = stack.udp_bound(local).and_then(|socket| service.udp.owner(socket));
+                    service.evict(stack, owner, now);
+                    service.udp_bind(stack, client, id, local)
+                };
+                return self.open(client, id, bind);
             }
             Command::Accept { id, count } => {
                 if let Some(Object::Listener(key)) = self.object(client, id) {
@@ -123,6 +138,21 @@ impl Service {
         Ok(())
     }
 
+    /// Returns the worker that opens a connection, if it is another one: segments to a port that the client chose belong to
+    /// the worker of their flow.
+    fn check_place(
+        &self,
+        stack: &mut Stack<Buffer>,
+        (local, remote): (Endpoint, Endpoint),
+        now: Time,
+    ) -> Result<Option<u32>, Reason> {
+        if local.port == 0 {
+            return Ok(None);
+        }
+        let owner = stack.owner_of_flow(local, remote, now)?.ok_or(Reason::NotLocal)?;
+        Ok((owner != self.link.worker.0).then_some(owner.into()))
+    }
+
     fn connect(
         &mut self,
         stack: &mut Stack<Buffer>,
@@ -131,11 +161,6 @@ impl Service {
         options: StreamOptions,
         now: Time,
     ) -> Result<(), Reason> {
-        let (worker, workers) = self.link.worker;
-        // Segments to any other port that a client chooses may belong to another worker.
-        if workers > 1 && local.port != 0 && Affinity::owner(local.port, workers) != Some(worker) {
-            return Err(Reason::NotLocal);
-        }
         let options = options.apply(stack.config().tcp);
         let connection = stack.connect(local, remote, options, now)?;
         stack.report_acks(connection, true);

@@ -99,18 +99,23 @@ impl Setup {
     pub(super) fn run(&mut self) {
         for _ in 0..200 {
             self.now = Time(self.now.0 + 2 * ORDER_INTERVAL);
-            let mut worked = self.slow_path.turn();
-            for (service, stack) in &mut self.workers {
-                while let Some(event) = stack.poll_event() {
-                    service.event(stack, event, self.now);
-                    worked = true;
-                }
-                worked |= service.poll(stack, self.now);
-            }
-            if !worked {
+            if !(self.slow_path.turn() | self.serve()) {
                 return;
             }
         }
+    }
+
+    /// Runs one round of each worker. Returns whether there was any work.
+    pub(super) fn serve(&mut self) -> bool {
+        let mut worked = false;
+        for (service, stack) in &mut self.workers {
+            while let Some(event) = stack.poll_event() {
+                service.event(stack, event, self.now);
+                worked = true;
+            }
+            worked |= service.poll(stack, self.now);
+        }
+        worked
     }
 
     /// The service of the first worker.

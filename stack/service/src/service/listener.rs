@@ -71,6 +71,13 @@ impl Service {
         Ok(())
     }
 
+    /// Clients at a listener, with the number that each has for it.
+    pub(super) fn listeners_at(&self, local: &Endpoint) -> Vec<(usize, u32)> {
+        let listener = self.by_end.get(local).map(|key| &self.listeners[*key]);
+        let members = listener.into_iter().flat_map(|listener| &listener.members);
+        members.map(|member| (member.client, member.id)).collect()
+    }
+
     /// A connection is established.
     pub(super) fn accepted(&mut self, stack: &mut Stack<Buffer>, id: ConnectionId, listener: ListenerId) {
         let (Some(&key), Some(ends)) = (self.by_listener.get(&listener), stack.endpoints(id)) else {

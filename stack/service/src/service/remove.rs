@@ -1,7 +1,8 @@
-//! Removal of clients: a bounded number of sockets in each round, so that other clients do not wait for it.
+//! Removal of clients: a bounded number of sockets in each round, so that other clients do not wait for it, and those whose
+//! address another client binds.
 
-use super::Service;
 use super::client::Object;
+use super::{Client, Service};
 use crate::Fault;
 use crate::link::Report;
 use host::Buffer;
@@ -34,6 +35,22 @@ impl Service {
             self.link.report(Report::Removed { client });
         }
         true
+    }
+
+    /// Closes those of the sockets whose clients have ended, before another client binds their address. A socket is named
+    /// by its client and number.
+    pub(super) fn evict(
+        &mut self,
+        stack: &mut Stack<Buffer>,
+        sockets: impl IntoIterator<Item = (usize, u32)>,
+        now: Time,
+    ) {
+        for (client, id) in sockets {
+            if self.clients.get(client).is_some_and(Client::has_ended) {
+                self.fail(client, Fault::Left);
+                self.close(stack, client, id, now);
+            }
+        }
     }
 
     /// Removes a connection. One that was not closed is reset.

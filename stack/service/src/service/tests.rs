@@ -93,6 +93,39 @@ fn a_client_that_violates_the_protocol_loses_its_own_sockets_only() {
 }
 
 #[test]
+fn addresses_of_a_client_that_ended_are_free_before_its_removal() {
+    let mut setup = Setup::new(2);
+    let bind = |client: &mut Raw| {
+        let udp = Command::UdpBind { id: 2, local: end("10.0.0.1:53") }.encode();
+        client
+            .lanes
+            .iter_mut()
+            .for_each(|lane| [listen(1, 80), udp].iter().for_each(|words| lane.send(words)));
+    };
+    let [mut first, mut second, mut third] = [(); 3].map(|()| Raw::new(&mut setup));
+    bind(&mut first);
+    setup.run();
+    // The slow path does not report the end before the next client binds.
+    drop(first);
+    bind(&mut second);
+    setup.serve();
+    for lane in &mut second.lanes {
+        let answers = lane.rest();
+        assert!(
+            matches!(answers[..], [Completion::Bound { id: 1, .. }, Completion::Bound { id: 2, .. }]),
+            "{answers:?}"
+        );
+    }
+    bind(&mut third);
+    setup.run();
+    for lane in &mut third.lanes {
+        let in_use = [1, 2].map(|id| Completion::Failed { id, reason: Reason::InUse });
+        assert_eq!(lane.rest(), in_use, "a client that runs keeps its sockets");
+    }
+    assert_eq!(setup.slow_path.clients(), 2);
+}
+
+#[test]
 fn a_client_that_takes_no_completions_is_not_served_and_others_are() {
     let mut setup = Setup::new(1);
     let (mut slow, mut honest) = (Raw::new(&mut setup), Raw::new(&mut setup));

@@ -47,6 +47,11 @@ impl Udp {
         self.sockets.get(key).filter(|socket| socket.stack == id).map(|_| key)
     }
 
+    /// Client of a socket, and its number.
+    pub(super) fn owner(&self, socket: SocketId) -> Option<(usize, u32)> {
+        self.find(socket).map(|key| (self.sockets[key].client, self.sockets[key].id))
+    }
+
     /// Multicast memberships of a client, and of all clients.
     pub(super) fn groups(&self, client: usize) -> (u32, u32) {
         self.sockets.iter().fold((0, 0), |(own, all), (_, socket)| {

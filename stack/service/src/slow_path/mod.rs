@@ -35,8 +35,8 @@ const ARRIVALS: u32 = 16;
 /// A client of all workers.
 #[derive(Debug)]
 struct Attached {
-    /// Ends with the client.
-    socket: UnixStream,
+    /// Ends with the client. Workers look at it if an address is in use.
+    socket: Arc<UnixStream>,
     fault: Option<Fault>,
     /// Workers that hold sockets of the client.
     workers: usize,
@@ -173,7 +173,7 @@ impl SlowPath {
         if self.clients.len() >= most || self.retired.len() >= most * self.workers.len() {
             return (self.options.on_client)("client refused: too many clients");
         }
-        let entry = self.clients.vacant_entry();
+        let (entry, socket) = (self.clients.vacant_entry(), Arc::new(socket));
         let key = entry.key();
         match create(&socket, &self.sizes, key) {
             Ok((of_workers, regions)) => {
@@ -227,7 +227,11 @@ impl SlowPath {
 }
 
 /// Creates the memory of a client and sends it. Returns the part of each worker.
-fn create(socket: &UnixStream, sizes: &Sizes, number: usize) -> io::Result<(Vec<Client>, Vec<Arc<Region>>)> {
+fn create(
+    socket: &Arc<UnixStream>,
+    sizes: &Sizes,
+    number: usize,
+) -> io::Result<(Vec<Client>, Vec<Arc<Region>>)> {
     let fds = Descriptors::new(sizes)?;
     let parts = fds.own.iter().map(|own| Parts::map(own.memory.as_fd(), sizes));
     let parts = parts.collect::<io::Result<Vec<_>>>()?;
@@ -236,7 +240,8 @@ fn create(socket: &UnixStream, sizes: &Sizes, number: usize) -> io::Result<(Vec<
     let (to_client, regions) = (Arc::new(fds.to_client), parts.iter().map(|parts| parts.region.clone()));
     let regions = regions.collect();
     let of_workers = parts.into_iter().zip(fds.own).map(|(parts, own)| {
-        Client::new(Channel::new(parts, (own.to_service, to_client.clone()), sizes), number, uid)
+        let channel = Channel::new(parts, (own.to_service, to_client.clone()), sizes);
+        Client::new(channel, number, uid, socket.clone())
     });
     Ok((of_workers.collect(), regions))
 }

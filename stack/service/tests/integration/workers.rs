@@ -3,7 +3,7 @@
 use crate::pair::{CLIENT, LIMIT, Pair, SERVER, address, exchange};
 use service::ServiceOptions;
 use service::net::{TcpListener, TcpStream};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::time::Duration;
 
 fn pair() -> Pair {
@@ -95,23 +95,36 @@ fn a_listener_with_a_port_of_the_stack_is_reached() {
 }
 
 #[test]
-fn a_chosen_local_port_is_on_its_worker_or_refused() {
+fn a_chosen_local_port_is_on_the_worker_of_its_flow() {
     let pair = pair();
     let server = pair.0.client();
-    let _listener = server.bind_tcp(address(SERVER[0], 92)).unwrap();
     let client = pair.1.client();
-    let open = |port| {
-        let handle = client.open_stream(
-            address(CLIENT[0], port).into(),
-            address(SERVER[0], 92).into(),
+    for (ip, own) in SERVER.into_iter().zip(CLIENT) {
+        let listener = server.bind_tcp(address(ip, 92)).unwrap();
+        // The stack chooses the address of every second one.
+        let any = if own.contains(':') { "::" } else { "0.0.0.0" };
+        let ports = (50_000..50_002).chain(1000..1016);
+        for (port, from) in ports.zip([own, any].into_iter().cycle()) {
+            let options = service::StreamOptions::default();
+            let opened = client.open_stream(address(from, port).into(), address(ip, 92).into(), options);
+            let handle = opened.unwrap();
+            handle.wait_open(Some(LIMIT)).unwrap();
+            let (mut stream, remote) = listener.accept().unwrap();
+            assert_eq!((remote, handle.local().port), (address(own, port), port));
+            stream.write_all(b"to its worker").unwrap();
+            let mut received = [0; 13];
+            assert_eq!(handle.read(&mut received, false, Some(LIMIT)).unwrap(), 13);
+        }
+        let again = client.open_stream(
+            address(own, 1000).into(),
+            address(ip, 9).into(),
             service::StreamOptions::default(),
         );
-        handle.and_then(|handle| handle.wait_open(Some(LIMIT)).map(|()| handle.local().port))
-    };
-    for port in [50_000, 50_001] {
-        assert_eq!(open(port).unwrap(), port);
+        let refused = again.unwrap().wait_open(Some(LIMIT)).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
     }
-    assert_eq!(open(1000).unwrap_err().kind(), ErrorKind::AddrNotAvailable);
+    let (_, workers) = pair.1.stop_workers();
+    assert!(workers.iter().all(|worker| worker.connected > 2), "{workers:?}");
 }
 
 #[test]

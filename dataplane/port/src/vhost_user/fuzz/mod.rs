@@ -19,6 +19,7 @@ use mem::RegionSpec;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use virtio_bindings::virtio_config::VIRTIO_CONFIG_S_DRIVER_OK;
 
 /// Location of the script's well-formed memory.
 const REGION: RegionSpec = RegionSpec { guest: 0x1000, user: 0x7000_0000, len: 0x10_0000, offset: 0 };
@@ -115,6 +116,7 @@ fn warm_up(front: &OwnedFd, channel: &mut Channel, session: &mut Session, engine
         send(Request::SetVringCall(file));
         send(Request::SetVringEnable(VringState { index, num: 1 }));
     }
+    send(Request::SetStatus(VIRTIO_CONFIG_S_DRIVER_OK.into()));
     assert_eq!((engine.rx.len(), engine.tx.len()), (1, 1), "two rings were set up");
 }
 

@@ -22,6 +22,7 @@ use mem::MemTable;
 pub use memory::MAX_BYTES;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
+use virtio_bindings::virtio_config::VIRTIO_CONFIG_S_DRIVER_OK;
 use vring::Vring;
 
 /// Features and limits offered by a back end.
@@ -203,7 +204,8 @@ impl Session {
         Ok(())
     }
 
-    /// VIRTIO 1.2 section 2.1: writing 0 resets the device, and a reset device uses no ring.
+    /// VIRTIO 1.2 section 2.1: writing 0 resets the device, and a reset device uses no ring. `DRIVER_OK` starts the
+    /// rings that are complete.
     fn set_status(&mut self, status: u64, engine: &mut dyn Attach) -> Result<(), RequestError> {
         let Ok(status) = u8::try_from(status) else {
             return broken(format!("SET_STATUS sets {status:#x}, but the device status has eight bits"));
@@ -212,7 +214,15 @@ impl Session {
             self.stop_all(engine);
         }
         self.status = status;
-        Ok(())
+        self.settle_all(engine)
+    }
+
+    /// Whether rings may start: "the device must not consume buffers or send any used buffer notifications to the
+    /// driver before `DRIVER_OK`" (VIRTIO 1.2 section 2.1.2). `SET_STATUS` with this bit is a front end's last request,
+    /// so a port whose rings run owes no reply to a front end that waits for it.
+    fn is_driver_ready(&self) -> bool {
+        !self.protocol.has(ProtocolFeatures::STATUS)
+            || u32::from(self.status) & VIRTIO_CONFIG_S_DRIVER_OK != 0
     }
 
     fn net_set_mtu(&self, mtu: u64) -> Result<(), RequestError> {

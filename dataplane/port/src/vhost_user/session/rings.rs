@@ -149,11 +149,12 @@ impl Session {
         (0..self.vrings.len() as u32).try_for_each(|index| self.settle(index, engine))
     }
 
-    /// Starts or stops the ring according to its state.
+    /// Starts or stops the ring according to its state. A driver does not withdraw `DRIVER_OK`; one that does keeps its
+    /// running rings.
     fn settle(&mut self, index: u32, engine: &mut dyn Attach) -> Result<(), RequestError> {
         let vring = &self.vrings[index as usize];
         match (vring.is_ready(self.features), vring.running) {
-            (true, false) => self.start(index, engine)?,
+            (true, false) if self.is_driver_ready() => self.start(index, engine)?,
             (false, true) => self.stop(index, engine),
             _ => {}
         }

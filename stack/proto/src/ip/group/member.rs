@@ -17,6 +17,8 @@ pub(super) struct Member {
     group: Address,
     /// Number of joins without leave.
     joins: u32,
+    /// Whether an own address needs or needed it, so that it does not count in the limit of groups.
+    pub(super) is_reserved: bool,
     /// Reports of the last change that are left, and time of the next one.
     reports: u8,
     report_at: Time,
@@ -25,9 +27,9 @@ pub(super) struct Member {
 }
 
 impl Member {
-    pub(super) fn new(interface: InterfaceId, group: Address, now: Time) -> Self {
+    pub(super) fn new((interface, group): (InterfaceId, Address), is_reserved: bool, now: Time) -> Self {
         let (reports, report_at, answer_at) = (0, Time::NEVER, Time::NEVER);
-        let mut member = Self { interface, group, joins: 0, reports, report_at, answer_at };
+        let mut member = Self { interface, group, joins: 0, is_reserved, reports, report_at, answer_at };
         member.join(now);
         member
     }

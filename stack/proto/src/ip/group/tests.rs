@@ -185,6 +185,20 @@ fn many_groups_need_several_reports() {
     assert_eq!(host.groups.members.len(), 100);
 }
 
+#[test]
+fn groups_of_addresses_need_no_room() {
+    let mut host = Host::new(1);
+    let [own, first, second] = ["ff02::1:ff00:1", "ff02::fb", "ff02::fc"].map(address);
+    assert!(host.groups.join(PORT, first, host.now));
+    host.groups.join_reserved(PORT, own, host.now);
+    assert!(host.groups.is_joined(PORT, own) && !host.groups.join(PORT, second, host.now));
+    host.groups.leave(PORT, first, host.now);
+    assert!(host.groups.join(PORT, second, host.now), "the group of the address takes no room from sockets");
+    host.groups.leave(PORT, own, host.now);
+    host.run(seconds(5));
+    assert_eq!(host.groups.members.len(), 1);
+}
+
 proptest! {
     #[test]
     fn arbitrary_scripts_exceed_no_limit(

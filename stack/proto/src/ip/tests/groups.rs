@@ -44,6 +44,19 @@ fn queries_are_answered_for_the_group_of_an_address() {
     assert_eq!(ethertypes(&a.wait(101)), [EtherType::IPV4]);
 }
 
+#[test]
+fn an_address_is_resolved_although_the_limit_of_groups_is_reached() {
+    let mut a = Host::with(Limits { groups: 1, ..Limits::default() }, 1, &["fd00::1/64"], None);
+    assert!(a.ip.join(InterfaceId(0), address("ff05::7"), a.now));
+    a.ip.add_address(InterfaceId(0), "fd00::9/64".parse().unwrap(), a.now);
+    drop(a.output());
+    let mut b = Host::new(2);
+    let path = b.route("fd00::9");
+    b.send(path, 17, &[], b"x", false);
+    b.output().iter().for_each(|solicitation| a.receive(solicitation));
+    assert_eq!(ethertypes(&a.output()), [EtherType::IPV6], "the advertisement");
+}
+
 /// An IGMP packet whose checksum is set.
 fn ip_ttl1(source: &str, destination: &str, message: &[u8]) -> Vec<u8> {
     let mut message = message.to_vec();

@@ -23,6 +23,8 @@ const PROTOCOL: u64 = ProtocolFeatures::REPLY_ACK
     | ProtocolFeatures::CONFIGURE_MEM_SLOTS
     | ProtocolFeatures::MQ;
 const SPLIT: u64 = Features::VERSION_1 | Features::MRG_RXBUF | Features::PROTOCOL;
+/// A driver that uses its device: acknowledge, driver, driver ready, features.
+const DRIVER_OK: u64 = 0xf;
 const PACKED: u64 = SPLIT | Features::RING_PACKED;
 
 fn memory(len: u64) -> OwnedFd {
@@ -65,12 +67,13 @@ impl Bench {
         Self { session: Session::new(offer, QUEUES), engine: FakeEngine::default(), memory: memory(LEN) }
     }
 
-    /// Features and memory are known, no ring is.
+    /// Features and memory are known and the driver is ready, no ring is.
     fn negotiated(features: u64) -> Self {
         let mut bench = Self::new();
         bench.accepts(&Request::SetProtocolFeatures(PROTOCOL));
         bench.accepts(&Request::SetFeatures(features));
         bench.accepts(&Request::SetMemTable(vec![REGION]));
+        bench.accepts(&Request::SetStatus(DRIVER_OK));
         bench
     }
 
@@ -184,6 +187,7 @@ fn a_reset_stops_the_rings_and_keeps_the_memory() {
         bench.accepts(&Request::SetFeatures(SPLIT));
         bench.poke_used_index(0);
         bench.accepts_all(ring_messages(1, 0));
+        bench.accepts(&Request::SetStatus(DRIVER_OK));
         assert!(bench.runs(1));
     }
 }

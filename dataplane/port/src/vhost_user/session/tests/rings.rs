@@ -23,6 +23,27 @@ proptest! {
 }
 
 #[test]
+fn rings_start_when_the_driver_is_ready() {
+    let mut bench = Bench::negotiated(SPLIT);
+    bench.accepts(&Request::SetStatus(0));
+    bench.accepts_all((0..2).flat_map(|index| ring_messages(index, 0)));
+    bench.accepts(&Request::SetStatus(DRIVER_OK & !4));
+    assert!(!bench.runs(0) && !bench.runs(1));
+    bench.accepts(&Request::SetStatus(DRIVER_OK));
+    assert!(bench.runs(0) && bench.runs(1));
+}
+
+#[test]
+fn rings_start_without_a_status_if_it_was_not_negotiated() {
+    let mut bench = Bench::new();
+    bench.accepts(&Request::SetProtocolFeatures(PROTOCOL & !ProtocolFeatures::STATUS));
+    bench.accepts(&Request::SetFeatures(SPLIT));
+    bench.accepts(&Request::SetMemTable(vec![REGION]));
+    bench.accepts_all(ring_messages(0, 0));
+    assert!(bench.runs(0));
+}
+
+#[test]
 fn even_rings_are_rx_and_odd_rings_tx_of_the_guest() {
     let mut bench = Bench::running(SPLIT, 2, 0);
     assert!(bench.engine.tx.contains_key(&1) && bench.engine.rx.is_empty());
