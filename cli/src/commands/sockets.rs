@@ -115,9 +115,9 @@ pub(crate) fn run(args: &SocketsArgs) -> anyhow::Result<()> {
     let stop = console::stop_on_signals()?;
     // Before a worker is pinned.
     let affinity = rustix::thread::sched_getaffinity(None)?;
-    // Dropped last, so that the path leads to this service as long as it runs.
-    let (_claim, listener) = listen(args)?;
     let mut hosts = Hosts::open(args)?;
+    // Dropped after the hosts, which `run` and `close` consume, so that the path leads to this service while it runs.
+    let (_claim, listener) = listen(args)?;
     let (slow_path, mut services) = create(args, listener)?;
     let name = hosts.name();
     let reports = if hosts.connect(&stop) {

@@ -19,6 +19,7 @@ struct Document;
 pub(super) fn page() -> anyhow::Result<(&'static str, String)> {
     let schemas = Schemas::new(&Document::openapi(), PAGE)?;
     let mut page = super::page("Results of servers and of load", ABOUT);
+    page.push_str("## Objects\n\n");
     for (name, schema) in schemas.all() {
         schemas.describe(&mut page, name, schema);
     }

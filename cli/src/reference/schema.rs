@@ -43,7 +43,7 @@ impl Schemas {
     /// Rows of the properties of an object's schema.
     fn rows(&self, schema: &Value) -> Vec<[String; 3]> {
         let row = |(name, field): (&String, &Value)| {
-            [format!("`{name}`"), self.type_of(field), text(&field["description"]).to_owned()]
+            [format!("`{name}`"), self.type_of(field), about(field).to_owned()]
         };
         members(&schema["properties"]).map(row).collect()
     }
@@ -110,6 +110,13 @@ pub(super) fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> 
 /// The text of a string; empty for any other value.
 pub(super) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
+}
+
+/// Description of a field. That of an optional object is beside the reference to its schema.
+fn about(field: &Value) -> &str {
+    let choices = field["oneOf"].as_array().into_iter().flatten();
+    let mut texts = std::iter::once(field).chain(choices).map(|part| text(&part["description"]));
+    texts.find(|text| !text.is_empty()).unwrap_or_default()
 }
 
 /// A text as a sentence.

@@ -13,6 +13,9 @@ use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 
+/// Form of a permission.
+const OCTAL: &str = "a permission in octal";
+
 /// Permission, owner and group of a socket. `None` leaves what the process makes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Access {
@@ -48,12 +51,12 @@ impl Access {
 
     /// Reads the keys, and finds users and groups on this machine.
     pub(crate) fn read(fields: &mut Fields<'_, '_>) -> Self {
-        let mode = fields.text(Self::MODE.name).and_then(|text| match valid_mode(text) {
-            Ok(mode) => Some(mode),
-            Err(expected) => {
-                let remedy = "write it as \"0660\"".to_owned();
-                fields.invalid(Self::MODE.name, format_args!("\"{text}\""), expected, remedy)
+        let mode = fields.text(Self::MODE.name).and_then(|text| {
+            if octal(text).is_some() {
+                return Some(text.to_owned());
             }
+            let remedy = "write it as \"0660\"".to_owned();
+            fields.invalid(Self::MODE.name, format_args!("\"{text}\""), OCTAL, remedy)
         });
         let owner = known(fields, Self::OWNER.name, valid_owner, "write the name or number of a user");
         let group = known(fields, Self::GROUP.name, valid_group, "write the name or number of a group");
@@ -131,7 +134,7 @@ fn known(
 
 /// A permission in octal.
 pub(crate) fn valid_mode(text: &str) -> Result<String, String> {
-    octal(text).map(|_| text.to_owned()).ok_or_else(|| "expected a permission in octal".to_owned())
+    octal(text).map(|_| text.to_owned()).ok_or_else(|| format!("expected {OCTAL}"))
 }
 
 /// Name or number of a user on this machine.

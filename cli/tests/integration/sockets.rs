@@ -23,8 +23,7 @@ impl Service {
         let mut command = service(dir.path(), "mode=server");
         let child = command.args(more).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let service = Self { dir, child };
-        // The port is opened after the socket.
-        wait_until(|| service.dir.path().join("port.sock").exists());
+        wait_until(|| service.socket().exists());
         service
     }
 
@@ -82,7 +81,8 @@ fn socket_has_its_access_and_ends_with_the_service() {
             continue;
         }
         let mut service = Service::start(more);
-        assert_eq!(fs::metadata(service.socket()).unwrap().permissions().mode() & 0o777, expected);
+        // The file is created for its owner only.
+        wait_until(|| fs::metadata(service.socket()).unwrap().permissions().mode() & 0o777 == expected);
         assert_eq!(files(service.dir.path()), ["port.sock", "web.sock", "web.sock.lock"]);
         let pid = service.child.id().to_string();
         assert!(Command::new("kill").arg(pid).status().unwrap().success());
@@ -107,7 +107,7 @@ fn path_of_another_service_is_refused_and_kept() {
 }
 
 #[test]
-fn socket_is_removed_if_the_port_cannot_be_opened() {
+fn no_socket_is_left_if_the_port_cannot_be_opened() {
     let dir = tempfile::tempdir().unwrap();
     let output = service(dir.path(), "mode=client").output().unwrap();
     assert!(!output.status.success() && stderr(&output).contains("port.sock"), "{}", stderr(&output));

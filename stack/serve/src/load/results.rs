@@ -185,7 +185,7 @@ pub struct Results {
     pub is_complete: bool,
     /// Duration of all rounds in seconds, as far as they were run.
     pub seconds: f64,
-    /// Seconds until all connections were open; `None` if they never were.
+    /// Seconds until all connections were open; null if they never were.
     pub opened_after: Option<f64>,
     /// Requests.
     pub requests: RequestCounts,
