@@ -4,7 +4,7 @@
 use super::descriptors::close;
 use super::transfer::{read, write};
 use crate::{real, table};
-use libc::{FILE, c_char, c_int, c_void, off64_t, size_t, ssize_t};
+use libc::{FILE, c_char, c_int, c_uint, c_void, off64_t, size_t, ssize_t};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -38,7 +38,7 @@ fn change(with: impl FnOnce(&mut Vec<(usize, c_int)>)) {
 }
 
 fn descriptor(cookie: *mut c_void) -> c_int {
-    cookie.addr() as c_int
+    (cookie.addr() as c_uint).cast_signed()
 }
 
 unsafe extern "C" fn read_stream(cookie: *mut c_void, to: *mut c_char, len: size_t) -> ssize_t {
