@@ -41,10 +41,18 @@ impl Pair {
     /// # Errors
     /// If a host, its port or the folder cannot be used.
     pub fn new(folder: &Path, bodies: Bodies, connections: u32) -> Result<Self> {
+        Self::with(HttpOptions { bodies, ..HttpOptions::new(folder) }, connections)
+    }
+
+    /// As [`Pair::new`], with other settings of the server.
+    ///
+    /// # Errors
+    /// As [`Pair::new`].
+    pub fn with(options: HttpOptions, connections: u32) -> Result<Self> {
         let mut hosts = pair::with(virtio_user::Options { offloads: false, ..pair::options() })?;
         let tcp = stack::tcp::Options { no_delay: true, ..stack::tcp::Options::default() };
         hosts[0].stack().listen(Endpoint::new(pair::SERVER, PORT), tcp)?;
-        let http = Http::new(HttpOptions { bodies, ..HttpOptions::new(folder) })?;
+        let http = Http::new(options)?;
         Ok(Self { hosts, http, connections })
     }
 
@@ -74,6 +82,16 @@ impl Pair {
             }
         }
         Ok(served)
+    }
+
+    /// Time until the client has its first reply.
+    ///
+    /// # Errors
+    /// If there is none within two minutes.
+    pub fn first(&mut self, load: &mut Client) -> Result<Duration> {
+        let begin = Instant::now();
+        self.run(load, 1)?;
+        Ok(begin.elapsed())
     }
 
     /// Nanoseconds per request in the server.
