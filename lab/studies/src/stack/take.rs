@@ -2,7 +2,10 @@
 
 use super::Plan;
 use super::study::{Cell, Study};
-use benches::stack::{accept, control, cores, echo, http, interfaces, proxy, queue, reads};
+use benches::stack::{
+    accept, bulk, control, cores, echo, grants, http, interfaces, proxy, queue, reads, sockets, storage,
+    transports,
+};
 use measure::pinning::pin;
 use std::fmt::Display;
 use std::time::Duration;
@@ -78,6 +81,38 @@ fn of(plan: &Plan, cell: &Cell) -> Result<Taken, ReadingError> {
             let plan = interfaces::Plan { connections: CONNECTIONS, bytes: at as usize, requests };
             interface(cell.variant)(plan).map(alone).map_err(ReadingError::new)
         }
+        Study::Sockets => {
+            let connections = CONNECTIONS as usize;
+            let plan = sockets::Plan { cpus: plan.cpus, connections, bytes: small, requests };
+            let measured = sockets::measure(way(cell.variant), &plan);
+            measured.map(|(value, calls)| (value, vec![calls])).map_err(ReadingError::new)
+        }
+        Study::Transports => {
+            let plan = interfaces::Plan { connections: CONNECTIONS, bytes: at as usize, requests };
+            let measured = transports::measure(transport(cell.variant), plan);
+            measured.map(|(value, frames)| (value, frames.into_iter().collect())).map_err(ReadingError::new)
+        }
+        Study::Storage => {
+            let known = storage::MODES.into_iter().find(|(name, _)| is(name));
+            let (_, mode) = known.ok_or_else(|| ReadingError::new("there is no such mode"))?;
+            in_folder(|folder| storage::measure(folder, mode, at > 0, requests))
+                .map(|(value, cached)| (value, vec![cached]))
+        }
+        Study::Grants if is("service") => {
+            let measured = control::measure(control::Other::Nothing, requests);
+            measured.map(|reading| alone(reading.requests)).map_err(ReadingError::new)
+        }
+        Study::Grants => grants::measure(requests)
+            .map(|reading| (reading.requests, vec![reading.stop.as_nanos() as f64 / 1e3]))
+            .map_err(ReadingError::new),
+        Study::Idle => {
+            let batch = cell.variant.parse().map_err(ReadingError::new)?;
+            let measured = queue::idle(batch, requests);
+            measured.map(|times| (times.p99, vec![times.p50, times.batch])).map_err(ReadingError::new)
+        }
+        Study::Bulk => bulk::measure(stream(cell.variant), at as usize, requests)
+            .map(|(value, frames)| (value, vec![frames]))
+            .map_err(ReadingError::new),
     }
 }
 
@@ -134,5 +169,29 @@ fn interface(variant: &str) -> interfaces::Measure {
         "futures" => futures,
         "kernel" => kernel,
         _ => events,
+    }
+}
+
+fn way(variant: &str) -> sockets::Way {
+    match variant {
+        "io_uring" => sockets::Way::Ring,
+        "sqpoll" => sockets::Way::Thread,
+        _ => sockets::Way::Calls,
+    }
+}
+
+fn transport(variant: &str) -> transports::Transport {
+    match variant {
+        "tap" => transports::Transport::Tap,
+        "ring" => transports::Transport::Ring,
+        _ => transports::Transport::Kernel,
+    }
+}
+
+fn stream(variant: &str) -> bulk::Way {
+    match variant {
+        "reference" => bulk::Way::Reference,
+        "no-offloads" => bulk::Way::WithoutOffloads,
+        _ => bulk::Way::Copy,
     }
 }
