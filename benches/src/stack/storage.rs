@@ -53,7 +53,9 @@ fn prepare(path: &Path, is_cached: bool) -> Result<()> {
         fadvise(File::open(path)?, 0, None, Advice::DontNeed)?;
     }
     match (is_cached, cached(path)?) {
-        (true, share) if share < SHARES[0] => bail!("the file does not stay in the page cache; free some memory"),
+        (true, share) if share < SHARES[0] => {
+            bail!("the file does not stay in the page cache; free some memory")
+        }
         (false, share) if share > SHARES[1] => {
             bail!("the file system keeps {} in memory; set TMPDIR to a folder on a disk", path.display())
         }

@@ -83,7 +83,9 @@ fn http(args: &HttpArgs) -> anyhow::Result<()> {
     let server = || Http::new(options.clone()).map_err(refused);
     let servers = (0..args.server.workers.count()).map(|_| server()).collect::<Result<Vec<_>, _>>()?;
     if let Some(error) = servers.iter().find_map(Http::refused) {
-        console::note(&format!("--sqpoll: the kernel refuses a thread: {error}; requests for files need system calls"));
+        console::note(&format!(
+            "--sqpoll: the kernel refuses a thread: {error}; requests for files need system calls"
+        ));
     }
     let mut servers = servers.into_iter();
     serve_with(&args.server, adjust, |_| servers.next().context("each worker has a server"))

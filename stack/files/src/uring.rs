@@ -38,10 +38,7 @@ impl<T> std::fmt::Debug for Ring<T> {
 
 impl<T> Ring<T> {
     /// An empty ring, and why it has no kernel thread, if one was requested and the kernel refuses it.
-    pub(crate) fn new(
-        root: &Arc<OwnedFd>,
-        submission: Submission,
-    ) -> io::Result<(Self, Option<io::Error>)> {
+    pub(crate) fn new(root: &Arc<OwnedFd>, submission: Submission) -> io::Result<(Self, Option<io::Error>)> {
         let (kernel, refused) = match submission {
             Submission::Calls => (IoUring::new(ENTRIES)?, None),
             Submission::Thread { idle, cpu } => match polled(idle, cpu) {
