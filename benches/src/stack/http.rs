@@ -16,6 +16,7 @@ pub use serve::http::Bodies;
 const PORT: u16 = 80;
 const HOST: &str = "10.100.0.1";
 const PATH: &str = "/file";
+const LIMIT: Duration = Duration::from_mins(2);
 /// Name of the file in the folder of [`Pair::new`].
 pub const FILE: &str = "file";
 
@@ -62,7 +63,10 @@ impl Pair {
     /// If a connection cannot be opened.
     pub fn load(&mut self) -> Result<Client> {
         let server = Endpoint::new(pair::SERVER, PORT);
-        let options = LoadOptions::closed(server, self.connections, Duration::from_hours(1));
+        let options = LoadOptions {
+            timeout: LIMIT,
+            ..LoadOptions::closed(server, self.connections, Duration::from_hours(1))
+        };
         let workload = HttpLoad::new(HOST, &[PATH.to_owned()])?;
         let now = self.hosts[1].now();
         Ok(Load::new(workload, options, Arc::default(), self.hosts[1].stack(), now)?)
@@ -77,8 +81,8 @@ impl Pair {
             let start = Instant::now();
             serve_part(server, &mut self.http);
             served += start.elapsed();
-            if begin.elapsed() > Duration::from_mins(2) {
-                bail!("only {} replies in 120 s", load.answered());
+            if begin.elapsed() > LIMIT {
+                bail!("only {} replies in {LIMIT:?}", load.answered());
             }
         }
         Ok(served)

@@ -170,7 +170,7 @@ pub struct RoundTrips {
 /// Round trips to a server on the completion queue with batches of at most this length, after a tenth of the requests.
 ///
 /// # Errors
-/// As [`measure`].
+/// As [`measure()`].
 pub fn idle(batch: usize, requests: u64) -> Result<RoundTrips> {
     let (mut peer, host) = ends()?;
     let (mut queue, mut client) = (Queue::new(host), Client::new(u32::MAX));

@@ -129,11 +129,14 @@ impl Server {
                 }
                 Ok(0)
             }
-            Done::Sent(number, block, len) if len? == self.bytes as usize => {
+            Done::Sent(number, block, len) => {
+                if len? != self.bytes as usize {
+                    bail!("a reply was sent in part");
+                }
                 self.idle(number, block);
                 Ok(1)
             }
-            _ => bail!("a reply was sent in part"),
+            Done::Opened(..) => bail!("a file was opened"),
         }
     }
 

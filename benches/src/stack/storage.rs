@@ -67,7 +67,7 @@ fn prepare(path: &Path, is_cached: bool) -> Result<()> {
 fn cached(path: &Path) -> Result<f64> {
     let file = File::open(path)?;
     let pages = file.metadata()?.len() / STRIDE as u64;
-    let (mut found, mut byte) = (0, [0]);
+    let (mut found, mut byte) = (0_u32, [0]);
     for page in 0..pages {
         // A different page of each group, because groups are read together.
         let offset = page * STRIDE as u64 + (page as usize % (STRIDE / PAGE) * PAGE) as u64;

@@ -117,6 +117,16 @@ impl<T> Ring<T> {
         }
     }
 
+    /// Cancels all requests that can be.
+    fn cancel(&mut self) -> io::Result<()> {
+        // Those that the kernel has not taken yet cannot be.
+        while !self.kernel.submission().is_empty() {
+            self.kernel.submit()?;
+            std::thread::yield_now();
+        }
+        self.kernel.submitter().register_sync_cancel(None, CancelBuilder::any())
+    }
+
     /// Descriptor that is readable while completions are pending.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         // SAFETY: the ring owns the descriptor, and is borrowed as long as the result.
@@ -171,9 +181,8 @@ impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
         let mut rest = VecDeque::new();
         if self.in_flight.iter().any(|(_, op)| matches!(op, Op::Receive { .. })) {
-            // Data may never arrive. Without this request (Linux before 6.0), the peer must end the stream.
-            self.submit();
-            let _ = self.kernel.submitter().register_sync_cancel(None, CancelBuilder::any());
+            // Data may never arrive. Linux before 6.0 cannot cancel, so the peer must end the stream there.
+            let _ = self.cancel();
         }
         while !self.in_flight.is_empty() {
             if self.kernel.submit_and_wait(1).is_err() {

@@ -1,6 +1,6 @@
 //! The studies, and their cells.
 
-use super::description::{Description, describe};
+use super::description::{DESCRIPTIONS, Description};
 use serde::{Deserialize, Serialize};
 
 /// A study.
@@ -79,32 +79,32 @@ impl Study {
         Study::Bulk,
     ];
 
-    const fn description(self) -> Description {
-        describe(self)
+    fn description(self) -> &'static Description {
+        &DESCRIPTIONS[self as usize]
     }
 
     /// Name on the command line.
-    pub const fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         self.description().name
     }
 
     /// Heading.
-    pub const fn title(self) -> &'static str {
+    pub fn title(self) -> &'static str {
         self.description().title
     }
 
     /// Measured quantity, and the expected direction.
-    pub const fn about(self) -> &'static str {
+    pub fn about(self) -> &'static str {
         self.description().about
     }
 
     /// Quantity of the varied points.
-    pub const fn axis(self) -> &'static str {
+    pub fn axis(self) -> &'static str {
         self.description().axis
     }
 
     /// Unit of the values.
-    pub const fn unit(self) -> &'static str {
+    pub fn unit(self) -> &'static str {
         self.description().unit
     }
 
@@ -114,17 +114,17 @@ impl Study {
     }
 
     /// Names of the further values of a reading.
-    pub const fn more(self) -> &'static [&'static str] {
+    pub fn more(self) -> &'static [&'static str] {
         self.description().more
     }
 
     /// Variants. Ratios are to the first one.
-    pub const fn variants(self) -> &'static [&'static str] {
+    pub fn variants(self) -> &'static [&'static str] {
         self.description().variants
     }
 
     /// Whether a reading uses both CPUs.
-    pub const fn is_parallel(self) -> bool {
+    pub fn is_parallel(self) -> bool {
         self.description().is_parallel
     }
 

@@ -81,39 +81,62 @@ fn of(plan: &Plan, cell: &Cell) -> Result<Taken, ReadingError> {
             let plan = interfaces::Plan { connections: CONNECTIONS, bytes: at as usize, requests };
             interface(cell.variant)(plan).map(alone).map_err(ReadingError::new)
         }
-        Study::Sockets => {
-            let connections = CONNECTIONS as usize;
-            let plan = sockets::Plan { cpus: plan.cpus, connections, bytes: small, requests };
-            let measured = sockets::measure(way(cell.variant), &plan);
-            measured.map(|(value, calls)| (value, vec![calls])).map_err(ReadingError::new)
-        }
-        Study::Transports => {
-            let plan = interfaces::Plan { connections: CONNECTIONS, bytes: at as usize, requests };
-            let measured = transports::measure(transport(cell.variant), plan);
-            measured.map(|(value, frames)| (value, frames.into_iter().collect())).map_err(ReadingError::new)
-        }
-        Study::Storage => {
-            let known = storage::MODES.into_iter().find(|(name, _)| is(name));
-            let (_, mode) = known.ok_or_else(|| ReadingError::new("there is no such mode"))?;
-            in_folder(|folder| storage::measure(folder, mode, at > 0, requests))
-                .map(|(value, cached)| (value, vec![cached]))
-        }
-        Study::Grants if is("service") => {
-            let measured = control::measure(control::Other::Nothing, requests);
-            measured.map(|reading| alone(reading.requests)).map_err(ReadingError::new)
-        }
-        Study::Grants => grants::measure(requests)
-            .map(|reading| (reading.requests, vec![reading.stop.as_nanos() as f64 / 1e3]))
-            .map_err(ReadingError::new),
-        Study::Idle => {
-            let batch = cell.variant.parse().map_err(ReadingError::new)?;
-            let measured = queue::idle(batch, requests);
-            measured.map(|times| (times.p99, vec![times.p50, times.batch])).map_err(ReadingError::new)
-        }
+        Study::Sockets => over_sockets(plan, cell),
+        Study::Transports => over(plan, cell),
+        Study::Storage => from_disk(plan, cell),
+        Study::Grants => granted(plan, cell),
+        Study::Idle => round_trips(plan, cell),
         Study::Bulk => bulk::measure(stream(cell.variant), at as usize, requests)
             .map(|(value, frames)| (value, vec![frames]))
             .map_err(ReadingError::new),
     }
+}
+
+fn over_sockets(plan: &Plan, cell: &Cell) -> Result<Taken, ReadingError> {
+    let way = match cell.variant {
+        "io_uring" => sockets::Way::Ring,
+        "sqpoll" => sockets::Way::Thread,
+        _ => sockets::Way::Calls,
+    };
+    let (connections, bytes) = (CONNECTIONS as usize, cell.at as u32);
+    let plan = sockets::Plan { cpus: plan.cpus, connections, bytes, requests: plan.requests };
+    let measured = sockets::measure(way, &plan);
+    measured.map(|(value, calls)| (value, vec![calls])).map_err(ReadingError::new)
+}
+
+fn over(plan: &Plan, cell: &Cell) -> Result<Taken, ReadingError> {
+    let transport = match cell.variant {
+        "tap" => transports::Transport::Tap,
+        "ring" => transports::Transport::Ring,
+        _ => transports::Transport::Kernel,
+    };
+    let bytes = cell.at as usize;
+    let plan = interfaces::Plan { connections: CONNECTIONS, bytes, requests: plan.requests };
+    let measured = transports::measure(transport, plan);
+    measured.map(|(value, frames)| (value, frames.into_iter().collect())).map_err(ReadingError::new)
+}
+
+fn from_disk(plan: &Plan, cell: &Cell) -> Result<Taken, ReadingError> {
+    let known = storage::MODES.into_iter().find(|known| known.0 == cell.variant);
+    let (_, mode) = known.ok_or_else(|| ReadingError::new("there is no such mode"))?;
+    in_folder(|folder| storage::measure(folder, mode, cell.at > 0, plan.requests))
+        .map(|(value, cached)| (value, vec![cached]))
+}
+
+fn granted(plan: &Plan, cell: &Cell) -> Result<Taken, ReadingError> {
+    if cell.variant == "service" {
+        let measured = control::measure(control::Other::Nothing, plan.requests);
+        return measured.map(|reading| (reading.requests, Vec::new())).map_err(ReadingError::new);
+    }
+    let measured = grants::measure(plan.requests);
+    let micros = |stop: Duration| stop.as_nanos() as f64 / 1e3;
+    measured.map(|reading| (reading.requests, vec![micros(reading.stop)])).map_err(ReadingError::new)
+}
+
+fn round_trips(plan: &Plan, cell: &Cell) -> Result<Taken, ReadingError> {
+    let batch = cell.variant.parse().map_err(ReadingError::new)?;
+    let measured = queue::idle(batch, plan.requests);
+    measured.map(|times| (times.p99, vec![times.p50, times.batch])).map_err(ReadingError::new)
 }
 
 /// Runs `measure` with a temporary folder.
@@ -169,22 +192,6 @@ fn interface(variant: &str) -> interfaces::Measure {
         "futures" => futures,
         "kernel" => kernel,
         _ => events,
-    }
-}
-
-fn way(variant: &str) -> sockets::Way {
-    match variant {
-        "io_uring" => sockets::Way::Ring,
-        "sqpoll" => sockets::Way::Thread,
-        _ => sockets::Way::Calls,
-    }
-}
-
-fn transport(variant: &str) -> transports::Transport {
-    match variant {
-        "tap" => transports::Transport::Tap,
-        "ring" => transports::Transport::Ring,
-        _ => transports::Transport::Kernel,
     }
 }
 

@@ -39,6 +39,7 @@ fn every_study_has_distinct_cells_and_a_first_variant() {
     for study in Study::ALL {
         let cells = study.cells(u64::MAX);
         assert!(!cells.is_empty(), "{study:?}");
+        assert_eq!(serde_json::to_value(study).unwrap(), study.name(), "the descriptions are in order");
         assert!((1..cells.len()).all(|n| !cells[..n].contains(&cells[n])), "{study:?}");
     }
     assert!(Study::Connections.cells(1_000).iter().all(|cell| cell.at <= 1_000));
@@ -86,9 +87,7 @@ fn a_client_of_the_service_is_measured_beside_others() {
 
 /// Readings of all cells of one study.
 fn measured(study: Study) -> Results {
-    let mut plan = plan(&[study]);
-    let allowed = measure::pinning::allowed().unwrap();
-    plan.cpus[1] = *allowed.last().unwrap();
+    let plan = plan(&[study]);
     let mut results = plan.empty(Environment::default());
     super::measure(&plan, &mut results, &mut Strict::default());
     assert_eq!(results.readings.len(), plan.all().len());
@@ -103,15 +102,21 @@ fn further(results: &Results, study: Study, variant: &str, n: usize) -> Vec<f64>
 
 #[test]
 fn kernel_thread_passes_requests_without_calls() {
-    let results = measured(Study::Sockets);
-    let calls = |variant| further(&results, Study::Sockets, variant, 0);
-    let (by_calls, by_ring, by_thread) = (calls("calls"), calls("io_uring"), calls("sqpoll"));
-    assert!(
-        by_calls.iter().all(|calls| *calls > 2.0),
-        "receive, send and a part of epoll_wait: {by_calls:?}"
-    );
-    assert!(by_ring.iter().all(|calls| *calls > 0.05 && *calls < 2.0), "{by_ring:?}");
-    assert!(by_thread.iter().all(|calls| *calls < 0.05), "{by_thread:?}");
+    use benches::stack::sockets::{self, Way};
+    let allowed = measure::pinning::allowed().unwrap();
+    let cpus = [allowed[0], *allowed.last().unwrap()];
+    for bytes in [64, 16_384] {
+        let plan = sockets::Plan { cpus, connections: 16, bytes, requests: 200 };
+        // On a thread of its own, which pins itself.
+        let calls = |way| {
+            let measured = std::thread::scope(|scope| scope.spawn(|| sockets::measure(way, &plan)).join());
+            measured.unwrap().unwrap().1
+        };
+        let [by_calls, by_ring, by_thread] = [Way::Calls, Way::Ring, Way::Thread].map(calls);
+        assert!(by_calls > 2.0, "receive, send and a part of epoll_wait: {by_calls}");
+        assert!((0.05..2.0).contains(&by_ring), "{by_ring}");
+        assert!(by_thread < 0.05, "{by_thread}");
+    }
 }
 
 #[test]
