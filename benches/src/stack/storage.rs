@@ -4,20 +4,19 @@ use super::http::{self, Pair};
 use anyhow::{Context, Result, bail};
 use files::Mode;
 use rustix::fs::{Advice, fadvise};
-use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use serve::http::HttpOptions;
 use std::fs::File;
-use std::io::{IoSliceMut, Write};
+use std::io::Write;
 use std::path::Path;
+use std::process::Command;
 
 /// Bytes of the file for each request of other studies.
 const BYTES_PER_REQUEST: u64 = 1024;
 /// Least and largest size of the file in bytes: the least exceeds that of files in the server's memory.
 const SIZES: [u64; 2] = [4 << 20, 1 << 30];
-/// Distance of the pages that are looked up in the page cache.
-const STRIDE: usize = 64 << 10;
-const PAGE: usize = 4096;
-/// Share of pages from which on a file counts as cached, and up to which as not cached.
+/// Bytes that are written at a time.
+const PART: usize = 64 << 10;
+/// Share of the file from which on a file counts as cached, and up to which as not cached.
 const SHARES: [f64; 2] = [0.95, 0.05];
 
 /// The variants of the study.
@@ -29,11 +28,11 @@ pub const MODES: [(&str, Mode); 3] =
 /// # Errors
 /// If the file system of `folder` cannot drop the file from memory, or the server fails.
 pub fn measure(folder: &Path, files: Mode, is_cached: bool, requests: u64) -> Result<(f64, f64)> {
-    let bytes = (requests * BYTES_PER_REQUEST).clamp(SIZES[0], SIZES[1]).next_multiple_of(STRIDE as u64);
+    let bytes = (requests * BYTES_PER_REQUEST).clamp(SIZES[0], SIZES[1]).next_multiple_of(PART as u64);
     let path = folder.join(http::FILE);
     let mut file = File::create_new(&path)?;
-    let part = vec![7; STRIDE];
-    for _ in 0..bytes / STRIDE as u64 {
+    let part = vec![7; PART];
+    for _ in 0..bytes / PART as u64 {
         file.write_all(&part)?;
     }
     // Pages that were not written to the disk cannot be dropped.
@@ -63,19 +62,13 @@ fn prepare(path: &Path, is_cached: bool) -> Result<()> {
     }
 }
 
-/// Share of the file's pages in the page cache. Reads a byte of some pages where that needs no disk.
+/// Share of the file in the page cache. Asked by fincore(1) of util-linux: a read that does not wait (`RWF_NOWAIT`) would
+/// start read-ahead, and so change the answer.
 fn cached(path: &Path) -> Result<f64> {
-    let file = File::open(path)?;
-    let pages = file.metadata()?.len() / STRIDE as u64;
-    let (mut found, mut byte) = (0_u32, [0]);
-    for page in 0..pages {
-        // A different page of each group, because groups are read together.
-        let offset = page * STRIDE as u64 + (page as usize % (STRIDE / PAGE) * PAGE) as u64;
-        match preadv2(&file, &mut [IoSliceMut::new(&mut byte)], offset, ReadWriteFlags::NOWAIT) {
-            Ok(_) => found += 1,
-            Err(Errno::AGAIN) => {}
-            Err(error) => return Err(error).context("the file system cannot tell which pages are in memory"),
-        }
-    }
-    Ok(f64::from(found) / pages as f64)
+    let words = ["--bytes", "--noheadings", "--output", "RES"];
+    let output = Command::new("fincore").args(words).arg(path).output();
+    let output = output.context("cannot run fincore(1) of util-linux")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let bytes: u64 = text.trim().parse().with_context(|| format!("fincore printed {text:?}"))?;
+    Ok(bytes as f64 / path.metadata()?.len() as f64)
 }
