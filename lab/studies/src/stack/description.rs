@@ -236,8 +236,9 @@ pub(super) static DESCRIPTIONS: [Description; Study::ALL.len()] = [
         name: "bulk",
         title: "A stream by copy, by reference and without offloads",
         about: "The sender of one stream passes data to its stack by copy or by reference, over a port with \
-                segmentation and checksum offloads, and by reference over one without. Expected: a copy costs less \
-                below some size, and more above it; without offloads each segment is a frame, and costs more.",
+                segmentation and checksum offloads, and by reference over one without. Each piece is a buffer of its \
+                own, so small copies are not joined. Expected: a copy costs more above some size; without offloads \
+                each segment is a frame, and costs more.",
         variants: &["copy", "reference", "no-offloads"],
         points: &[64, 1_024, 16_384, 65_536, 1_048_576],
         unit: "ns/KiB",
