@@ -53,6 +53,13 @@ pub fn connected(ring: RingKind) -> Result<Vec<Host>> {
     with(virtio_user::Options { ring, ..options() })
 }
 
+/// As [`connected`], over a split ring: server and client.
+pub(crate) fn ends() -> Result<(Host, Host)> {
+    let mut hosts = connected(RingKind::Split)?;
+    let client = hosts.pop();
+    hosts.pop().zip(client).context("two hosts are needed")
+}
+
 /// Settings of the driver.
 pub fn options() -> virtio_user::Options {
     virtio_user::Options { mergeable: false, queue_size: 256, ..Default::default() }

@@ -4,7 +4,6 @@ use super::accept::{replies, wait};
 use crate::pair;
 use anyhow::{Context, Result, bail};
 use host::{App, Buffer, Host};
-use port::virtio_user::RingKind;
 use rustix::fd::BorrowedFd;
 use rustix::time::{ClockId, clock_gettime};
 use serve::load::{EchoLoad, Load, LoadOptions};
@@ -94,8 +93,7 @@ impl App for Timed {
 /// # Errors
 /// If a client cannot attach, or if there are too few replies within a minute.
 pub fn measure(other: Other, requests: u64) -> Result<Reading> {
-    let mut hosts = pair::connected(RingKind::Split)?;
-    let (mut client, mut server) = (hosts.pop().context("a client")?, hosts.pop().context("a server")?);
+    let (mut server, mut client) = pair::ends()?;
     let (slow_path, mut services) = SlowPath::new(ServiceOptions::default(), 1)?;
     let service = services.pop().context("a worker")?;
     let connector = slow_path.connector();

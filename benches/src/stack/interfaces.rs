@@ -2,11 +2,10 @@
 //! port, and on tokens over sockets of the kernel. Server and client run on one thread.
 
 use crate::pair;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use api::aio::{Handle, Runtime, TcpListener};
 use api::token::{Device, Kernel, Outcome, Ports, Queue, Queues};
 use host::Host;
-use port::virtio_user::RingKind;
 use serve::Echo;
 use serve::load::{EchoLoad, Load, LoadOptions};
 use std::cell::Cell;
@@ -73,15 +72,8 @@ fn beside(plan: Plan, client: &mut Host, server: Side) -> Result<f64> {
     measure(plan, &mut client, server)
 }
 
-/// Server and client, connected.
-pub(super) fn ends() -> Result<(Host, Host)> {
-    let mut hosts = pair::connected(RingKind::Split)?;
-    let client = hosts.pop();
-    hosts.pop().zip(client).context("two hosts are needed")
-}
-
 fn events(plan: Plan) -> Result<f64> {
-    let (mut server, mut client) = ends()?;
+    let (mut server, mut client) = pair::ends()?;
     server.stack().listen(SERVER.into(), stack::tcp::Options::default())?;
     let mut echo = Echo::default();
     let mut serve = || {
@@ -112,7 +104,7 @@ pub(super) fn answer<D: Device>(queues: &mut Queues<D>, listener: Queue) -> u64 
 }
 
 fn tokens(plan: Plan) -> Result<f64> {
-    let (server, mut client) = ends()?;
+    let (server, mut client) = pair::ends()?;
     let mut queues = Queues::new(Ports::new(server));
     let listener = queues.listen(SERVER).map_err(std::io::Error::from)?;
     queues.accept(listener);
@@ -148,7 +140,7 @@ async fn one_round() {
 }
 
 fn futures(plan: Plan) -> Result<f64> {
-    let (server, mut client) = ends()?;
+    let (server, mut client) = pair::ends()?;
     let (runtime, served) = (Runtime::new(server)?, Rc::new(Cell::new(0)));
     runtime.handle().spawn(accept(runtime.handle(), served.clone())).detach();
     let mut serve = || {

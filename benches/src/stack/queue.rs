@@ -6,7 +6,6 @@ use anyhow::{Result, bail};
 use api::queue::Queue;
 use host::{App, Buffer, Host};
 use measure::Histogram;
-use port::virtio_user::RingKind;
 use stack::tcp::{ConnectionId, Options};
 use stack::{Endpoint, Event, Slice, Stack, Time};
 use std::time::{Duration, Instant};
@@ -117,8 +116,7 @@ impl App for Client {
 
 /// Client and listening server, connected.
 fn ends() -> Result<(Host, Host)> {
-    let mut hosts = pair::connected(RingKind::Split)?;
-    let (Some(peer), Some(mut host)) = (hosts.pop(), hosts.pop()) else { bail!("two hosts are needed") };
+    let (mut host, peer) = pair::ends()?;
     host.stack().listen(SERVER, Options { no_delay: true, ..Options::default() })?;
     Ok((peer, host))
 }

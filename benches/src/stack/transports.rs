@@ -38,7 +38,7 @@ pub fn measure(transport: Transport, plan: Plan) -> Result<(f64, Option<f64>)> {
     match transport {
         Transport::Kernel => interfaces::kernel(plan).map(|nanos| (nanos, None)),
         Transport::Ring => {
-            let (server, mut client) = interfaces::ends()?;
+            let (server, mut client) = pair::ends()?;
             let mut load = interfaces::load(&mut client, plan)?;
             serve(plan, server, &mut || {
                 while client.poll(&mut load) {}
