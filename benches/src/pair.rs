@@ -18,14 +18,18 @@ const CONTROLS: usize = 2000;
 /// Connections of a source address.
 const PORTS: u32 = 64_512;
 /// Connections that the hosts have by default.
-const CONNECTIONS: u32 = 49_152;
+pub(crate) const CONNECTIONS: u32 = 49_152;
 
 const fn address(last: u8) -> Address {
     Address::v4([10, 100, 0, last])
 }
 
 /// A host with these addresses, for this number of connections and the ones that replace them.
-fn host(addresses: &[Address], connections: u32, control: Box<dyn port::PortControl>) -> Result<Host> {
+pub(crate) fn host(
+    addresses: &[Address],
+    connections: u32,
+    control: Box<dyn port::PortControl>,
+) -> Result<Host> {
     let mut options = Options { polling: Polling::Busy, ..Options::new()? };
     options.stack.limits.connections = connections + connections / 4 + 4096;
     let mut host = Host::new(options)?;
@@ -47,6 +51,13 @@ fn host(addresses: &[Address], connections: u32, control: Box<dyn port::PortCont
 /// If a host, its port or the folder of the socket cannot be created.
 pub fn connected(ring: RingKind) -> Result<Vec<Host>> {
     with(virtio_user::Options { ring, ..options() })
+}
+
+/// As [`connected`], over a split ring: server and client.
+pub(crate) fn ends() -> Result<(Host, Host)> {
+    let mut hosts = connected(RingKind::Split)?;
+    let client = hosts.pop();
+    hosts.pop().zip(client).context("two hosts are needed")
 }
 
 /// Settings of the driver.
@@ -76,10 +87,15 @@ pub fn many(options: virtio_user::Options, connections: u32) -> Result<(Vec<Host
     let sources: Vec<_> = (2..=count.saturating_add(1)).map(address).collect();
     let server = host(&[SERVER], connections, Box::new(back))?;
     let mut hosts = vec![server, host(&sources, connections, Box::new(front))?];
+    settle(&mut hosts.iter_mut().collect::<Vec<_>>());
+    Ok((hosts, sources))
+}
+
+/// Runs the control of connected hosts as often as they need to carry packets.
+pub(crate) fn settle(hosts: &mut [&mut Host]) {
     for _ in 0..CONTROLS {
-        for host in &mut hosts {
+        for host in &mut *hosts {
             host.control(host.now());
         }
     }
-    Ok((hosts, sources))
 }

@@ -78,8 +78,10 @@ fn large_file_arrives_whole_in_each_mode() {
     let last = bytes.len() / 10 * 7;
     let saved = folder.path().join("saved");
     let (path, file) = (saved.to_str().expect("a path in UTF-8"), format!("{SITE}/large.bin"));
-    for mode in ["direct", "cached", "copy"] {
-        let server = StackServer::start(&["http", &site, "--files", mode]);
+    let modes: [(&str, &[&str]); 4] =
+        [("direct", &[]), ("cached", &[]), ("copy", &[]), ("direct", &["--sqpoll"])];
+    for (mode, more) in modes {
+        let server = StackServer::start(&[&["http", &site, "--files", mode], more].concat());
         server.curl(&["-o", path, &file]);
         assert!(std::fs::read(&saved).expect("a file") == bytes, "{mode}");
         server.curl(&["-o", path, "-r", &format!("4095-{last}"), &file]);

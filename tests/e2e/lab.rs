@@ -110,3 +110,21 @@ fn report_opens_in_a_browser_without_requests() {
     let picture = fs::read(folder.path().join("shot.png")).expect("the browser draws the page");
     assert!(picture.starts_with(b"\x89PNG") && picture.len() > 100_000, "an empty page: {}", picture.len());
 }
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn one_server_is_measured_over_the_kernel_a_tap_interface_and_a_ring() {
+    need::root("a TAP interface");
+    let folder = folder();
+    let run = "stack --only transports --requests 200 --rounds 1 --keep t.json -o json";
+    let results = lab(folder.path(), run).stdout;
+    let results: serde_json::Value = serde_json::from_slice(&results).expect("results in JSON");
+    let readings = results["readings"].as_array().expect("readings");
+    for (variant, has_frames) in [("kernel", false), ("tap", true), ("ring", true)] {
+        let mut of: Vec<_> = readings.iter().filter(|reading| reading["variant"] == variant).collect();
+        assert_eq!(of.len(), 2, "{readings:?}");
+        // A request and a reply.
+        of.retain(|reading| reading["more"][0].as_f64().is_some_and(|frames| frames >= 2.0) == has_frames);
+        assert_eq!(of.len(), 2, "{readings:?}");
+    }
+}

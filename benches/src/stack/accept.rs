@@ -3,7 +3,6 @@
 use crate::pair;
 use anyhow::{Context, Result, bail};
 use host::Host;
-use port::virtio_user::RingKind;
 use serve::load::{EchoLoad, Load, LoadOptions};
 use service::net::TcpListener;
 use service::{Connector, ServiceOptions, SlowPath};
@@ -28,8 +27,7 @@ const LIMIT: Duration = Duration::from_mins(1);
 /// # Errors
 /// If a thread cannot listen, or if there are too few replies within a minute.
 pub fn measure(policy: AcceptPolicy, workers: usize, requests: u64) -> Result<(f64, f64)> {
-    let mut hosts = pair::connected(RingKind::Split)?;
-    let (client, mut server) = (hosts.pop().context("a client")?, hosts.pop().context("a server")?);
+    let (mut server, client) = pair::ends()?;
     let options = ServiceOptions { accept: policy, ..ServiceOptions::default() };
     let (slow_path, mut services) = SlowPath::new(options, 1)?;
     let mut service = services.pop().context("a worker")?;

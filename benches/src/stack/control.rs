@@ -4,7 +4,6 @@ use super::accept::{replies, wait};
 use crate::pair;
 use anyhow::{Context, Result, bail};
 use host::{App, Buffer, Host};
-use port::virtio_user::RingKind;
 use rustix::fd::BorrowedFd;
 use rustix::time::{ClockId, clock_gettime};
 use serve::load::{EchoLoad, Load, LoadOptions};
@@ -94,8 +93,7 @@ impl App for Timed {
 /// # Errors
 /// If a client cannot attach, or if there are too few replies within a minute.
 pub fn measure(other: Other, requests: u64) -> Result<Reading> {
-    let mut hosts = pair::connected(RingKind::Split)?;
-    let (client, mut server) = (hosts.pop().context("a client")?, hosts.pop().context("a server")?);
+    let (mut server, mut client) = pair::ends()?;
     let (slow_path, mut services) = SlowPath::new(ServiceOptions::default(), 1)?;
     let service = services.pop().context("a worker")?;
     let connector = slow_path.connector();
@@ -110,7 +108,7 @@ pub fn measure(other: Other, requests: u64) -> Result<Reading> {
         });
         let echoing = scope.spawn(|| echo(&connector, &ready));
         let others = scope.spawn(|| disturb(other, &connector, (&ready, &stop), &done));
-        let rate = wait(&ready, 1).and_then(|()| load(client, requests));
+        let rate = wait(&ready, 1).and_then(|()| load(&mut client, requests));
         stop.store(true, Ordering::Relaxed);
         let served = serving.join();
         // Its end ends the other threads.
@@ -167,9 +165,9 @@ fn disturb(
 }
 
 /// Replies per second after a tenth of the requests.
-fn load(mut client: Host, requests: u64) -> Result<f64> {
+pub(super) fn load(client: &mut Host, requests: u64) -> Result<f64> {
     let options = LoadOptions::closed(SERVER, CONNECTIONS, Duration::from_hours(1));
     let (workload, now) = (EchoLoad::new(MESSAGE as u32, false), client.now());
     let mut load = Load::new(workload, options, Arc::default(), client.stack(), now)?;
-    replies(&mut client, &mut load, requests)
+    replies(client, &mut load, requests)
 }

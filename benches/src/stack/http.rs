@@ -16,6 +16,7 @@ pub use serve::http::Bodies;
 const PORT: u16 = 80;
 const HOST: &str = "10.100.0.1";
 const PATH: &str = "/file";
+const LIMIT: Duration = Duration::from_mins(2);
 /// Name of the file in the folder of [`Pair::new`].
 pub const FILE: &str = "file";
 
@@ -41,10 +42,18 @@ impl Pair {
     /// # Errors
     /// If a host, its port or the folder cannot be used.
     pub fn new(folder: &Path, bodies: Bodies, connections: u32) -> Result<Self> {
+        Self::with(HttpOptions { bodies, ..HttpOptions::new(folder) }, connections)
+    }
+
+    /// As [`Pair::new`], with other settings of the server.
+    ///
+    /// # Errors
+    /// As [`Pair::new`].
+    pub fn with(options: HttpOptions, connections: u32) -> Result<Self> {
         let mut hosts = pair::with(virtio_user::Options { offloads: false, ..pair::options() })?;
         let tcp = stack::tcp::Options { no_delay: true, ..stack::tcp::Options::default() };
         hosts[0].stack().listen(Endpoint::new(pair::SERVER, PORT), tcp)?;
-        let http = Http::new(HttpOptions { bodies, ..HttpOptions::new(folder) })?;
+        let http = Http::new(options)?;
         Ok(Self { hosts, http, connections })
     }
 
@@ -54,7 +63,10 @@ impl Pair {
     /// If a connection cannot be opened.
     pub fn load(&mut self) -> Result<Client> {
         let server = Endpoint::new(pair::SERVER, PORT);
-        let options = LoadOptions::closed(server, self.connections, Duration::from_hours(1));
+        let options = LoadOptions {
+            timeout: LIMIT,
+            ..LoadOptions::closed(server, self.connections, Duration::from_hours(1))
+        };
         let workload = HttpLoad::new(HOST, &[PATH.to_owned()])?;
         let now = self.hosts[1].now();
         Ok(Load::new(workload, options, Arc::default(), self.hosts[1].stack(), now)?)
@@ -69,11 +81,29 @@ impl Pair {
             let start = Instant::now();
             serve_part(server, &mut self.http);
             served += start.elapsed();
-            if begin.elapsed() > Duration::from_mins(2) {
-                bail!("only {} replies in 120 s", load.answered());
+            if begin.elapsed() > LIMIT {
+                bail!("only {} replies in {LIMIT:?}", load.answered());
             }
         }
         Ok(served)
+    }
+
+    /// Time until the client has its first reply.
+    ///
+    /// # Errors
+    /// If there is none within two minutes.
+    pub fn first(&mut self, load: &mut Client) -> Result<Duration> {
+        let begin = Instant::now();
+        let [server, client] = self.hosts.as_mut_slice() else { bail!("two hosts are needed") };
+        while load.answered() == 0 {
+            // Once each: a server whose ring is full has work until the client has emptied it.
+            client.poll(load);
+            server.poll(&mut self.http);
+            if begin.elapsed() > LIMIT {
+                bail!("no reply in {LIMIT:?}");
+            }
+        }
+        Ok(begin.elapsed())
     }
 
     /// Nanoseconds per request in the server.

@@ -2,11 +2,10 @@
 //! port, and on tokens over sockets of the kernel. Server and client run on one thread.
 
 use crate::pair;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use api::aio::{Handle, Runtime, TcpListener};
 use api::token::{Device, Kernel, Outcome, Ports, Queue, Queues};
 use host::Host;
-use port::virtio_user::RingKind;
 use serve::Echo;
 use serve::load::{EchoLoad, Load, LoadOptions};
 use std::cell::Cell;
@@ -18,7 +17,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 const PORT: u16 = 7;
-const SERVER: SocketAddr =
+pub(super) const SERVER: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::new(10, 100, 0, 1)), PORT);
 /// Time after which a run fails.
 const LIMIT: Duration = Duration::from_mins(1);
@@ -35,10 +34,10 @@ pub struct Plan {
 }
 
 /// One side: runs until it has nothing to do. Returns the number of replies so far; the server's is not used.
-type Side<'a> = &'a mut dyn FnMut() -> u64;
+pub(super) type Side<'a> = &'a mut dyn FnMut() -> u64;
 
 /// Nanoseconds per request in the server, after a tenth of the requests.
-fn measure(plan: Plan, client: Side, server: Side) -> Result<f64> {
+pub(super) fn measure(plan: Plan, client: Side, server: Side) -> Result<f64> {
     let begin = Instant::now();
     let (mut replies, mut before, mut served) = (0, None, Duration::ZERO);
     while replies < plan.requests + plan.requests / 10 {
@@ -56,11 +55,16 @@ fn measure(plan: Plan, client: Side, server: Side) -> Result<f64> {
     Ok(served.as_nanos() as f64 / (replies - before.unwrap_or_default()) as f64)
 }
 
-/// Measures a server with a client on events.
-fn beside(plan: Plan, client: &mut Host, server: Side) -> Result<f64> {
+/// A closed loop of requests.
+pub(super) fn load(client: &mut Host, plan: Plan) -> Result<Load<EchoLoad>> {
     let options = LoadOptions::closed(SERVER.into(), plan.connections, Duration::from_hours(1));
     let (workload, now) = (EchoLoad::new(u32::try_from(plan.bytes)?, false), client.now());
-    let mut requests = Load::new(workload, options, Arc::default(), client.stack(), now)?;
+    Ok(Load::new(workload, options, Arc::default(), client.stack(), now)?)
+}
+
+/// Measures a server with a client on events.
+fn beside(plan: Plan, client: &mut Host, server: Side) -> Result<f64> {
+    let mut requests = load(client, plan)?;
     let mut client = || {
         while client.poll(&mut requests) {}
         requests.answered()
@@ -68,15 +72,8 @@ fn beside(plan: Plan, client: &mut Host, server: Side) -> Result<f64> {
     measure(plan, &mut client, server)
 }
 
-/// Server and client, connected.
-fn ends() -> Result<(Host, Host)> {
-    let mut hosts = pair::connected(RingKind::Split)?;
-    let client = hosts.pop();
-    hosts.pop().zip(client).context("two hosts are needed")
-}
-
 fn events(plan: Plan) -> Result<f64> {
-    let (mut server, mut client) = ends()?;
+    let (mut server, mut client) = pair::ends()?;
     server.stack().listen(SERVER.into(), stack::tcp::Options::default())?;
     let mut echo = Echo::default();
     let mut serve = || {
@@ -86,7 +83,8 @@ fn events(plan: Plan) -> Result<f64> {
     beside(plan, &mut client, &mut serve)
 }
 
-fn echo<D: Device>(queues: &mut Queues<D>, listener: Queue) -> u64 {
+/// Answers all requests that arrived.
+pub(super) fn answer<D: Device>(queues: &mut Queues<D>, listener: Queue) -> u64 {
     while let Ok((_, queue, outcome)) = queues.wait_next(Some(Duration::ZERO)) {
         match outcome {
             Outcome::Accepted(accepted, _) => {
@@ -106,11 +104,11 @@ fn echo<D: Device>(queues: &mut Queues<D>, listener: Queue) -> u64 {
 }
 
 fn tokens(plan: Plan) -> Result<f64> {
-    let (server, mut client) = ends()?;
+    let (server, mut client) = pair::ends()?;
     let mut queues = Queues::new(Ports::new(server));
     let listener = queues.listen(SERVER).map_err(std::io::Error::from)?;
     queues.accept(listener);
-    beside(plan, &mut client, &mut || echo(&mut queues, listener))
+    beside(plan, &mut client, &mut || answer(&mut queues, listener))
 }
 
 async fn accept(net: Handle, served: Rc<Cell<u64>>) -> std::io::Result<()> {
@@ -142,7 +140,7 @@ async fn one_round() {
 }
 
 fn futures(plan: Plan) -> Result<f64> {
-    let (server, mut client) = ends()?;
+    let (server, mut client) = pair::ends()?;
     let (runtime, served) = (Runtime::new(server)?, Rc::new(Cell::new(0)));
     runtime.handle().spawn(accept(runtime.handle(), served.clone())).detach();
     let mut serve = || {
@@ -156,7 +154,12 @@ fn futures(plan: Plan) -> Result<f64> {
 }
 
 /// Sends the next request on each connection whose reply is complete. Returns the number of complete replies.
-fn request(queues: &mut Queues<Kernel>, missing: &mut Vec<usize>, replies: &mut u64, plan: Plan) -> u64 {
+pub(super) fn request(
+    queues: &mut Queues<Kernel>,
+    missing: &mut Vec<usize>,
+    replies: &mut u64,
+    plan: Plan,
+) -> u64 {
     let message = vec![7; plan.bytes];
     while let Ok((_, queue, outcome)) = queues.wait_next(Some(Duration::ZERO)) {
         let at = queue.index();
@@ -180,7 +183,7 @@ fn request(queues: &mut Queues<Kernel>, missing: &mut Vec<usize>, replies: &mut 
     *replies
 }
 
-fn kernel(plan: Plan) -> Result<f64> {
+pub(super) fn kernel(plan: Plan) -> Result<f64> {
     let mut queues = Queues::new(Kernel::new()?);
     let free = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
     let listener = queues.listen(free).map_err(std::io::Error::from)?;
@@ -190,7 +193,7 @@ fn kernel(plan: Plan) -> Result<f64> {
         clients.connect(free).map_err(std::io::Error::from)?;
     }
     let mut client = || request(&mut clients, &mut missing, &mut replies, plan);
-    measure(plan, &mut client, &mut || echo(&mut queues, listener))
+    measure(plan, &mut client, &mut || answer(&mut queues, listener))
 }
 
 /// Nanoseconds per request of one interface.

@@ -2,11 +2,16 @@
 //! and print them.
 
 pub mod accept;
+pub mod bulk;
 pub mod control;
 pub mod cores;
 pub mod echo;
+pub mod grants;
 pub mod http;
 pub mod interfaces;
 pub mod proxy;
 pub mod queue;
 pub mod reads;
+pub mod sockets;
+pub mod storage;
+pub mod transports;

@@ -5,7 +5,7 @@ use crate::pair;
 use anyhow::{Result, bail};
 use api::queue::Queue;
 use host::{App, Buffer, Host};
-use port::virtio_user::RingKind;
+use measure::Histogram;
 use stack::tcp::{ConnectionId, Options};
 use stack::{Endpoint, Event, Slice, Stack, Time};
 use std::time::{Duration, Instant};
@@ -72,6 +72,11 @@ struct Client {
 }
 
 impl Client {
+    fn new(messages: u32) -> Self {
+        let message = Slice::new(Buffer::from(vec![7; MESSAGE])).summed();
+        Self { message, messages, left: Vec::new(), replies: 0 }
+    }
+
     fn open(stack: &mut Stack<Buffer>, now: Time) {
         let options = Options { no_delay: true, time_wait: Duration::ZERO, ..Options::default() };
         if let Err(error) = stack.connect(Endpoint::default(), SERVER, options, now) {
@@ -109,21 +114,25 @@ impl App for Client {
     }
 }
 
+/// Client and listening server, connected.
+fn ends() -> Result<(Host, Host)> {
+    let (mut host, peer) = pair::ends()?;
+    host.stack().listen(SERVER, Options { no_delay: true, ..Options::default() })?;
+    Ok((peer, host))
+}
+
 /// Nanoseconds per request in the server, and the number of all requests. `variant` is the batch of the queue; `None` for
 /// callbacks.
 ///
 /// # Errors
 /// If there are too few replies within a minute.
 pub fn measure(variant: Option<usize>, messages: u32, connections: u64, requests: u64) -> Result<(f64, u64)> {
-    let mut hosts = pair::connected(RingKind::Split)?;
-    let (Some(mut peer), Some(mut host)) = (hosts.pop(), hosts.pop()) else { bail!("two hosts are needed") };
-    host.stack().listen(SERVER, Options { no_delay: true, ..Options::default() })?;
+    let (mut peer, host) = ends()?;
     let mut server = match variant {
         None => Server::Callbacks(host),
         Some(batch) => Server::Queue(Queue::new(host), batch),
     };
-    let message = Slice::new(Buffer::from(vec![7; MESSAGE])).summed();
-    let mut client = Client { message, messages, left: Vec::new(), replies: 0 };
+    let mut client = Client::new(messages);
     let now = peer.now();
     (0..connections).for_each(|_| Client::open(peer.stack(), now));
     let begin = Instant::now();
@@ -143,4 +152,49 @@ pub fn measure(variant: Option<usize>, messages: u32, connections: u64, requests
     let (before, _) = run(requests / 10)?;
     let (after, served) = run(before + requests)?;
     Ok((served.as_nanos() as f64 / (after - before) as f64, after))
+}
+
+/// Round trips of one connection that has one request on its way.
+#[derive(Clone, Copy, Debug)]
+pub struct RoundTrips {
+    /// Median in nanoseconds.
+    pub p50: f64,
+    /// 99th percentile in nanoseconds.
+    pub p99: f64,
+    /// Completions of a batch.
+    pub batch: f64,
+}
+
+/// Round trips to a server on the completion queue with batches of at most this length, after a tenth of the requests.
+///
+/// # Errors
+/// As [`measure()`].
+pub fn idle(batch: usize, requests: u64) -> Result<RoundTrips> {
+    let (mut peer, host) = ends()?;
+    let (mut queue, mut client) = (Queue::new(host), Client::new(u32::MAX));
+    let now = peer.now();
+    Client::open(peer.stack(), now);
+    let (mut times, mut batches, mut completions) = (Histogram::default(), 0_u64, 0);
+    let (begin, warm_up) = (Instant::now(), requests / 10);
+    while client.replies < warm_up + requests {
+        let (start, before) = (Instant::now(), client.replies);
+        while client.replies == before {
+            while peer.poll(&mut client) {}
+            while let found @ 1.. = queue.wait(batch, Duration::ZERO) {
+                (batches, completions) = (batches + 1, completions + found as u64);
+                while let Some(completion) = queue.pop() {
+                    echo(queue.stack(), completion.event);
+                }
+            }
+            if begin.elapsed() > LIMIT {
+                bail!("only {} replies in {LIMIT:?}", client.replies);
+            }
+        }
+        if before >= warm_up {
+            times.record(start.elapsed().as_nanos() as u64);
+        }
+    }
+    let times = times.summary();
+    let batch = completions as f64 / batches as f64;
+    Ok(RoundTrips { p50: times.p50 as f64, p99: times.p99 as f64, batch })
 }

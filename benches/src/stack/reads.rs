@@ -2,7 +2,7 @@
 //! that the difference is that of the calls.
 
 use anyhow::{Result, bail};
-use files::{BlockPool, Done, Files, Mode, directory};
+use files::{BlockPool, Done, Files, Mode, Submission, directory};
 use std::ffi::CString;
 use std::path::Path;
 use std::sync::Arc;
@@ -20,23 +20,23 @@ const LIMIT: Duration = Duration::from_mins(1);
 pub fn measure(folder: &Path, bytes: u32, by_ring: bool, reads: u64) -> Result<(f64, f64)> {
     std::fs::write(folder.join(NAME), vec![7; bytes as usize * BATCH])?;
     let mode = if by_ring { Mode::Cached } else { Mode::Copy };
-    let mut files = Files::new(directory(folder)?, mode)?;
+    let mut files = Files::new(directory(folder)?, mode, Submission::Calls)?;
     files.open(CString::new(NAME)?, 0);
     files.submit();
     let file = match next(&mut files)? {
         Done::Opened(_, file) => Arc::new(file?),
-        Done::Read(..) => bail!("a read before the file was opened"),
+        _ => bail!("a read before the file was opened"),
     };
     files.prepare(&file, false)?;
     let mut pool = BlockPool::new(BATCH, bytes as usize);
-    let mut round = || -> Result<()> {
+    let mut round = |files: &mut Files<usize>| -> Result<()> {
         for n in 0..BATCH {
             let Some(block) = pool.take() else { bail!("no memory for blocks") };
             files.read(&file, n as u64 * u64::from(bytes), bytes, block, n);
         }
         files.submit();
         for _ in 0..BATCH {
-            let Done::Read(_, block, read) = next(&mut files)? else { bail!("opened twice") };
+            let Done::Read(_, block, read) = next(files)? else { bail!("not a read") };
             if read? != bytes as usize {
                 bail!("the file is too short");
             }
@@ -44,13 +44,13 @@ pub fn measure(folder: &Path, bytes: u32, by_ring: bool, reads: u64) -> Result<(
         }
         Ok(())
     };
-    round()?;
-    let (begin, rounds) = (Instant::now(), reads.div_ceil(BATCH as u64));
+    round(&mut files)?;
+    let (begin, before, rounds) = (Instant::now(), files.calls(), reads.div_ceil(BATCH as u64));
     for _ in 0..rounds {
-        round()?;
+        round(&mut files)?;
     }
-    let nanos = begin.elapsed().as_nanos() as f64 / (rounds * BATCH as u64) as f64;
-    Ok((nanos, if by_ring { 1.0 / BATCH as f64 } else { 1.0 }))
+    let (nanos, reads) = (begin.elapsed().as_nanos() as f64, (rounds * BATCH as u64) as f64);
+    Ok((nanos / reads, (files.calls() - before) as f64 / reads))
 }
 
 fn next(files: &mut Files<usize>) -> Result<Done<usize>> {

@@ -67,6 +67,10 @@ pub(crate) struct HttpArgs {
     /// How files longer than --small are read
     #[arg(long, value_enum, default_value_t)]
     pub(crate) files: FileMode,
+    /// Let a kernel thread per worker take requests for files from a ring (`IORING_SETUP_SQPOLL`), instead of one system
+    /// call per round. The thread polls, and sleeps after 10 ms without requests. Not for --files copy
+    #[arg(long)]
+    pub(crate) sqpoll: bool,
     /// Maximum length of a file that is kept in memory, at most 2MiB
     #[arg(long, default_value = "1MiB", value_name = "SIZE",
           value_parser = bytes::<0, { serve::http::FileLimits::MAX_SMALL as usize }>)]

@@ -8,6 +8,7 @@ use crate::commands::sockets;
 use crate::commands::workers::WorkerSet;
 use anyhow::Context;
 use console::{Diagnostic, units};
+use files::Submission;
 use host::{App, Host, Options, Remote, Report};
 use serde::Serialize;
 use serve::http::{Http, HttpError, HttpOptions, RECEIVE_BUFFER};
@@ -23,6 +24,9 @@ use utoipa::ToSchema;
 const ROLE: &str = "server";
 /// Default limit of connections of a worker, of servers that hold much memory for each.
 const CONNECTIONS: u32 = 1024;
+
+/// Time without requests after which a kernel thread for files sleeps.
+const SQPOLL_IDLE: Duration = Duration::from_millis(10);
 
 /// Result of `linerate serve`, except of `sockets`.
 #[derive(Debug, Serialize, ToSchema)]
@@ -70,6 +74,7 @@ fn http(args: &HttpArgs) -> anyhow::Result<()> {
         FileMode::Cached => files::Mode::Cached,
         FileMode::Copy => files::Mode::Copy,
     };
+    options.submission = submission(args)?;
     options.limits.connections = args.server.max_connections.unwrap_or(options.limits.connections);
     (options.memory.small, options.memory.cache) = (args.small as u64, args.cache as u64);
     options.memory.blocks = args.blocks / options.memory.block;
@@ -81,8 +86,25 @@ fn http(args: &HttpArgs) -> anyhow::Result<()> {
     // Before the port is opened, so that an invalid directory has no effect.
     let server = || Http::new(options.clone()).map_err(refused);
     let servers = (0..args.server.workers.count()).map(|_| server()).collect::<Result<Vec<_>, _>>()?;
+    if let Some(error) = servers.iter().find_map(Http::refused) {
+        console::note(&format!(
+            "--sqpoll: the kernel refuses a thread: {error}; requests for files need system calls"
+        ));
+    }
     let mut servers = servers.into_iter();
     serve_with(&args.server, adjust, |_| servers.next().context("each worker has a server"))
+}
+
+/// How requests for files reach the kernel.
+fn submission(args: &HttpArgs) -> Result<Submission, Diagnostic> {
+    match (args.sqpoll, args.files) {
+        (false, _) => Ok(Submission::Calls),
+        (true, FileMode::Copy) => {
+            let reason = "--files copy has no ring";
+            Err(Diagnostic::bad("--sqpoll", reason, "use --files direct or cached, or leave it out"))
+        }
+        (true, _) => Ok(Submission::Thread { idle: SQPOLL_IDLE, cpu: None }),
+    }
 }
 
 /// The reason why the HTTP server did not start.

@@ -60,6 +60,7 @@ fn invalid_input_of_servers_is_refused_before_the_port_is_opened() {
     let end = ["--port", "kind=tap,interface=lr-x", "--address", "10.9.0.2/24"];
     for (words, reason) in [
         (&["http", "/nonexistent"][..], "remedy: choose a directory that can be read"),
+        (&["http", "/", "--sqpoll", "--files", "copy"], "--files copy has no ring"),
         (&["kv", "--workers", "2", "--memory", "3MiB"], "write 4MiB or more, or use fewer --workers"),
         (&["kv", "--threads", "split"], "remedy: leave --threads out"),
         (&["sockets", "--listen", "/nonexistent/s", "--threads", "split"], "remedy: leave --threads out"),

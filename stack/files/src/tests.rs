@@ -1,9 +1,21 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 use super::*;
 use rustix::event::{PollFd, PollFlags, poll};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 const MODES: [Mode; 3] = [Mode::Direct, Mode::Cached, Mode::Copy];
+/// Long enough that a busy machine lets the thread sleep rarely.
+const THREAD: Submission = Submission::Thread { idle: Duration::from_secs(1), cpu: None };
+/// All ways to the kernel.
+const WAYS: [(Mode, Submission); 5] = [
+    (Mode::Direct, Submission::Calls),
+    (Mode::Cached, Submission::Calls),
+    (Mode::Copy, Submission::Calls),
+    (Mode::Direct, THREAD),
+    (Mode::Cached, THREAD),
+];
 const LEN: usize = 300_000;
 
 fn content() -> Vec<u8> {
@@ -11,7 +23,13 @@ fn content() -> Vec<u8> {
 }
 
 fn files(path: &Path, mode: Mode) -> Files<u64> {
-    Files::new(directory(path).unwrap(), mode).unwrap()
+    by(path, (mode, Submission::Calls))
+}
+
+fn by(path: &Path, (mode, submission): (Mode, Submission)) -> Files<u64> {
+    let files = Files::new(directory(path).unwrap(), mode, submission).unwrap();
+    assert!(files.refused().is_none(), "{:?}", files.refused());
+    files
 }
 
 /// The next result, for which it sleeps as a host does.
@@ -38,8 +56,8 @@ fn open(files: &mut Files<u64>, path: &str) -> Result<OwnedFd, Errno> {
 fn reads_of_every_mode_return_the_bytes_of_the_file() {
     let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
     std::fs::write(folder.path().join("file"), content()).unwrap();
-    for mode in MODES {
-        let mut files = files(folder.path(), mode);
+    for way in WAYS {
+        let mut files = by(folder.path(), way);
         let file = Arc::new(open(&mut files, "file").unwrap());
         files.prepare(&file, true).unwrap();
         // More reads than the ring has entries.
@@ -51,8 +69,82 @@ fn reads_of_every_mode_return_the_bytes_of_the_file() {
             let (at, n) = ((token % 80 * 4096) as usize, result.unwrap());
             let expected = content().get(at..).map(|rest| rest[..rest.len().min(8192)].to_vec());
             let (bytes, range) = block.share(0..n);
-            assert_eq!(bytes[range], expected.unwrap_or_default(), "{mode:?} at {at}");
+            assert_eq!(bytes[range], expected.unwrap_or_default(), "{way:?} at {at}");
         }
+    }
+}
+
+/// Answers 100 requests of 5000 bytes and returns the number of system calls.
+fn exchange(way: (Mode, Submission)) -> u64 {
+    const REQUESTS: u32 = 100;
+    const LEN: u32 = 5_000;
+    let folder = tempfile::tempdir().unwrap();
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let (mut files, socket) = (by(folder.path(), way), Arc::new(OwnedFd::from(ours)));
+    let before = files.calls();
+    let mut block = Block::new(LEN as usize);
+    for n in 0..REQUESTS {
+        let message = vec![n as u8; LEN as usize];
+        theirs.write_all(&message).unwrap();
+        files.receive(&socket, LEN, block, n.into());
+        let Done::Read(token, received, Ok(len)) = wait(&mut files) else { panic!("{way:?}") };
+        assert_eq!((token, len), (n.into(), LEN as usize), "{way:?}");
+        files.send(&socket, LEN, received, 7);
+        let Done::Sent(7, sent, Ok(len)) = wait(&mut files) else { panic!("{way:?}") };
+        assert_eq!(len, LEN as usize, "{way:?}");
+        let mut reply = vec![0; LEN as usize];
+        theirs.read_exact(&mut reply).unwrap();
+        assert_eq!(reply, message, "{way:?}");
+        block = sent;
+    }
+    let calls = files.calls() - before;
+    drop(theirs);
+    files.receive(&socket, LEN, block, 8);
+    assert!(matches!(wait(&mut files), Done::Read(8, _, Ok(0))), "{way:?}");
+    calls
+}
+
+#[test]
+fn sockets_of_every_way_exchange_bytes_and_a_kernel_thread_needs_no_calls() {
+    let calls = [Mode::Copy, Mode::Cached].map(|mode| exchange((mode, Submission::Calls)));
+    assert_eq!(calls, [200, 200], "each message is passed alone");
+    let calls = exchange((Mode::Cached, THREAD));
+    assert!(calls < 20, "{calls} calls");
+}
+
+#[test]
+fn refused_thread_is_named_and_requests_are_passed_by_calls() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), "text").unwrap();
+    let submission = Submission::Thread { idle: Duration::from_millis(1), cpu: Some(u32::MAX) };
+    let mut files = Files::new(directory(folder.path()).unwrap(), Mode::Cached, submission).unwrap();
+    assert_eq!(files.refused().and_then(std::io::Error::raw_os_error), Some(Errno::INVAL.raw_os_error()));
+    assert!(open(&mut files, "file").is_ok() && files.calls() == 1);
+}
+
+#[test]
+fn sleeping_thread_is_woken_by_a_call() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), "text").unwrap();
+    let submission = Submission::Thread { idle: Duration::from_millis(1), cpu: None };
+    let mut files = by(folder.path(), (Mode::Cached, submission));
+    for _ in 0..5 {
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(open(&mut files, "file").is_ok());
+    }
+}
+
+#[test]
+fn dropping_cancels_a_receive_without_data() {
+    let folder = tempfile::tempdir().unwrap();
+    for way in [(Mode::Cached, Submission::Calls), (Mode::Cached, THREAD)] {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (mut files, socket) = (by(folder.path(), way), Arc::new(OwnedFd::from(ours)));
+        files.receive(&socket, 100, Block::new(100), 0);
+        files.submit();
+        drop(files);
+        assert_eq!(Arc::strong_count(&socket), 1);
+        drop(theirs);
     }
 }
 
@@ -80,13 +172,15 @@ fn no_path_leaves_the_directory() {
 fn dropping_with_reads_in_flight_waits_for_them() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("file"), content()).unwrap();
-    let mut files = files(folder.path(), Mode::Direct);
-    let file = Arc::new(open(&mut files, "file").unwrap());
-    files.prepare(&file, true).unwrap();
-    (0..300).for_each(|i| files.read(&file, 0, 65_536, Block::new(65_536), i));
-    files.submit();
-    drop(files);
-    assert_eq!(Arc::strong_count(&file), 1);
+    for submission in [Submission::Calls, THREAD] {
+        let mut files = by(folder.path(), (Mode::Direct, submission));
+        let file = Arc::new(open(&mut files, "file").unwrap());
+        files.prepare(&file, true).unwrap();
+        (0..300).for_each(|i| files.read(&file, 0, 65_536, Block::new(65_536), i));
+        files.submit();
+        drop(files);
+        assert_eq!(Arc::strong_count(&file), 1);
+    }
 }
 
 #[test]

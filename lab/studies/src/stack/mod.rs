@@ -4,6 +4,7 @@
 //! reading of each cell, so that only values of the same round are compared. Readings are taken by `benches::stack`. This
 //! module prints nothing and knows no file.
 
+mod description;
 mod published;
 mod results;
 mod study;

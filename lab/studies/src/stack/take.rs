@@ -2,7 +2,10 @@
 
 use super::Plan;
 use super::study::{Cell, Study};
-use benches::stack::{accept, control, cores, echo, http, interfaces, proxy, queue, reads};
+use benches::stack::{
+    accept, bulk, control, cores, echo, grants, http, interfaces, proxy, queue, reads, sockets, storage,
+    transports,
+};
 use measure::pinning::pin;
 use std::fmt::Display;
 use std::time::Duration;
@@ -78,7 +81,62 @@ fn of(plan: &Plan, cell: &Cell) -> Result<Taken, ReadingError> {
             let plan = interfaces::Plan { connections: CONNECTIONS, bytes: at as usize, requests };
             interface(cell.variant)(plan).map(alone).map_err(ReadingError::new)
         }
+        Study::Sockets => over_sockets(plan, cell),
+        Study::Transports => over(plan, cell),
+        Study::Storage => from_disk(plan, cell),
+        Study::Grants => granted(plan, cell),
+        Study::Idle => round_trips(plan, cell),
+        Study::Bulk => bulk::measure(stream(cell.variant), at as usize, requests)
+            .map(|(value, frames)| (value, vec![frames]))
+            .map_err(ReadingError::new),
     }
+}
+
+fn over_sockets(plan: &Plan, cell: &Cell) -> Result<Taken, ReadingError> {
+    let way = match cell.variant {
+        "io_uring" => sockets::Way::Ring,
+        "sqpoll" => sockets::Way::Thread,
+        _ => sockets::Way::Calls,
+    };
+    let (connections, bytes) = (CONNECTIONS as usize, cell.at as u32);
+    let plan = sockets::Plan { cpus: plan.cpus, connections, bytes, requests: plan.requests };
+    let measured = sockets::measure(way, &plan);
+    measured.map(|(value, calls)| (value, vec![calls])).map_err(ReadingError::new)
+}
+
+fn over(plan: &Plan, cell: &Cell) -> Result<Taken, ReadingError> {
+    let transport = match cell.variant {
+        "tap" => transports::Transport::Tap,
+        "ring" => transports::Transport::Ring,
+        _ => transports::Transport::Kernel,
+    };
+    let bytes = cell.at as usize;
+    let plan = interfaces::Plan { connections: CONNECTIONS, bytes, requests: plan.requests };
+    let measured = transports::measure(transport, plan);
+    measured.map(|(value, frames)| (value, frames.into_iter().collect())).map_err(ReadingError::new)
+}
+
+fn from_disk(plan: &Plan, cell: &Cell) -> Result<Taken, ReadingError> {
+    let known = storage::MODES.into_iter().find(|known| known.0 == cell.variant);
+    let (_, mode) = known.ok_or_else(|| ReadingError::new("there is no such mode"))?;
+    in_folder(|folder| storage::measure(folder, mode, cell.at > 0, plan.requests))
+        .map(|(value, cached)| (value, vec![cached]))
+}
+
+fn granted(plan: &Plan, cell: &Cell) -> Result<Taken, ReadingError> {
+    if cell.variant == "service" {
+        let measured = control::measure(control::Other::Nothing, plan.requests);
+        return measured.map(|reading| (reading.requests, Vec::new())).map_err(ReadingError::new);
+    }
+    let measured = grants::measure(plan.requests);
+    let micros = |stop: Duration| stop.as_nanos() as f64 / 1e3;
+    measured.map(|reading| (reading.requests, vec![micros(reading.stop)])).map_err(ReadingError::new)
+}
+
+fn round_trips(plan: &Plan, cell: &Cell) -> Result<Taken, ReadingError> {
+    let batch = cell.variant.parse().map_err(ReadingError::new)?;
+    let measured = queue::idle(batch, plan.requests);
+    measured.map(|times| (times.p99, vec![times.p50, times.batch])).map_err(ReadingError::new)
 }
 
 /// Runs `measure` with a temporary folder.
@@ -134,5 +192,13 @@ fn interface(variant: &str) -> interfaces::Measure {
         "futures" => futures,
         "kernel" => kernel,
         _ => events,
+    }
+}
+
+fn stream(variant: &str) -> bulk::Way {
+    match variant {
+        "reference" => bulk::Way::Reference,
+        "no-offloads" => bulk::Way::WithoutOffloads,
+        _ => bulk::Way::Copy,
     }
 }

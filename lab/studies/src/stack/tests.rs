@@ -39,6 +39,7 @@ fn every_study_has_distinct_cells_and_a_first_variant() {
     for study in Study::ALL {
         let cells = study.cells(u64::MAX);
         assert!(!cells.is_empty(), "{study:?}");
+        assert_eq!(serde_json::to_value(study).unwrap(), study.name(), "the descriptions are in order");
         assert!((1..cells.len()).all(|n| !cells[..n].contains(&cells[n])), "{study:?}");
     }
     assert!(Study::Connections.cells(1_000).iter().all(|cell| cell.at <= 1_000));
@@ -58,7 +59,9 @@ fn servers_on_one_thread_are_measured_and_an_interrupted_run_takes_the_rest() {
     assert_eq!(results.readings.len(), plan.all().len());
     assert!(plan.missing(&results).is_empty());
     let calls = results.more(&Cell { study: Study::Calls, variant: "io_uring", at: 512 }, 0);
-    assert!(calls < Some(1.0), "{calls:?}");
+    assert_eq!(calls, Some(1.0 / 32.0), "{calls:?}");
+    let calls = results.more(&Cell { study: Study::Calls, variant: "pread", at: 512 }, 0);
+    assert_eq!(calls, Some(1.0), "{calls:?}");
     let bytes = encode(&results).unwrap();
     assert_eq!(parse::<Results>(&bytes).unwrap().readings.len(), results.readings.len());
 }
@@ -80,6 +83,92 @@ fn a_client_of_the_service_is_measured_beside_others() {
     let operations = |variant| results.more(&Cell { study: Study::Control, variant, at: 1 }, 0);
     assert_eq!(operations("nothing"), Some(0.0));
     assert!(operations("attach") > Some(0.0) && operations("open") > Some(0.0));
+}
+
+/// Readings of all cells of one study.
+fn measured(study: Study) -> Results {
+    let plan = plan(&[study]);
+    let mut results = plan.empty(Environment::default());
+    super::measure(&plan, &mut results, &mut Strict::default());
+    assert_eq!(results.readings.len(), plan.all().len());
+    results
+}
+
+/// The `n`-th further value of a variant at each position.
+fn further(results: &Results, study: Study, variant: &str, n: usize) -> Vec<f64> {
+    let cells = results.cells(study).into_iter().filter(|cell| cell.variant == variant);
+    cells.map(|cell| results.more(&cell, n).unwrap()).collect()
+}
+
+#[test]
+fn kernel_thread_passes_requests_without_calls() {
+    use benches::stack::sockets::{self, Way};
+    let allowed = measure::pinning::allowed().unwrap();
+    let cpus = [allowed[0], *allowed.last().unwrap()];
+    for bytes in [64, 16_384] {
+        let plan = sockets::Plan { cpus, connections: 16, bytes, requests: 200 };
+        // On a thread of its own, which pins itself.
+        let calls = |way| {
+            let measured = std::thread::scope(|scope| scope.spawn(|| sockets::measure(way, &plan)).join());
+            measured.unwrap().unwrap().1
+        };
+        let [by_calls, by_ring, by_thread] = [Way::Calls, Way::Ring, Way::Thread].map(calls);
+        assert!(by_calls > 2.0, "receive, send and a part of epoll_wait: {by_calls}");
+        assert!((0.05..2.0).contains(&by_ring), "{by_ring}");
+        assert!(by_thread < 0.05, "{by_thread}");
+    }
+}
+
+#[test]
+fn batches_of_one_connection_do_not_wait() {
+    let results = measured(Study::Idle);
+    let batches: Vec<f64> =
+        ["1", "4", "16", "64"].iter().flat_map(|of| further(&results, Study::Idle, of, 1)).collect();
+    assert!(batches.iter().all(|batch| (1.0..1.5).contains(batch)), "{batches:?}");
+}
+
+#[test]
+fn offloads_save_frames_of_a_stream() {
+    let results = measured(Study::Bulk);
+    let frames = |variant| further(&results, Study::Bulk, variant, 0);
+    for (with, without) in frames("reference").iter().zip(frames("no-offloads")) {
+        // 1460 bytes of payload at most.
+        assert!(without > 700.0 && *with < without / 8.0, "{with} and {without} frames per MiB");
+    }
+}
+
+#[test]
+fn application_ends_with_its_grant() {
+    let reading = benches::stack::grants::measure(200).unwrap();
+    assert!(reading.reason.starts_with("the grant ended: revoked by the switch"), "{}", reading.reason);
+    let results = measured(Study::Grants);
+    let service = Cell { study: Study::Grants, variant: "service", at: 4 };
+    assert_eq!(results.more(&service, 0), None);
+    assert_eq!(further(&results, Study::Grants, "application", 0).len(), 1);
+}
+
+#[test]
+fn direct_reads_leave_the_page_cache_as_it_is() {
+    for (name, mode) in benches::stack::storage::MODES {
+        for is_cached in [false, true] {
+            // On a disk.
+            let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+            let (_, after) = benches::stack::storage::measure(folder.path(), mode, is_cached, 200).unwrap();
+            let is_filled = is_cached || name != "direct";
+            assert!(if is_filled { after > 90.0 } else { after < 10.0 }, "{name}, {is_cached}: {after} %");
+        }
+    }
+}
+
+#[test]
+fn frames_are_those_of_our_own_stack() {
+    use benches::stack::{interfaces, transports};
+    let plan = interfaces::Plan { connections: 4, bytes: 64, requests: 200 };
+    // The end-to-end test has the TAP interface, which needs root.
+    let [kernel, ring] = [transports::Transport::Kernel, transports::Transport::Ring]
+        .map(|transport| transports::measure(transport, plan).unwrap().1);
+    assert_eq!(kernel, None);
+    assert!(ring >= Some(2.0), "a request and a reply: {ring:?}");
 }
 
 #[test]

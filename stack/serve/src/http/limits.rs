@@ -15,6 +15,8 @@ pub struct HttpOptions {
     pub directory: PathBuf,
     /// How files are read.
     pub files: files::Mode,
+    /// How requests for files reach the kernel.
+    pub submission: files::Submission,
     /// How the bodies of small files are kept.
     pub bodies: Bodies,
     /// Limits of requests and connections.
@@ -31,6 +33,7 @@ impl HttpOptions {
         Self {
             directory: directory.into(),
             files: files::Mode::default(),
+            submission: files::Submission::default(),
             bodies: Bodies::default(),
             limits: HttpLimits::default(),
             times: HttpTimes::default(),

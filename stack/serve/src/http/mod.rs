@@ -125,10 +125,10 @@ impl Http {
     /// # Errors
     /// If the directory cannot be opened, or the kernel has no `io_uring` and the mode needs it.
     pub fn new(options: HttpOptions) -> Result<Self, HttpError> {
-        let HttpOptions { directory, files, bodies, limits, times, memory } = options;
+        let HttpOptions { directory, files, submission, bodies, limits, times, memory } = options;
         let root = files::directory(&directory).map_err(|error| HttpError::Directory { directory, error })?;
         let shared = Shared {
-            files: Files::new(root, files)?,
+            files: Files::new(root, files, submission)?,
             blocks: BlockPool::new(memory.blocks, memory.block),
             cache: Cache::new(&memory),
             heads: BufferPool::new(PoolLimits::default()),
@@ -151,6 +151,11 @@ impl Http {
     pub fn counts(&self) -> HttpCounts {
         let Cache { hits, misses, .. } = self.shared.cache;
         HttpCounts { cache_hits: hits, cache_misses: misses, ..self.shared.counts }
+    }
+
+    /// Why the kernel refused the thread of [`files::Submission::Thread`], if it was requested.
+    pub fn refused(&self) -> Option<&std::io::Error> {
+        self.shared.files.refused()
     }
 
     /// Runs `act` for a connection that exists.
@@ -219,6 +224,8 @@ impl Http {
                 (Use::File(len), None) => self.shared.cache.release(len),
                 (Use::Block(_) | Use::Open, _) => self.shared.blocks.put(block),
             },
+            // This server sends over its own stack.
+            Done::Sent(_, block, _) => self.shared.blocks.put(block),
         }
     }
 
