@@ -60,6 +60,15 @@ impl Affinity {
         (port >= *EPHEMERAL.start()).then(|| port % of.max(1))
     }
 
+    /// Whether replies from `remote` to `local` come to this stack: a port that stacks choose names one of them; for others
+    /// `home` decides. Without `home`, true.
+    pub fn owns(&self, local: Endpoint, remote: Endpoint) -> bool {
+        match Self::owner(local.port, self.of) {
+            Some(owner) => owner == self.index,
+            None => self.home.as_ref().is_none_or(|home| home(local, remote)),
+        }
+    }
+
     /// A port for which `is_free` is true and whose replies from `remote` come home, or another own port if none is
     /// among those tested. `first` and `cursor` select the first port to try; the cursor advances by the ports tested, so
     /// that the next call continues (RFC 6056 section 3.3.3). Returns `None` if none of `tries` ports is free.
@@ -119,6 +128,11 @@ mod tests {
             all.extend(taken);
         }
         assert_eq!((all.len(), Affinity::owner(80, 3)), (EPHEMERAL.len(), None));
+        let home: Arc<Home> = Arc::new(|local, _| local.port == 80);
+        let second = Affinity::new(1, 2, Some(home));
+        let owns =
+            [50_001, 50_000, 80, 81].map(|port| second.owns(Endpoint::new(LOCAL.address, port), REMOTE));
+        assert_eq!(owns, [true, false, true, false]);
     }
 
     #[test]
