@@ -9,6 +9,7 @@ use crate::clock::Clock;
 use crate::frame::Memory;
 use crate::inspect::Inspection;
 use crate::link::{Interface, Ports};
+use crate::split::RemoteLimits;
 use crate::spread::{Spread, SpreadCounts, Spreader};
 use crate::{Buffer, BufferPool, PoolLimits, Received};
 use engine::{LocalPort, Polling, PortShare};
@@ -17,7 +18,8 @@ use port::{Flush, Now, PLACES, PortFault, Retainer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::BorrowedFd;
 use stack::ip::{InterfaceConfig, InterfaceId};
-use stack::{Counters, Event, Stack, Time};
+use stack::tcp::{ConnectionId, ListenerId};
+use stack::{Closed, ConnectError, Counters, Event, ListenError, Stack, Time};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::{Duration, Instant};
 
@@ -70,6 +72,19 @@ pub trait App<S = Stack<Buffer>> {
 
     /// Handles the loss of a port that carried packets: its name and its state as text. Called between two rounds.
     fn port_lost(&mut self, _name: &str, _state: &str) {}
+
+    /// Handles the failure of [`crate::Calls::connect`] on another thread than the stack's. By default, an event that the
+    /// connection was closed.
+    fn connect_failed(&mut self, stack: &mut S, connection: ConnectionId, error: ConnectError, now: Time) {
+        let reason = match error {
+            ConnectError::NoRoute => Closed::Unreachable,
+            ConnectError::InUse | ConnectError::TooMany => Closed::Aborted,
+        };
+        self.event(stack, Event::Closed { connection, reason }, now);
+    }
+
+    /// Handles the failure of [`crate::Calls::listen`] on another thread than the stack's.
+    fn listen_failed(&mut self, _stack: &mut S, _listener: ListenerId, _error: ListenError, _now: Time) {}
 }
 
 /// No application, for a caller that takes the events itself.
@@ -215,9 +230,11 @@ impl Host {
         (self.clock, (self.polling == Polling::Adaptive).then_some(self.idle))
     }
 
-    /// Size of a connection's send buffer in bytes.
-    pub(crate) fn send_buffer(&self) -> usize {
-        self.stack.config().limits.send_buffer as usize
+    /// Limits of the stack for an application on another thread.
+    pub(crate) fn remote_limits(&self) -> RemoteLimits {
+        let limits = &self.stack.config().limits;
+        let (send_buffer, connections) = (limits.send_buffer as usize, limits.connections as usize);
+        RemoteLimits { send_buffer, connections }
     }
 
     /// Current time.
