@@ -21,6 +21,8 @@ pub(super) struct Report {
     pub(super) mode: &'static str,
     /// Open loop: requests per second.
     pub(super) asked_rate: Option<f64>,
+    /// Number of workers, of which the rest is the sum.
+    pub(super) workers: usize,
     pub(super) depth: u16,
     pub(super) requests_per_connection: Option<u32>,
     /// Reason why the run ended early, or why it is a failure.
@@ -57,7 +59,12 @@ impl HostCounts {
             dropped_by_port: report.dropped,
             faults: report.faults,
             peak_memory: peak_memory(),
-            counters: report.counters.named().filter(|(_, value)| *value > 0).collect(),
+            counters: report
+                .counters
+                .named()
+                .chain(report.spread.named())
+                .filter(|(_, value)| *value > 0)
+                .collect(),
         }
     }
 }
@@ -101,13 +108,15 @@ impl Report {
         error: Option<&Diagnostic>,
         host: &HostReport,
     ) -> Self {
-        let used = CpuSet { generator: args.end.cpu, ..CpuSet::default() };
+        let cpu = args.end.cpu.or_else(|| args.workers.cpus.first().copied());
+        let used = CpuSet { generator: cpu, ..CpuSet::default() };
         Self {
             workload,
             server: args.to.to_string(),
             port: args.end.port.clone(),
             mode: if args.rate.is_some() { "open" } else { "closed" },
             asked_rate: args.rate,
+            workers: args.workers.count(),
             depth: args.depth,
             requests_per_connection: args.requests_per_connection,
             error: error.map(|error| error.reason.clone()),
