@@ -163,7 +163,7 @@ fn options() -> Options {
 }
 
 /// Something that the application does to one of its connections.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Step {
     /// To the server, to a port without one, or to a network without a route.
     Connect(u8),
@@ -242,7 +242,9 @@ proptest! {
         }
         world.rounds(600);
         let live: Vec<_> = world.peers.live.keys().copied().collect();
-        live.iter().for_each(|name| world.remote.close(*name));
+        for name in live {
+            world.remote.close(name);
+        }
         world.rounds(600);
         prop_assert!(world.peers.live.is_empty() && world.remote.connections() == 0);
         prop_assert!(world.peers.failed.iter().all(|error| *error == ConnectError::NoRoute));

@@ -235,7 +235,9 @@ impl Results {
     pub(super) fn summarize(&mut self) {
         let Histograms { rounds, delay, connect } = &self.histograms;
         let mut all = Histogram::default();
-        rounds.iter().for_each(|round| all.merge(round));
+        for round in rounds {
+            all.merge(round);
+        }
         self.latency_ns = all.summary();
         self.histogram = all.buckets().collect();
         self.delay_ns = delay.as_ref().map(Histogram::summary);

@@ -215,7 +215,7 @@ impl World {
 
     /// Runs a round of the client and the server. Returns whether both connections have ended.
     fn round_of_peers(&mut self) -> bool {
-        if self.rounds % 256 == 0 {
+        if self.rounds.is_multiple_of(256) {
             self.control();
         }
         self.rounds += 1;
@@ -248,9 +248,9 @@ impl World {
 
     fn end(self) -> Outcome {
         let Self { client_host, proxy_host, server_host, client, proxy, server, .. } = self;
-        for host in [client_host, proxy_host, server_host] {
-            assert_eq!(host.close().faults, 0);
-        }
+        assert_eq!(client_host.close().faults, 0);
+        assert_eq!(proxy_host.close().faults, 0);
+        assert_eq!(server_host.close().faults, 0);
         Outcome { client, server, proxy: proxy.served() }
     }
 }
@@ -268,7 +268,7 @@ fn run(
 ) -> Outcome {
     let mut world = World::new(plans, forward, idle);
     let round = |world: &mut World| {
-        if world.rounds % 256 == 0 {
+        if world.rounds.is_multiple_of(256) {
             world.proxy_host.control(world.proxy_host.now());
         }
         let is_over = world.round_of_peers();
