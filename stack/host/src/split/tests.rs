@@ -307,19 +307,22 @@ fn short_pieces_take_as_much_space_as_in_the_stack() {
         remote.deliver(Message::Event(event), &mut app, Time(0));
         app.0.pop()
     };
-    let pieces = BUFFER / send_cost(1);
-    assert!((0..pieces - 1).all(|_| remote.send(name, data(0, 1)).is_ok()));
-    // All of the space that is left is usable, although the piece counts as more than its length.
+    assert!(remote.send(name, data(0, 300)).is_ok());
+    let pieces = (BUFFER - 300) / send_cost(1);
+    assert!((0..pieces).all(|_| remote.send(name, data(0, 1)).is_ok()));
+    // What is left is less than a short piece takes, and usable for one whose bytes fit.
+    let left = remote.send_space(name);
+    assert!((101..send_cost(1)).contains(&left));
+    assert_eq!(remote.send(name, data(0, left + 1)), Err(SendError::Full));
     assert!(remote.send(name, data(0, 100)).is_ok());
     assert_eq!((remote.send(name, data(0, 1)), remote.send_space(name)), (Err(SendError::Full), 0));
     // A part of a buffer is acknowledged, which frees nothing, and then half of the rest.
     assert!(deliver(&mut remote, 0).is_none());
     assert_eq!(remote.send(name, data(0, 1)), Err(SendError::Full));
-    assert!(
-        matches!(deliver(&mut remote, BUFFER / 2), Some(Event::Writable { connection }) if connection == name)
-    );
-    assert!((0..pieces / 2).all(|_| remote.send(name, data(0, 1)).is_ok()));
-    assert_eq!(remote.send(name, data(0, 1)), Err(SendError::Full));
+    let writable = deliver(&mut remote, BUFFER / 2 + send_cost(1));
+    assert!(matches!(writable, Some(Event::Writable { connection }) if connection == name), "{writable:?}");
+    assert!(remote.send(name, data(0, BUFFER / 2)).is_ok());
+    assert_eq!(remote.send(name, data(0, send_cost(1))), Err(SendError::Full));
     // Acknowledgements are reported on request, before the space.
     remote.report_acks(name, true);
     assert!(matches!(deliver(&mut remote, 1), Some(Event::Acknowledged { space: 1, .. })));
