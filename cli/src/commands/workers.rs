@@ -145,7 +145,9 @@ impl Hosts {
     pub(crate) fn run_unified<A: App + Send>(self, apps: &mut [A], stop: &Arc<AtomicBool>) -> Vec<Report> {
         match self {
             Self::One(mut end) => {
-                apps.iter_mut().for_each(|app| end.host.run(app, stop));
+                for app in apps {
+                    end.host.run(app, stop);
+                }
                 vec![end.host.close()]
             }
             Self::Several(set) => set.run_unified(apps, stop),

@@ -117,7 +117,9 @@ fn report<W: Workload>(
             None => results = Some(own),
         }
     }
-    reports.iter().for_each(|of_worker| host.add(of_worker));
+    for of_worker in reports {
+        host.add(of_worker);
+    }
     let results = results.unwrap_or_default();
     let ended = ended(&results, error.as_ref());
     // Without a round there is nothing to show but the error.
