@@ -95,6 +95,35 @@ fn large_file_arrives_whole_in_each_mode() {
 
 #[test]
 #[ignore = "needs root; run by `cargo xtask test`"]
+fn curl_fetches_files_in_every_thread_model() {
+    let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a directory on a disk");
+    let site = site(folder.path());
+    let bytes = data::bytes(0, 10_000_123);
+    std::fs::write(folder.path().join("site/large.bin"), &bytes).expect("a file");
+    let saved = folder.path().join("saved");
+    let saved_path = saved.to_str().expect("a path in UTF-8");
+    for more in [&["--threads", "split"][..], &["--threads", "merge", "--cpus", "0"]] {
+        let server = StackServer::start(&[&["http", &site][..], more].concat());
+        for site in [SITE, SITE6] {
+            assert_eq!(server.curl(&[&format!("{site}/")]), "<p>index</p>\n", "{more:?}");
+            server.curl(&["-o", saved_path, &format!("{site}/large.bin")]);
+            assert!(std::fs::read(&saved).expect("a file") == bytes, "{more:?}");
+            // Connections that are reused, and one that curl closes before the end.
+            let (small, large) = (format!("{site}/small.bin"), format!("{site}/large.bin"));
+            let two = ["-o", "/dev/null", &small, "-o", "/dev/null", &small];
+            let codes = ["-w", "%{http_code} %{num_connects} "];
+            assert_eq!(server.curl(&[&codes[..], &two].concat()), "200 1 200 0 ", "{more:?}");
+            let cancelled = ["-s", "-o", "/dev/null", "--max-filesize", "1000000", &large];
+            assert!(server.netns.attempt("curl", &cancelled).is_err(), "{more:?}");
+        }
+        let summary = server.stop();
+        assert_eq!(summary["connections"], 8, "{summary}");
+        assert_eq!(summary["counters"]["HttpReadErrors"], Value::Null, "{summary}");
+    }
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
 fn wrk_sees_no_error() {
     let folder = folder();
     let server = StackServer::start(&["http", &site(folder.path())]);

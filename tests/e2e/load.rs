@@ -137,6 +137,30 @@ fn echo_of_the_kernel_is_loaded_in_closed_and_open_loop() {
 
 #[test]
 #[ignore = "needs root; run by `cargo xtask test`"]
+fn workers_in_every_thread_model_load_the_kernel() {
+    let link = Link::new();
+    tcp::listen(&link.netns, 7, tcp::echo);
+    for more in ["--workers 2", "--workers 2 --threads split", "--threads merge --cpus 0"] {
+        for address in SERVER {
+            let to = at(address, 7);
+            let run = link.load(&format!(
+                "echo --to {to} -c 11 --depth 2 --size 3000 --duration 300ms --rounds 2 --warm-up 50ms {more}"
+            ));
+            run.succeeded();
+            assert_eq!((run.number("/connections/established"), run.number("/connections/open")), (11, 11));
+            assert_eq!(run.result["rounds"].as_array().map(Vec::len), Some(2), "{}", run.output);
+            assert_eq!(run.number("/workers"), if more.contains("workers") { 2 } else { 1 });
+        }
+        let to = at(SERVER[0], 7);
+        let run = link.load(&format!("echo --to {to} -c 6 --rate 600 --duration 500ms --warm-up 0s {more}"));
+        // Two Poisson processes of half the rate deviate by 17.
+        let due = run.number("/requests/due");
+        assert!(run.succeeded() == due && due.abs_diff(300) < 120, "{}", run.output);
+    }
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
 fn nginx_and_its_errors_are_read() {
     let (link, folder) = (Link::new(), folder());
     let path = folder.path().display();

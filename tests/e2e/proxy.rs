@@ -67,23 +67,25 @@ fn kernel_client_and_server_exchange_megabytes_through_the_proxy() {
 
 #[test]
 #[ignore = "needs root; run by `cargo xtask test`"]
-fn curl_downloads_through_the_proxy() {
+fn curl_downloads_through_the_proxy_in_every_thread_model() {
     let folder = folder();
-    let proxy = start("10.9.0.1:8000", &[]);
     std::fs::write(folder.path().join("file"), data(3)).expect("a file");
     let path = folder.path().to_string_lossy().into_owned();
     let words = ["-m", "http.server", "8000", "--bind", "10.9.0.1", "--directory", &path];
-    let _server = proxy.netns.spawn(folder.path(), "http", "python3", &words);
-    proxy.netns.enter(|| {
-        let there = wait::until(LIMIT, || TcpStream::connect("10.9.0.1:8000").ok());
-        assert!(there.is_some(), "the server did not start");
-    });
     let copy = folder.path().join("copy").to_string_lossy().into_owned();
-    for url in ["http://10.9.0.2:8080/file", "http://[fd09::2]:8080/file"] {
-        proxy.curl(&["--fail", "-o", &copy, url]);
-        assert!(std::fs::read(&copy).expect("a file") == data(3), "{url}");
+    for more in [&[][..], &["--threads", "split"], &["--threads", "merge", "--cpus", "0"]] {
+        let proxy = start("10.9.0.1:8000", more);
+        let _server = proxy.netns.spawn(folder.path(), "http", "python3", &words);
+        proxy.netns.enter(|| {
+            let there = wait::until(LIMIT, || TcpStream::connect("10.9.0.1:8000").ok());
+            assert!(there.is_some(), "the server did not start");
+        });
+        for url in ["http://10.9.0.2:8080/file", "http://[fd09::2]:8080/file"] {
+            proxy.curl(&["--fail", "-o", &copy, url]);
+            assert!(std::fs::read(&copy).expect("a file") == data(3), "{more:?}: {url}");
+        }
+        assert_eq!(proxy.stop()["connections"], 2, "{more:?}");
     }
-    assert_eq!(proxy.stop()["connections"], 2);
 }
 
 #[test]

@@ -92,7 +92,7 @@ pub(crate) enum ThreadModel {
     Merge,
 }
 
-/// Which worker serves a connection.
+/// Which worker has a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SpreadRule {
     /// The worker that the hash of its flow selects. For every port
@@ -102,7 +102,7 @@ pub(crate) enum SpreadRule {
     Arrival,
 }
 
-/// Workers of a server.
+/// Workers of a program.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct WorkerArgs {
     /// Number of workers, each with a stack and connections of its own [default: as many as --cpus allows, or 1]
@@ -140,12 +140,12 @@ impl WorkerArgs {
         EndArgs { cpu: end.cpu.or_else(|| self.cpus.first().copied()), ..end.clone() }
     }
 
-    /// Returns an error for threads that a program does not support.
+    /// Returns an error for thread models that `serve sockets` does not support.
     pub(crate) fn only_unified(&self) -> Result<(), Diagnostic> {
         if self.threads == ThreadModel::Unified {
             return Ok(());
         }
-        let reason = "only echo, discard and source run on a thread beside the stack";
+        let reason = "the programs of `serve sockets` are its clients, which have threads of their own";
         Err(Diagnostic::bad("--threads", reason, "leave --threads out"))
     }
 }

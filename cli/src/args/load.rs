@@ -1,6 +1,6 @@
 //! Arguments of `load`.
 
-use super::end::EndArgs;
+use super::end::{EndArgs, WorkerArgs};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand};
 use console::{ResultArgs, Span, duration};
@@ -93,6 +93,8 @@ pub(crate) struct KvArgs {
 pub(crate) struct ClientArgs {
     #[command(flatten)]
     pub(crate) end: EndArgs,
+    #[command(flatten)]
+    pub(crate) workers: WorkerArgs,
     /// Address and TCP port of the server, such as `10.9.0.1:80` or `[fd09::1]:80`
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) to: SocketAddr,

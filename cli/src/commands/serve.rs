@@ -9,14 +9,12 @@ use crate::commands::workers::WorkerSet;
 use anyhow::Context;
 use console::{Diagnostic, units};
 use files::Submission;
-use host::{App, Host, Options, Remote, Report};
+use host::{Host, Options, Report};
 use serde::Serialize;
 use serve::http::{Http, HttpError, HttpOptions, RECEIVE_BUFFER};
 use serve::{Discard, Echo, Forward, Kv, KvLinks, KvOptions, Proxy, ProxyOptions, Served, Server, Source};
 use stack::{Address, Endpoint};
 use std::fmt::Write;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use utoipa::ToSchema;
 
@@ -192,16 +190,13 @@ fn has_route(end: &EndArgs, to: Address) -> Result<(), Diagnostic> {
     Err(Diagnostic::bad(format!("--to {to}"), "the address is not in the network of an address", remedy))
 }
 
-/// Runs a server that works in every thread model.
-fn serve<S: Server + App<Remote> + Default + Send>(args: &ServerArgs) -> anyhow::Result<()> {
+/// Runs a server without settings of its own.
+fn serve<S: Server + Default + Send>(args: &ServerArgs) -> anyhow::Result<()> {
     let adjust = |options: &mut Options| {
         let limit = &mut options.stack.limits.connections;
         *limit = args.max_connections.unwrap_or(*limit);
     };
-    if args.workers.is_single() {
-        return serve_alone(args, adjust, |_| Ok(S::default()));
-    }
-    serve_workers(args, adjust, |_| Ok(S::default()), WorkerSet::run)
+    serve_with(args, adjust, |_| Ok(S::default()))
 }
 
 /// Runs the servers that `make` returns, on hosts with settings that `adjust` changes, until a signal, and prints the
@@ -214,16 +209,14 @@ fn serve_with<S: Server + Send>(
     if args.workers.is_single() {
         return serve_alone(args, adjust, make);
     }
-    args.workers.only_unified()?;
-    serve_workers(args, adjust, make, |set, servers, stop| Ok(set.run_unified(servers, stop)))
+    serve_workers(args, adjust, make)
 }
 
 /// Runs a server on each worker.
-fn serve_workers<S: Server>(
+fn serve_workers<S: Server + Send>(
     args: &ServerArgs,
     adjust: impl FnOnce(&mut Options),
     make: impl FnMut(&mut Host) -> anyhow::Result<S>,
-    run: impl FnOnce(WorkerSet, &mut [S], &Arc<AtomicBool>) -> std::io::Result<Vec<Report>>,
 ) -> anyhow::Result<()> {
     let stop = console::stop_on_signals()?;
     let mut set = WorkerSet::open(&args.end, &args.workers, ROLE, |options| {
@@ -241,7 +234,7 @@ fn serve_workers<S: Server>(
     let (at, count) = (place(&args.end), servers.len());
     console::note(&format!("{} serves port {tcp_port}{at} with {count} workers", set.name));
     let began = Instant::now();
-    let reports = run(set, &mut servers, &stop)?;
+    let reports = set.run(&mut servers, &stop)?;
     let seconds = began.elapsed().as_secs_f64();
     let summary = Summary::of_workers(seconds, &servers, &reports);
     console::print(&summary, args.show.output, Summary::text)?;

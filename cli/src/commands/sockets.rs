@@ -4,8 +4,8 @@ use crate::api::control::{self, SocketClaim};
 use crate::args::serve::{Accept, AccessArgs, SocketsArgs};
 use crate::commands::counters::{NonZero, line};
 use crate::commands::cpu;
-use crate::commands::end::{End, still_there, texts};
-use crate::commands::workers::WorkerSet;
+use crate::commands::end::{still_there, texts};
+use crate::commands::workers::Hosts;
 use crate::settings::access::Access;
 use console::Diagnostic;
 use host::Report;
@@ -15,8 +15,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io;
 use std::os::unix::net::UnixListener;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 use utoipa::ToSchema;
 
@@ -58,64 +56,13 @@ pub(crate) struct WorkerSummary {
     accepted: u64,
 }
 
-/// One stack on this thread, or several on threads of their own.
-enum Hosts {
-    One(Box<End>),
-    Several(Box<WorkerSet>),
-}
-
-impl Hosts {
-    fn open(args: &SocketsArgs) -> anyhow::Result<Self> {
-        if args.workers.is_single() {
-            return Ok(Self::One(Box::new(End::open(&args.workers.single(&args.end), ROLE, |_| ())?)));
-        }
-        args.workers.only_unified()?;
-        Ok(Self::Several(Box::new(WorkerSet::open(&args.end, &args.workers, ROLE, |_| ())?)))
-    }
-
-    /// Name of the port.
-    fn name(&self) -> String {
-        match self {
-            Self::One(end) => end.name.clone(),
-            Self::Several(set) => set.name.clone(),
-        }
-    }
-
-    /// Waits for the port. Returns `false` if a signal came first, or the port has ended.
-    fn connect(&mut self, stop: &AtomicBool) -> bool {
-        match self {
-            Self::One(end) => end.connect(stop),
-            Self::Several(set) => set.connect(stop),
-        }
-    }
-
-    /// Runs a service on each worker until `stop` is set, and closes the port.
-    fn run(self, services: &mut [Service], stop: &Arc<AtomicBool>) -> Vec<Report> {
-        match self {
-            Self::One(mut end) => {
-                for service in services {
-                    end.host.run(service, stop);
-                }
-                vec![end.host.close()]
-            }
-            Self::Several(set) => set.run_unified(services, stop),
-        }
-    }
-
-    fn close(self) -> Vec<Report> {
-        match self {
-            Self::One(end) => vec![end.host.close()],
-            Self::Several(set) => set.workers.close(),
-        }
-    }
-}
-
 /// Runs the service until a signal, and prints the summary.
 pub(crate) fn run(args: &SocketsArgs) -> anyhow::Result<()> {
     let stop = console::stop_on_signals()?;
     // Before a worker is pinned.
     let affinity = rustix::thread::sched_getaffinity(None)?;
-    let mut hosts = Hosts::open(args)?;
+    args.workers.only_unified()?;
+    let mut hosts = Hosts::open(&args.end, &args.workers, ROLE, |_| ())?;
     // Dropped after the hosts, which `run` and `close` consume, so that the path leads to this service while it runs.
     let (_claim, listener) = listen(args)?;
     let (slow_path, mut services) = create(args, listener)?;
@@ -125,7 +72,7 @@ pub(crate) fn run(args: &SocketsArgs) -> anyhow::Result<()> {
         let slow_path = cpu::with_affinity(&affinity, || slow_path.start());
         let slow_path = slow_path.map_err(|error| failed(error, "end processes that are not needed"))?;
         console::note(&greeting(&name, args));
-        let reports = hosts.run(&mut services, &stop);
+        let reports = hosts.run_unified(&mut services, &stop);
         let seconds = began.elapsed().as_secs_f64();
         let summary = Summary::new(seconds, slow_path.finish(), &services, &reports);
         console::print(&summary, args.show.output, Summary::text)?;

@@ -1,10 +1,11 @@
-//! Workers of a server: stacks on several threads, on the port of the command line.
+//! Workers of a program: stacks on several threads, on the port of the command line.
 
 use crate::api::stack::StackControl;
 use crate::args::end::{EndArgs, SpreadRule, ThreadModel, WorkerArgs};
+use crate::commands::end::End;
 use crate::commands::{cpu, end};
 use console::Diagnostic;
-use host::{App, Options, Part, Remote, Report, Spread, SpreadOptions, Workers};
+use host::{App, Host, Options, Part, Remote, Report, Spread, SpreadOptions, Workers};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -78,6 +79,85 @@ impl WorkerSet {
         let args = &self.args;
         self.workers.run(apps, |worker, part| place(args, worker, part), stop);
         self.workers.close()
+    }
+}
+
+/// One stack on this thread, or workers.
+pub(crate) enum Hosts {
+    One(Box<End>),
+    Several(Box<WorkerSet>),
+}
+
+impl Hosts {
+    /// Validates the arguments and opens the port. See [`End::open`].
+    pub(crate) fn open(
+        args: &EndArgs,
+        workers: &WorkerArgs,
+        role: &str,
+        adjust: impl FnOnce(&mut Options),
+    ) -> anyhow::Result<Self> {
+        Ok(if workers.is_single() {
+            Self::One(Box::new(End::open(&workers.single(args), role, adjust)?))
+        } else {
+            Self::Several(Box::new(WorkerSet::open(args, workers, role, adjust)?))
+        })
+    }
+
+    /// Name of the port.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::One(end) => end.name.clone(),
+            Self::Several(set) => set.name.clone(),
+        }
+    }
+
+    /// The hosts, by worker.
+    pub(crate) fn hosts(&mut self) -> &mut [Host] {
+        match self {
+            Self::One(end) => std::slice::from_mut(&mut end.host),
+            Self::Several(set) => set.workers.hosts(),
+        }
+    }
+
+    /// Waits for the port. Returns `false` if a signal came first, or the port has ended.
+    pub(crate) fn connect(&mut self, stop: &AtomicBool) -> bool {
+        match self {
+            Self::One(end) => end.connect(stop),
+            Self::Several(set) => set.connect(stop),
+        }
+    }
+
+    /// Runs a program on each worker until `stop` is set, and closes the port. Returns the reports.
+    pub(crate) fn run<A: App + App<Remote> + Send>(
+        self,
+        apps: &mut [A],
+        stop: &Arc<AtomicBool>,
+    ) -> std::io::Result<Vec<Report>> {
+        match self {
+            Self::Several(set) => set.run(apps, stop),
+            Self::One(_) => Ok(self.run_unified(apps, stop)),
+        }
+    }
+
+    /// As [`Hosts::run`], for programs that run on the thread of the stack only.
+    pub(crate) fn run_unified<A: App + Send>(self, apps: &mut [A], stop: &Arc<AtomicBool>) -> Vec<Report> {
+        match self {
+            Self::One(mut end) => {
+                for app in apps {
+                    end.host.run(app, stop);
+                }
+                vec![end.host.close()]
+            }
+            Self::Several(set) => set.run_unified(apps, stop),
+        }
+    }
+
+    /// Closes the port. Returns the reports.
+    pub(crate) fn close(self) -> Vec<Report> {
+        match self {
+            Self::One(end) => vec![end.host.close()],
+            Self::Several(set) => set.workers.close(),
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use crate::clock::Clock;
 use crate::frame::Memory;
 use crate::inspect::Inspection;
 use crate::link::{Interface, Ports};
+use crate::split::RemoteLimits;
 use crate::spread::{Spread, SpreadCounts, Spreader};
 use crate::{Buffer, BufferPool, Received};
 use engine::{LocalPort, Polling, PortShare};
@@ -112,9 +113,11 @@ impl Host {
         (self.clock, (self.polling == Polling::Adaptive).then_some(self.idle))
     }
 
-    /// Size of a connection's send buffer in bytes.
-    pub(crate) fn send_buffer(&self) -> usize {
-        self.stack.config().limits.send_buffer as usize
+    /// Limits of the stack for an application on another thread.
+    pub(crate) fn remote_limits(&self) -> RemoteLimits {
+        let limits = &self.stack.config().limits;
+        let (send_buffer, connections) = (limits.send_buffer as usize, limits.connections as usize);
+        RemoteLimits { send_buffer, connections }
     }
 
     /// Current time.

@@ -79,6 +79,11 @@ impl Affinity {
         Self::owner(local.port, self.of).or_else(|| Some(self.flows.as_ref()?(local, remote)))
     }
 
+    /// Whether segments from `remote` to `local` belong to this stack; true if their owner is unknown.
+    pub fn owns(&self, local: Endpoint, remote: Endpoint) -> bool {
+        self.owner_of_flow(local, remote).is_none_or(|owner| owner == self.index)
+    }
+
     /// A port for which `is_free` is true and whose replies from `remote` come home, or another own port if none is
     /// among those tested. `first` and `cursor` select the first port to try; the cursor advances by the ports tested, so
     /// that the next call continues (RFC 6056 section 3.3.3). Returns `None` if none of `tries` ports is free.
@@ -150,6 +155,12 @@ mod tests {
         assert_eq!(shared.owner_of_flow(chosen, REMOTE), Some(0));
         let ephemeral = Endpoint::new(LOCAL.address, 50_000);
         assert_eq!(shared.owner_of_flow(ephemeral, REMOTE), Affinity::owner(50_000, 3));
+        let owns = |index| {
+            let flows: Arc<Flows> = Arc::new(|_, _| 0);
+            Affinity::new(index, 3, None).with_flows(Some(flows)).owns(chosen, REMOTE)
+        };
+        assert_eq!([0, 1].map(owns), [true, false]);
+        assert!(Affinity::new(1, 3, None).owns(chosen, REMOTE));
     }
 
     #[test]

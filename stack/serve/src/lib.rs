@@ -22,12 +22,12 @@ pub use kv::{
 pub use proxy::{BUFFER as PROXY_BUFFER, Forward, Proxy, ProxyOptions};
 pub use source::Source;
 
-use host::{App, Buffer};
+use host::{App, Buffer, Remote};
 use stack::tcp::Options;
 use stack::{Endpoint, ListenError, Stack, UdpError};
 
-/// A server program.
-pub trait Server: App {
+/// A server program, which runs in every thread model.
+pub trait Server: App + App<Remote> {
     /// Default TCP port.
     const TCP_PORT: u16;
 

@@ -8,9 +8,9 @@
 //! The module must not read forwarded bytes.
 
 use crate::{Served, Server};
-use host::{App, Buffer, BufferPool, PoolLimits};
+use host::{App, Buffer, BufferPool, Calls, PoolLimits};
 use stack::tcp::{ConnectionId, Options};
-use stack::{Closed, Endpoint, Event, SendError, Slice, Stack, Time};
+use stack::{Closed, Endpoint, Event, SendError, Slice, Time};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -117,7 +117,7 @@ impl Proxy {
         self.pairs.len() - self.free.len()
     }
 
-    fn accept(&mut self, stack: &mut Stack<Buffer>, client: ConnectionId, now: Time) {
+    fn accept(&mut self, stack: &mut impl Calls, client: ConnectionId, now: Time) {
         let ProxyOptions { to, tcp, connections, .. } = self.options;
         let has_room = self.len() < connections as usize;
         let server = has_room.then(|| stack.connect(Endpoint::default(), to, tcp, now).ok()).flatten();
@@ -152,7 +152,7 @@ impl Proxy {
     }
 
     #[inline]
-    fn data(&mut self, stack: &mut Stack<Buffer>, from: ConnectionId, data: Slice<Buffer>, now: Time) {
+    fn data(&mut self, stack: &mut impl Calls, from: ConnectionId, data: Slice<Buffer>, now: Time) {
         self.served.received += data.len() as u64;
         let data = match self.options.forward {
             Forward::Reference => data,
@@ -177,7 +177,7 @@ impl Proxy {
     }
 
     /// Sends what waits for a connection, or for the other one of its pair, and then its end.
-    fn resume(&mut self, stack: &mut Stack<Buffer>, id: ConnectionId, is_sender: bool) {
+    fn resume(&mut self, stack: &mut impl Calls, id: ConnectionId, is_sender: bool) {
         let Some((pair, end)) = self.find(id) else { return };
         let [from, to] = if is_sender { [end, 1 - end] } else { [1 - end, end] };
         let (mut sent, sender, is_finished) = (0, pair.ends[from].id, pair.ends[from].is_finished);
@@ -198,14 +198,14 @@ impl Proxy {
         self.served.sent += sent as u64;
     }
 
-    fn connected(&mut self, stack: &mut Stack<Buffer>, id: ConnectionId) {
+    fn connected(&mut self, stack: &mut impl Calls, id: ConnectionId) {
         if let Some((pair, end)) = self.find(id) {
             pair.ends[end].is_connected = true;
             self.resume(stack, id, false);
         }
     }
 
-    fn finished(&mut self, stack: &mut Stack<Buffer>, id: ConnectionId) {
+    fn finished(&mut self, stack: &mut impl Calls, id: ConnectionId) {
         if let Some((pair, end)) = self.find(id) {
             pair.ends[end].is_finished = true;
             self.resume(stack, id, true);
@@ -213,7 +213,7 @@ impl Proxy {
     }
 
     /// Removes a connection. An error of it ends the other one.
-    fn closed(&mut self, stack: &mut Stack<Buffer>, id: ConnectionId, reason: Closed) {
+    fn closed(&mut self, stack: &mut impl Calls, id: ConnectionId, reason: Closed) {
         let Some((pair, end)) = self.find(id) else { return };
         pair.ends[end].is_gone = true;
         let (other, is_last) = (pair.ends[1 - end].id, pair.ends[1 - end].is_gone);
@@ -234,8 +234,13 @@ impl Proxy {
         self.options.idle.map_or(SEARCH_INTERVAL, |idle| SEARCH_INTERVAL.min(idle / 4))
     }
 
+    /// Time of the next search; [`Time::NEVER`] if no pair can be idle.
+    fn search_at(&self) -> Time {
+        if self.options.idle.is_some() && self.len() > 0 { self.search.1 } else { Time::NEVER }
+    }
+
     /// Resets idle pairs among the next ones.
-    fn search(&mut self, stack: &mut Stack<Buffer>, idle: Duration, now: Time) {
+    fn search(&mut self, stack: &mut impl Calls, idle: Duration, now: Time) {
         for _ in 0..SEARCHED.min(self.pairs.len()) {
             self.search.0 = (self.search.0 + 1) % self.pairs.len();
             if let Some(pair) = &self.pairs[self.search.0]
@@ -259,9 +264,9 @@ impl Server for Proxy {
     }
 }
 
-impl App for Proxy {
+impl<S: Calls> App<S> for Proxy {
     #[inline]
-    fn event(&mut self, stack: &mut Stack<Buffer>, event: Event<Buffer>, now: Time) {
+    fn event(&mut self, stack: &mut S, event: Event<Buffer>, now: Time) {
         match event {
             Event::Data { connection, data } => self.data(stack, connection, data, now),
             Event::Accepted { connection, .. } => self.accept(stack, connection, now),
@@ -273,8 +278,8 @@ impl App for Proxy {
         }
     }
 
-    fn poll(&mut self, stack: &mut Stack<Buffer>, now: Time) -> bool {
-        if self.deadline() > now {
+    fn poll(&mut self, stack: &mut S, now: Time) -> bool {
+        if self.search_at() > now {
             return false;
         }
         if let Some(idle) = self.options.idle {
@@ -285,9 +290,6 @@ impl App for Proxy {
     }
 
     fn deadline(&self) -> Time {
-        match self.options.idle {
-            Some(_) if self.len() > 0 => self.search.1,
-            _ => Time::NEVER,
-        }
+        self.search_at()
     }
 }

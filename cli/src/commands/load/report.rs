@@ -25,6 +25,8 @@ pub(crate) struct Report {
     pub(super) mode: &'static str,
     /// Open loop: requests per second.
     pub(super) target_rate: Option<f64>,
+    /// Number of workers, of which the rest is the sum.
+    pub(super) workers: usize,
     /// Maximum number of requests on their way on one connection.
     pub(super) depth: u16,
     /// Requests after which a connection is closed; null without a limit.
@@ -89,13 +91,15 @@ impl Report {
         error: Option<&Diagnostic>,
         host: &HostReport,
     ) -> Self {
-        let used = CpuSet { generator: args.end.cpu, ..CpuSet::default() };
+        let cpu = args.end.cpu.or_else(|| args.workers.cpus.first().copied());
+        let used = CpuSet { generator: cpu, ..CpuSet::default() };
         Self {
             workload,
             server: args.to.to_string(),
             port: args.end.port.clone(),
             mode: if args.pace.rate.is_some() { "open" } else { "closed" },
             target_rate: args.pace.rate,
+            workers: args.workers.count(),
             depth: args.pace.depth,
             requests_per_connection: args.pace.requests_per_connection,
             error: error.map(|error| error.reason.clone()),

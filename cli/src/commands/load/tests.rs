@@ -37,6 +37,26 @@ fn sources_follow_the_address_of_the_servers_network() {
 }
 
 #[test]
+fn workers_divide_connections_and_rates() {
+    let all = options(&client("--to 10.9.0.1:7 -c 7 --rate 300 --connect-rate 30").unwrap(), &[]);
+    let shares: Vec<_> = (0..3).map(|worker| share(&all, worker, 3)).collect();
+    assert_eq!(shares.iter().map(|share| share.connections).collect::<Vec<_>>(), [3, 2, 2]);
+    for (seed, share) in (1..).zip(&shares) {
+        let Mode::Open { rate, spacing } = share.mode else { panic!("a closed loop") };
+        assert!((rate - 100.0).abs() < 1e-9 && (share.connect_rate.unwrap() - 10.0).abs() < 1e-9);
+        assert_eq!(spacing, Spacing::Poisson(seed));
+    }
+    assert_eq!(share(&all, 0, 1).connections, 7);
+    let refused = |more: &str| validate(&client(more).unwrap()).unwrap_err();
+    assert_eq!(refused("--to 10.9.0.1:7 --workers 2").remedy, "write --connections 2 or more");
+    assert_eq!(refused("--to 10.9.0.1:7 -c 2 --workers 2 --spread arrival").remedy, "leave --spread out");
+    assert!(validate(&client("--to 10.9.0.1:7 --workers 1 --spread arrival").unwrap()).is_ok());
+    let texts = |more: &str| sources(&client(more).unwrap()).map(|all| texts(&all));
+    assert_eq!(texts("--to 10.9.0.1:7 -c 60000 --workers 2").unwrap_err().remedy, "write --sources 2");
+    assert!(texts("--to 10.9.0.1:7 -c 60000").is_ok());
+}
+
+#[test]
 fn invalid_arguments_are_refused() {
     for more in [
         "",

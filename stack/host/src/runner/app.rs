@@ -2,7 +2,8 @@
 
 use crate::Buffer;
 use rustix::fd::BorrowedFd;
-use stack::{Event, Stack, Time};
+use stack::tcp::{ConnectionId, ListenerId};
+use stack::{Closed, ConnectError, Event, ListenError, Stack, Time};
 
 /// An application of a host. `S` is the stack, or stands for it on another thread ([`crate::Remote`]).
 pub trait App<S = Stack<Buffer>> {
@@ -37,6 +38,19 @@ pub trait App<S = Stack<Buffer>> {
 
     /// Handles the loss of a port that carried packets: its name and its state as text. Called between two rounds.
     fn port_lost(&mut self, _name: &str, _state: &str) {}
+
+    /// Handles the failure of [`crate::Calls::connect`] on another thread than the stack's. By default, an event that the
+    /// connection was closed.
+    fn connect_failed(&mut self, stack: &mut S, connection: ConnectionId, error: ConnectError, now: Time) {
+        let reason = match error {
+            ConnectError::NoRoute => Closed::Unreachable,
+            ConnectError::InUse | ConnectError::TooMany => Closed::Aborted,
+        };
+        self.event(stack, Event::Closed { connection, reason }, now);
+    }
+
+    /// Handles the failure of [`crate::Calls::listen`] on another thread than the stack's.
+    fn listen_failed(&mut self, _stack: &mut S, _listener: ListenerId, _error: ListenError, _now: Time) {}
 }
 
 /// No application, for a caller that takes the events itself.

@@ -1,23 +1,28 @@
 //! The stack as an application on another thread sees it.
 
-use super::{BATCH, Call, Calls};
-use crate::Buffer;
+use super::names::{Names, Target};
+use super::{BATCH, Call, Calls, Connect, Message};
+use crate::{App, Buffer};
 use engine::Doorbell;
 use ring::spsc::Producer;
-use stack::tcp::ConnectionId;
-use stack::{Endpoint, Event, SendError, Slice, SocketId, Time, UdpError, send_cost};
-use std::collections::{HashMap, VecDeque};
+use stack::tcp::{ConnectionId, ListenerId, Options};
+use stack::{
+    ConnectError, Endpoint, Event, ListenError, SendError, Slice, SocketId, Time, UdpError, send_cost,
+};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
-/// Space of a send buffer.
+/// First identifier of listeners that the application chooses. Those of the stack count from 1 on.
+pub(super) const FIRST_LISTENER: u32 = 1 << 31;
+
+/// Limits of the stack that the side of the application applies, because it gets no answer.
 #[derive(Clone, Copy, Debug)]
-struct Space {
-    free: usize,
-    /// Whether the application waits for space.
-    is_wanted: bool,
-    /// Whether the application closed its sending side.
-    is_closed: bool,
+pub(crate) struct RemoteLimits {
+    /// Send buffer of a connection in bytes.
+    pub(crate) send_buffer: usize,
+    /// Maximum number of connections.
+    pub(crate) connections: usize,
 }
 
 /// Sends calls to the thread of the stack.
@@ -27,9 +32,9 @@ pub struct Remote {
     /// Calls that are not published yet.
     staged: VecDeque<Call>,
     wakes_stack: Arc<Doorbell>,
-    spaces: HashMap<ConnectionId, Space>,
-    /// Size of a send buffer in bytes.
-    buffer: usize,
+    names: Names,
+    next_listener: u32,
+    limits: RemoteLimits,
     stop: Arc<AtomicBool>,
 }
 
@@ -37,32 +42,61 @@ impl Remote {
     pub(super) fn new(
         calls: Producer<Call>,
         wakes_stack: Arc<Doorbell>,
-        buffer: usize,
+        limits: RemoteLimits,
         stop: Arc<AtomicBool>,
     ) -> Self {
-        let staged = VecDeque::with_capacity(BATCH);
-        Self { calls, staged, wakes_stack, spaces: HashMap::new(), buffer, stop }
+        let (staged, names) = (VecDeque::with_capacity(BATCH), Names::default());
+        Self { calls, staged, wakes_stack, names, next_listener: FIRST_LISTENER, limits, stop }
     }
 
-    /// Follows the send buffers before an event is passed to the application. Returns the event that it gets.
+    /// Passes a message of the stack to the application.
     #[inline]
-    pub(super) fn note(&mut self, event: Event<Buffer>) -> Option<Event<Buffer>> {
+    pub(super) fn deliver(&mut self, message: Message, app: &mut impl App<Self>, now: Time) {
+        match message {
+            Message::Event(event) => self.event(event, app, now),
+            Message::Opened(number, id) => self.names.opened(number, id),
+            Message::NotOpened(number, error) => {
+                let name = self.names.id(number);
+                self.names.remove(name);
+                app.connect_failed(self, name, error, now);
+            }
+            Message::NotListening(listener, error) => app.listen_failed(self, listener, error, now),
+            Message::PortLost(port) => app.port_lost(&port.0, &port.1),
+        }
+    }
+
+    /// Follows the connections, and passes the event with the application's name of its connection.
+    #[inline]
+    fn event(&mut self, mut event: Event<Buffer>, app: &mut impl App<Self>, now: Time) {
+        let Some(connection) = connection_mut(&mut event) else { return app.event(self, event, now) };
+        *connection = self.names.name(*connection);
         match event {
-            Event::Accepted { connection, .. } | Event::Connected { connection } => {
-                let space = Space { free: self.buffer, is_wanted: false, is_closed: false };
-                self.spaces.insert(connection, space);
+            Event::Acknowledged { connection, space, .. } => {
+                let (reports, is_due) = self.acknowledged(connection, space as usize);
+                if reports {
+                    app.event(self, event, now);
+                }
+                if is_due {
+                    app.event(self, Event::Writable { connection }, now);
+                }
+                return;
             }
-            Event::Closed { connection, .. } => drop(self.spaces.remove(&connection)),
-            Event::Acknowledged { connection, space: freed, .. } => {
-                let space = self.spaces.get_mut(&connection)?;
-                space.free += freed as usize;
-                let is_due = space.is_wanted && space.free >= self.buffer / 2;
-                space.is_wanted &= !is_due;
-                return is_due.then_some(Event::Writable { connection });
-            }
+            Event::Closed { connection, .. } => self.names.remove(connection),
             _ => {}
         }
-        Some(event)
+        app.event(self, event, now);
+    }
+
+    /// Send space became free. Returns whether the application wants to know about acknowledgements, and whether the space
+    /// for which it waits is available.
+    #[inline]
+    fn acknowledged(&mut self, connection: ConnectionId, freed: usize) -> (bool, bool) {
+        let half = self.limits.send_buffer / 2;
+        let Some((_, entry)) = self.names.get_mut(connection) else { return (false, false) };
+        entry.used = entry.used.saturating_sub(freed);
+        let is_due = entry.wants_space && entry.used <= half;
+        entry.wants_space &= !is_due;
+        (entry.reports_acks, is_due)
     }
 
     #[inline]
@@ -73,7 +107,15 @@ impl Remote {
         }
     }
 
-    /// Publishes all calls. Waits for room, which the thread of the stack makes in any state.
+    /// Makes a call about a connection that exists.
+    #[inline]
+    fn call_about(&mut self, connection: ConnectionId, call: impl FnOnce(Target) -> Call) {
+        if let Some((target, _)) = self.names.get_mut(connection) {
+            self.call(call(target));
+        }
+    }
+
+    /// Publishes all calls. Waits for room, which the thread of the stack makes until it stops.
     pub(super) fn publish(&mut self) {
         while !self.staged.is_empty() {
             let fits = self.calls.room(self.staged.len()).min(self.staged.len());
@@ -83,49 +125,116 @@ impl Remote {
             self.wakes_stack.ring();
             if fits == 0 {
                 if self.stop.load(Ordering::Relaxed) {
-                    return self.staged.clear();
+                    return;
                 }
                 std::thread::yield_now();
             }
         }
     }
+
+    #[cfg(test)]
+    pub(super) fn connections(&self) -> usize {
+        self.names.len()
+    }
+}
+
+/// The connection of an event; `None` for one of a socket.
+#[inline]
+fn connection_mut(event: &mut Event<Buffer>) -> Option<&mut ConnectionId> {
+    match event {
+        Event::Accepted { connection, .. }
+        | Event::Connected { connection }
+        | Event::Data { connection, .. }
+        | Event::Finished { connection }
+        | Event::Writable { connection }
+        | Event::Acknowledged { connection, .. }
+        | Event::Closed { connection, .. } => Some(connection),
+        Event::Datagram { .. } | Event::DatagramLost { .. } => None,
+    }
 }
 
 impl Calls for Remote {
+    /// Posts the call. Its failure is [`App::connect_failed`].
+    fn connect(
+        &mut self,
+        local: Endpoint,
+        remote: Endpoint,
+        options: Options,
+        _now: Time,
+    ) -> Result<ConnectionId, ConnectError> {
+        if self.names.len() >= self.limits.connections {
+            return Err(ConnectError::TooMany);
+        }
+        let name = self.names.post();
+        let connect = Connect { number: name.index() as u32, local, remote, options };
+        self.call(Call::Connect(Box::new(connect)));
+        Ok(name)
+    }
+
+    /// Posts the call. Its failure is [`App::listen_failed`].
+    fn listen(&mut self, local: Endpoint, options: Options) -> Result<ListenerId, ListenError> {
+        let listener = ListenerId::from_bits(self.next_listener);
+        self.next_listener = self.next_listener.checked_add(1).ok_or(ListenError::InUse)?;
+        self.call(Call::Listen(listener, Box::new((local, options))));
+        Ok(listener)
+    }
+
+    fn unlisten(&mut self, listener: ListenerId) {
+        self.call(Call::Unlisten(listener));
+    }
+
+    /// As [`stack::Stack::send`] with what the stack has reported, so a call that returns no error succeeds there too,
+    /// unless the connection ends.
     #[inline]
     fn send(&mut self, connection: ConnectionId, data: Slice<Buffer>) -> Result<(), SendError> {
-        let space = self.spaces.get_mut(&connection).ok_or(SendError::Closed)?;
-        if space.is_closed {
+        let limit = self.limits.send_buffer;
+        let (target, entry) = self.names.get_mut(connection).ok_or(SendError::Closed)?;
+        if entry.is_closed {
             return Err(SendError::Closed);
         }
-        let Some(free) = space.free.checked_sub(send_cost(data.len())) else {
-            space.is_wanted = true;
+        if entry.used + data.len() > limit {
+            entry.wants_space = true;
             return Err(SendError::Full);
-        };
-        space.free = free;
-        self.call(Call::Send(connection, data));
+        }
+        entry.used += send_cost(data.len());
+        self.call(Call::Send(target, data));
         Ok(())
     }
 
     #[inline]
     fn send_space(&self, connection: ConnectionId) -> usize {
-        self.spaces.get(&connection).map_or(0, |space| space.free)
+        let entry = self.names.get(connection);
+        entry.map_or(0, |entry| self.limits.send_buffer.saturating_sub(entry.used))
+    }
+
+    fn send_buffer(&self) -> usize {
+        self.limits.send_buffer
     }
 
     #[inline]
     fn consumed(&mut self, connection: ConnectionId, bytes: usize) {
-        self.call(Call::Consumed(connection, bytes));
+        self.call_about(connection, |target| Call::Consumed(target, bytes));
+    }
+
+    /// Has an effect at once: the stack reports every acknowledgement to this side.
+    fn report_acks(&mut self, connection: ConnectionId, report: bool) {
+        if let Some((_, entry)) = self.names.get_mut(connection) {
+            entry.reports_acks = report;
+        }
     }
 
     fn close(&mut self, connection: ConnectionId) {
-        if let Some(space) = self.spaces.get_mut(&connection) {
-            space.is_closed = true;
+        if let Some((target, entry)) = self.names.get_mut(connection) {
+            entry.is_closed = true;
+            self.call(Call::Close(target));
         }
-        self.call(Call::Close(connection));
     }
 
     fn abort(&mut self, connection: ConnectionId) {
-        self.call(Call::Abort(connection));
+        if let Some((target, entry)) = self.names.get_mut(connection) {
+            entry.is_closed = true;
+            self.call(Call::Abort(target));
+        }
     }
 
     fn udp_send(
@@ -137,34 +246,5 @@ impl Calls for Remote {
     ) -> Result<(), UdpError> {
         self.call(Call::UdpSend(socket, to, data));
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const BUFFER: usize = 1024;
-
-    /// A piece of data is never sent if the stack's buffer could refuse it: the stream would have a gap.
-    #[test]
-    fn short_pieces_take_as_much_space_as_in_the_stack() {
-        let (calls, doorbell) = (ring::spsc::ring(64).0, Arc::new(Doorbell::new().unwrap()));
-        let mut remote = Remote::new(calls, doorbell, BUFFER, Arc::default());
-        let connection = ConnectionId::from_bits(1);
-        remote.note(Event::Connected { connection });
-        let byte = || Slice::new(Arc::<[u8]>::from([7]).into());
-        let send = |remote: &mut Remote| remote.send(connection, byte());
-        let pieces = BUFFER / send_cost(1);
-        assert!((0..pieces).all(|_| send(&mut remote).is_ok()));
-        assert_eq!(send(&mut remote), Err(SendError::Full));
-        // A part of a buffer is acknowledged, which frees nothing, and then the rest.
-        let acknowledged = |space| Event::Acknowledged { connection, bytes: 1, space };
-        assert!(remote.note(acknowledged(0)).is_none());
-        assert_eq!(send(&mut remote), Err(SendError::Full));
-        let half = remote.note(acknowledged(BUFFER as u32 / 2));
-        assert!(matches!(half, Some(Event::Writable { .. })), "{half:?}");
-        assert!((0..pieces / 2).all(|_| send(&mut remote).is_ok()));
-        assert_eq!(send(&mut remote), Err(SendError::Full));
     }
 }

@@ -1,13 +1,15 @@
 //! The two sides of the rings: on the thread of the stack, and on that of the application.
 
-use super::{BATCH, Call, Remote};
+use super::names::Target;
+use super::{BATCH, Call, Connect, Message, Remote};
 use crate::clock::Clock;
 use crate::{App, Buffer};
 use engine::Doorbell;
 use ring::spsc::{Consumer, Producer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::BorrowedFd;
-use stack::{Event, Stack, Time};
+use stack::tcp::{ConnectionId, ListenerId, Options};
+use stack::{Endpoint, Event, Stack, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -19,39 +21,129 @@ const MAX_SLEEP: u64 = 100_000_000;
 
 /// Forwards events and replays calls.
 pub(super) struct StackSide<'a> {
-    events: Producer<Event<Buffer>>,
+    messages: Producer<Message>,
     calls: Consumer<Call>,
-    /// Events that are not published yet.
-    staged: VecDeque<Event<Buffer>>,
+    /// Messages that are not published yet.
+    staged: VecDeque<Message>,
+    opened: Opened,
     wakes_app: Arc<Doorbell>,
     wakes_stack: Arc<Doorbell>,
     yields: bool,
     stop: &'a AtomicBool,
 }
 
+/// What posted calls opened.
+#[derive(Default)]
+struct Opened {
+    /// Connections by the number of their entry. A later call for an entry follows the last one for the connection
+    /// before.
+    connections: Vec<ConnectionId>,
+    /// Listeners of the stack, with the identifiers that the application chose.
+    listeners: Vec<(ListenerId, ListenerId)>,
+}
+
+impl Opened {
+    /// Identifier of no connection; calls for it have no effect.
+    const NONE: ConnectionId = ConnectionId::from_bits(u64::MAX);
+
+    #[inline]
+    fn resolve(&self, target: Target) -> ConnectionId {
+        match target {
+            Target::Known(id) => id,
+            Target::Posted(number) => self.connections.get(number as usize).copied().unwrap_or(Self::NONE),
+        }
+    }
+
+    /// The message with an event. Acknowledgements of a new connection are reported.
+    #[inline]
+    fn message(&self, stack: &mut Stack<Buffer>, mut event: Event<Buffer>) -> Message {
+        match &mut event {
+            Event::Accepted { connection, listener, .. } => {
+                *listener = self.listener(*listener);
+                stack.report_acks(*connection, true);
+            }
+            Event::Connected { connection } => stack.report_acks(*connection, true),
+            _ => {}
+        }
+        Message::Event(event)
+    }
+
+    /// Opens a connection, whose acknowledgements are reported.
+    fn connect(&mut self, stack: &mut Stack<Buffer>, call: &Connect, now: Time) -> Message {
+        let result = stack.connect(call.local, call.remote, call.options, now);
+        let at = call.number as usize;
+        if self.connections.len() <= at {
+            self.connections.resize(at + 1, Self::NONE);
+        }
+        self.connections[at] = result.unwrap_or(Self::NONE);
+        match result {
+            Ok(id) => {
+                stack.report_acks(id, true);
+                Message::Opened(call.number, id)
+            }
+            Err(error) => Message::NotOpened(call.number, error),
+        }
+    }
+
+    /// Listens. Returns a message if it failed.
+    fn listen(
+        &mut self,
+        stack: &mut Stack<Buffer>,
+        chosen: ListenerId,
+        (local, options): (Endpoint, Options),
+    ) -> Option<Message> {
+        match stack.listen(local, options) {
+            Ok(listener) => {
+                self.listeners.push((listener, chosen));
+                None
+            }
+            Err(error) => Some(Message::NotListening(chosen, error)),
+        }
+    }
+
+    fn unlisten(&mut self, stack: &mut Stack<Buffer>, chosen: ListenerId) {
+        match self.listeners.iter().position(|(_, own)| *own == chosen) {
+            Some(at) => stack.unlisten(self.listeners.swap_remove(at).0),
+            // One that listened before the application started.
+            None => stack.unlisten(chosen),
+        }
+    }
+
+    /// The identifier that the application has chosen for a listener.
+    fn listener(&self, listener: ListenerId) -> ListenerId {
+        let chosen = self.listeners.iter().find(|(of_stack, _)| *of_stack == listener);
+        chosen.map_or(listener, |(_, chosen)| *chosen)
+    }
+}
+
 impl<'a> StackSide<'a> {
     pub(super) fn new(
-        events: Producer<Event<Buffer>>,
+        messages: Producer<Message>,
         calls: Consumer<Call>,
         (wakes_app, wakes_stack): (Arc<Doorbell>, Arc<Doorbell>),
         yields: bool,
         stop: &'a AtomicBool,
     ) -> Self {
-        let staged = VecDeque::with_capacity(BATCH);
-        Self { events, calls, staged, wakes_app, wakes_stack, yields, stop }
+        let (staged, opened) = (VecDeque::with_capacity(BATCH), Opened::default());
+        Self { messages, calls, staged, opened, wakes_app, wakes_stack, yields, stop }
     }
 
-    /// Publishes all events. While the ring is full, replays calls, which lets the application go on.
+    /// Publishes messages, as many as fit. Returns whether there were any.
+    pub(super) fn push(&mut self) -> bool {
+        let fits = self.messages.room(self.staged.len()).min(self.staged.len());
+        self.messages.push_all(&mut self.staged.drain(..fits));
+        // Orders the messages before the check whether the application sleeps.
+        fence(Ordering::SeqCst);
+        self.wakes_app.ring();
+        fits > 0
+    }
+
+    /// Publishes all messages. While the ring is full, replays calls, which lets the application go on.
     fn publish(&mut self, stack: &mut Stack<Buffer>, now: Time) {
         while !self.staged.is_empty() {
-            let fits = self.events.room(self.staged.len()).min(self.staged.len());
-            self.events.push_all(&mut self.staged.drain(..fits));
-            // Orders the events before the check whether the application sleeps.
-            fence(Ordering::SeqCst);
-            self.wakes_app.ring();
-            if fits == 0 {
+            if !self.push() {
                 if self.stop.load(Ordering::Relaxed) {
-                    return self.staged.clear();
+                    return;
                 }
                 self.replay(stack, now);
                 std::thread::yield_now();
@@ -60,21 +152,32 @@ impl<'a> StackSide<'a> {
     }
 
     /// Replays the calls in the ring. Returns whether there were any.
-    fn replay(&mut self, stack: &mut Stack<Buffer>, now: Time) -> bool {
-        let calls = self.calls.drain(usize::MAX);
+    pub(super) fn replay(&mut self, stack: &mut Stack<Buffer>, now: Time) -> bool {
+        let Self { calls, opened, staged, .. } = self;
+        let calls = calls.drain(usize::MAX);
         let has_any = calls.len() > 0;
         for call in calls {
             match call {
-                Call::Send(connection, data) => {
+                Call::Send(target, data) => {
+                    let connection = opened.resolve(target);
                     let sent = stack.send(connection, data);
                     // A stream with a gap must not continue; a connection that ended meanwhile has reported it.
                     if sent == Err(stack::SendError::Full) {
                         stack.abort(connection);
                     }
                 }
-                Call::Consumed(connection, bytes) => stack.consumed(connection, bytes),
-                Call::Close(connection) => stack.close(connection),
-                Call::Abort(connection) => stack.abort(connection),
+                Call::Consumed(target, bytes) => stack.consumed(opened.resolve(target), bytes),
+                Call::Close(target) => stack.close(opened.resolve(target)),
+                Call::Abort(target) => stack.abort(opened.resolve(target)),
+                Call::Connect(call) => {
+                    // The end of an earlier connection precedes one that has its number in the stack.
+                    while let Some(event) = stack.poll_event() {
+                        staged.push_back(opened.message(stack, event));
+                    }
+                    staged.push_back(opened.connect(stack, &call, now));
+                }
+                Call::Listen(chosen, call) => staged.extend(opened.listen(stack, chosen, *call)),
+                Call::Unlisten(chosen) => opened.unlisten(stack, chosen),
                 // The datagram is lost, as it could be in the network.
                 Call::UdpSend(socket, to, data) => drop(stack.udp_send(socket, to, data, now)),
             }
@@ -86,10 +189,7 @@ impl<'a> StackSide<'a> {
 impl App for StackSide<'_> {
     #[inline]
     fn event(&mut self, stack: &mut Stack<Buffer>, event: Event<Buffer>, now: Time) {
-        if let Event::Accepted { connection, .. } | Event::Connected { connection } = event {
-            stack.report_acks(connection, true);
-        }
-        self.staged.push_back(event);
+        self.staged.push_back(self.opened.message(stack, event));
         if self.staged.len() >= BATCH {
             self.publish(stack, now);
         }
@@ -116,11 +216,15 @@ impl App for StackSide<'_> {
     fn resume(&mut self) {
         self.wakes_stack.stop();
     }
+
+    fn port_lost(&mut self, name: &str, state: &str) {
+        self.staged.push_back(Message::PortLost(Box::new((name.to_owned(), state.to_owned()))));
+    }
 }
 
 /// Calls the application.
 pub(super) struct AppSide {
-    events: Consumer<Event<Buffer>>,
+    messages: Consumer<Message>,
     remote: Remote,
     wakes_app: Arc<Doorbell>,
     clock: Clock,
@@ -131,13 +235,13 @@ pub(super) struct AppSide {
 
 impl AppSide {
     pub(super) fn new(
-        events: Consumer<Event<Buffer>>,
+        messages: Consumer<Message>,
         remote: Remote,
         wakes_app: Arc<Doorbell>,
         (clock, idle): (Clock, Option<u64>),
         yields: bool,
     ) -> Self {
-        Self { events, remote, wakes_app, clock, idle, yields }
+        Self { messages, remote, wakes_app, clock, idle, yields }
     }
 
     pub(super) fn run(&mut self, app: &mut impl App<Remote>, stop: &AtomicBool) {
@@ -163,26 +267,36 @@ impl AppSide {
         }
     }
 
-    /// Passes one batch of events to the application. Returns whether there was any work.
+    /// Runs one round: messages, and the work of the application that none announces. Returns whether there was any.
     #[inline]
     fn round(&mut self, app: &mut impl App<Remote>, now: Time) -> bool {
-        let Self { events, remote, .. } = self;
-        let events = events.drain(BATCH);
-        let mut worked = events.len() > 0;
-        for event in events {
-            if let Some(event) = remote.note(event) {
-                app.event(remote, event, now);
-            }
-        }
-        worked |= app.poll(remote, now);
-        remote.publish();
-        worked
+        let took = self.deliver(app, now);
+        let worked = app.poll(&mut self.remote, now);
+        self.remote.publish();
+        took || worked
+    }
+
+    /// Passes one batch of messages to the application. Returns whether there were any.
+    #[inline]
+    fn deliver(&mut self, app: &mut impl App<Remote>, now: Time) -> bool {
+        let Self { messages, remote, .. } = self;
+        let messages = messages.drain(BATCH);
+        let took = messages.len() > 0;
+        messages.for_each(|message| remote.deliver(message, app, now));
+        took
+    }
+
+    /// Passes a batch of the last messages to the application, and publishes its calls. Returns whether there were any.
+    pub(super) fn take(&mut self, app: &mut impl App<Remote>, now: Time) -> bool {
+        let took = self.deliver(app, now);
+        self.remote.publish();
+        took
     }
 
     #[cold]
     fn sleep(&mut self, app: &mut impl App<Remote>) {
         self.wakes_app.set();
-        if app.prepare_sleep() && self.events.ready(1) == 0 {
+        if app.prepare_sleep() && self.messages.ready(1) == 0 {
             let fds = std::iter::once(self.wakes_app.fd()).chain(app.wake_fds());
             let mut fds: Vec<_> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
             let left = app.deadline().0.saturating_sub(self.clock.now().0);

@@ -7,8 +7,8 @@ use super::limits::{Bodies, MAX_FIELDS};
 use super::request::{Method, Parsed, Request, check_len, head_len, parse};
 use super::status::Status;
 use super::{Shared, Use, path};
-use host::Buffer;
-use stack::{Slice, Stack, Time};
+use host::{Buffer, Calls};
+use stack::{Slice, Time};
 use std::ffi::CString;
 use std::fmt::Arguments;
 use std::mem::MaybeUninit;
@@ -17,8 +17,8 @@ use std::mem::MaybeUninit;
 const ALLOW: &str = "Allow: GET, HEAD, OPTIONS\r\n";
 
 /// A connection, and what its requests work with.
-pub(super) struct Turn<'a> {
-    pub(super) stack: &'a mut Stack<Buffer>,
+pub(super) struct Turn<'a, S> {
+    pub(super) stack: &'a mut S,
     pub(super) shared: &'a mut Shared,
     pub(super) c: &'a mut Connection,
     pub(super) now: Time,
@@ -34,7 +34,7 @@ pub(super) enum Step {
     Answered,
 }
 
-impl Turn<'_> {
+impl<S: Calls> Turn<'_, S> {
     /// Processes requests and continues responses, as far as possible and for one turn.
     pub(super) fn advance(&mut self) {
         for _ in 0..self.shared.limits.turn {
@@ -85,7 +85,7 @@ impl Turn<'_> {
     /// its last event is still to come.
     pub(super) fn unacknowledged(&self) -> u32 {
         let free = self.stack.send_space(self.c.id);
-        self.stack.config().limits.send_buffer.saturating_sub(free as u32)
+        self.stack.send_buffer().saturating_sub(free) as u32
     }
 
     /// Whether responses wait for acknowledgements, so that further requests wait.

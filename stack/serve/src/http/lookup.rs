@@ -11,7 +11,7 @@ use super::status::Status;
 use super::stream::Stream;
 use super::{Use, path};
 use files::Block;
-use host::Buffer;
+use host::{Buffer, Calls};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
@@ -19,7 +19,7 @@ use stack::Slice;
 use std::ops::Range;
 use std::sync::Arc;
 
-impl Turn<'_> {
+impl<S: Calls> Turn<'_, S> {
     /// A file was opened.
     pub(super) fn opened(&mut self, result: Result<OwnedFd, Errno>) {
         let State::Lookup { path, .. } = std::mem::take(&mut self.c.state) else { return };

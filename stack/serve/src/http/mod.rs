@@ -37,11 +37,11 @@ use clock::WallClock;
 use connection::{Connection, State};
 use exchange::Turn;
 use files::{BlockPool, Done, Files, FilesError};
-use host::{App, Buffer, BufferPool, PoolLimits};
+use host::{App, Buffer, BufferPool, Calls, PoolLimits};
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use stack::tcp::ConnectionId;
-use stack::{Event, Stack, Time};
+use stack::{Event, Time};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
@@ -159,12 +159,12 @@ impl Http {
     }
 
     /// Runs `act` for a connection that exists.
-    fn with(
+    fn with<S: Calls>(
         &mut self,
-        stack: &mut Stack<Buffer>,
+        stack: &mut S,
         now: Time,
         id: ConnectionId,
-        act: impl FnOnce(&mut Turn<'_>),
+        act: impl FnOnce(&mut Turn<'_, S>),
     ) {
         let Self { shared, connections, .. } = self;
         let known = connections.get_mut(id.index()).and_then(Option::as_mut);
@@ -174,7 +174,7 @@ impl Http {
         act(&mut Turn { stack, shared, c, now, quota });
     }
 
-    fn accept(&mut self, stack: &mut Stack<Buffer>, id: ConnectionId, now: Time) {
+    fn accept(&mut self, stack: &mut impl Calls, id: ConnectionId, now: Time) {
         if self.open >= self.shared.limits.connections {
             self.shared.counts.over_limit += 1;
             return stack.abort(id);
@@ -207,7 +207,7 @@ impl Http {
     }
 
     /// Handles a result of the files.
-    fn done(&mut self, stack: &mut Stack<Buffer>, done: Done<Token>, now: Time) {
+    fn done(&mut self, stack: &mut impl Calls, done: Done<Token>, now: Time) {
         match done {
             Done::Opened(token, result) => {
                 if let Some(id) = self.owner(token) {
@@ -230,7 +230,7 @@ impl Http {
     }
 
     /// Gives each waiting connection its turn. Returns whether there was one.
-    fn resume(&mut self, stack: &mut Stack<Buffer>, now: Time) -> bool {
+    fn resume(&mut self, stack: &mut impl Calls, now: Time) -> bool {
         let turns = self.shared.more.len();
         for _ in 0..turns {
             let Some(id) = self.shared.more.pop_front() else { break };
@@ -253,7 +253,7 @@ impl Http {
     }
 
     /// Looks at the time limits that are due.
-    fn check(&mut self, stack: &mut Stack<Buffer>, now: Time) {
+    fn check(&mut self, stack: &mut impl Calls, now: Time) {
         for _ in 0..CHECKS {
             let Some((_, id)) = self.checks.pop_front_if(|(at, _)| *at <= now) else { return };
             self.with(stack, now, id, |turn| {
@@ -282,9 +282,9 @@ impl Server for Http {
     }
 }
 
-impl App for Http {
+impl<S: Calls> App<S> for Http {
     #[inline]
-    fn event(&mut self, stack: &mut Stack<Buffer>, event: Event<Buffer>, now: Time) {
+    fn event(&mut self, stack: &mut S, event: Event<Buffer>, now: Time) {
         self.shared.clock.update(now);
         match event {
             Event::Data { connection, data } => {
@@ -314,7 +314,7 @@ impl App for Http {
         }
     }
 
-    fn poll(&mut self, stack: &mut Stack<Buffer>, now: Time) -> bool {
+    fn poll(&mut self, stack: &mut S, now: Time) -> bool {
         self.shared.clock.update(now);
         self.check(stack, now);
         let mut worked = false;

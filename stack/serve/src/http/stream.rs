@@ -5,6 +5,7 @@ use super::connection::State;
 use super::exchange::Turn;
 use super::{Token, Use};
 use files::{ALIGNMENT, Block};
+use host::Calls;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use stack::Slice;
@@ -53,7 +54,7 @@ impl Stream {
     }
 }
 
-impl Turn<'_> {
+impl<S: Calls> Turn<'_, S> {
     /// Continues a body. Returns whether it was sent completely.
     pub(super) fn stream(&mut self) -> bool {
         let State::Stream(mut stream) = std::mem::take(&mut self.c.state) else { return false };

@@ -4,13 +4,14 @@ use super::connection::{Progress, State};
 use super::exchange::Turn;
 use super::limits::HttpTimes;
 use super::status::Status;
+use host::Calls;
 use stack::Time;
 use std::time::Duration;
 
 /// Interval of the checks of a connection.
 pub(super) const INTERVAL: Duration = Duration::from_secs(1);
 
-impl Turn<'_> {
+impl<S: Calls> Turn<'_, S> {
     /// Ends the connection if a limit is exceeded, and counts the reason.
     pub(super) fn check(&mut self) {
         let HttpTimes { request, idle, send, linger } = self.shared.times;

@@ -26,13 +26,13 @@ mod text;
 pub use links::Links;
 
 use crate::{Served, Server};
-use host::{App, Buffer};
+use host::{App, Buffer, Calls};
 use output::Replies;
 use rustix::fd::BorrowedFd;
 use session::Session;
 use shard::{Room, Shard};
 use stack::tcp::ConnectionId;
-use stack::{Event, SendError, Slice, Stack, Time};
+use stack::{Event, SendError, Slice, Time};
 use stats::ServerFacts;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -111,7 +111,7 @@ impl Kv {
         }
     }
 
-    fn accept(&mut self, stack: &mut Stack<Buffer>, id: ConnectionId) {
+    fn accept(&mut self, stack: &mut impl Calls, id: ConnectionId) {
         if self.open >= self.options.connections {
             self.rejected += 1;
             return stack.abort(id);
@@ -135,7 +135,7 @@ impl Kv {
         self.clients.get_mut(id.index())?.as_mut().filter(|client| client.id == id)
     }
 
-    fn data(&mut self, stack: &mut Stack<Buffer>, id: ConnectionId, data: Slice<Buffer>) {
+    fn data(&mut self, stack: &mut impl Calls, id: ConnectionId, data: Slice<Buffer>) {
         self.served.received += data.len() as u64;
         let Some(client) = self.client(id) else { return };
         client.input.push_back(data);
@@ -143,7 +143,7 @@ impl Kv {
     }
 
     /// Sends what waits, and processes input while there is room for replies and requests.
-    fn run(&mut self, stack: &mut Stack<Buffer>, id: ConnectionId) {
+    fn run(&mut self, stack: &mut impl Calls, id: ConnectionId) {
         let facts = self.facts();
         let Self { shard, clients, served, private, stalled, .. } = self;
         let client = clients.get_mut(id.index()).and_then(Option::as_mut);
@@ -178,7 +178,7 @@ impl Kv {
     }
 
     /// Takes the answers of other workers. Returns whether there were any.
-    fn take_answers(&mut self, stack: &mut Stack<Buffer>) -> bool {
+    fn take_answers(&mut self, stack: &mut impl Calls) -> bool {
         let mut worked = false;
         for from in 0..self.shard.links.others() {
             for _ in 0..self.shard.links.replies(from) {
@@ -195,7 +195,7 @@ impl Kv {
     }
 
     /// Continues connections that waited for room in a ring, in order.
-    fn resume_stalled(&mut self, stack: &mut Stack<Buffer>) {
+    fn resume_stalled(&mut self, stack: &mut impl Calls) {
         while self.shard.links.has_room()
             && let Some(id) = self.stalled.pop_front()
         {
@@ -230,7 +230,7 @@ fn private_bytes<'a>(data: &'a Slice<Buffer>, private: &'a mut Vec<u8>) -> &'a [
 
 impl Client {
     /// Sends replies in order, up to the first that another worker prepares. Returns `false` if there is no send space.
-    fn send(&mut self, stack: &mut Stack<Buffer>, served: &mut Served) -> bool {
+    fn send(&mut self, stack: &mut impl Calls, served: &mut Served) -> bool {
         while let Some(piece) = self.replies.front() {
             let len = piece.len() as u64;
             match stack.send(self.id, piece.clone()) {
@@ -261,7 +261,7 @@ impl Client {
     }
 
     /// Closes the connection and drops its input.
-    fn end(&mut self, stack: &mut Stack<Buffer>) {
+    fn end(&mut self, stack: &mut impl Calls) {
         stack.close(self.id);
         self.input.drain(..).for_each(|data| stack.consumed(self.id, data.len()));
     }
@@ -283,8 +283,8 @@ impl Server for Kv {
     }
 }
 
-impl App for Kv {
-    fn event(&mut self, stack: &mut Stack<Buffer>, event: Event<Buffer>, now: Time) {
+impl<S: Calls> App<S> for Kv {
+    fn event(&mut self, stack: &mut S, event: Event<Buffer>, now: Time) {
         self.advance(now);
         match event {
             Event::Data { connection, data } => self.data(stack, connection, data),
@@ -307,7 +307,7 @@ impl App for Kv {
         }
     }
 
-    fn poll(&mut self, stack: &mut Stack<Buffer>, now: Time) -> bool {
+    fn poll(&mut self, stack: &mut S, now: Time) -> bool {
         if self.shard.links.others() == 0 {
             return false;
         }

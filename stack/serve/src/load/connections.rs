@@ -3,13 +3,13 @@
 use super::opener::Opened;
 use super::table::State;
 use super::{BATCH, CLOSE, Failure, Load, LoadError, Phase, Workload};
-use host::Buffer;
+use host::Calls;
 use stack::tcp::ConnectionId;
-use stack::{Closed, Stack, Time};
+use stack::{Closed, ConnectError, Time};
 
 impl<W: Workload> Load<W> {
     /// Opens connections that are wanted.
-    pub(super) fn open_some(&mut self, stack: &mut Stack<Buffer>, now: Time) {
+    pub(super) fn open_some(&mut self, stack: &mut impl Calls, now: Time) {
         for _ in 0..BATCH {
             if self.opener.deadline() > now {
                 return;
@@ -17,7 +17,7 @@ impl<W: Workload> Load<W> {
             match self.opener.open(stack, now) {
                 Opened::Connecting(id) => {
                     self.meter.connections.attempted += 1;
-                    if self.pending.len() == 0 {
+                    if self.pending.len() == 0 && self.opener.passed == 0 {
                         self.progress = now;
                     }
                     let connection = self.table.insert(id);
@@ -34,15 +34,30 @@ impl<W: Workload> Load<W> {
         let Some(connection) = self.table.get_mut(id) else { return };
         let attempt = self.pending.pop(&mut connection.last);
         connection.state = State::Open;
-        self.opener.connecting -= 1;
+        (self.opener.connecting, self.opener.passed) = (self.opener.connecting - 1, 0);
         self.connections.open += 1;
         self.progress = now;
         self.meter.connected(attempt.map_or(now, |attempt| attempt.due), self.connections.open, now);
         self.table.enqueue(id);
     }
 
+    /// The thread of the stack could not begin an attempt. Another one follows, as after a call that failed at once.
+    pub(super) fn not_opened(&mut self, id: ConnectionId, error: ConnectError, now: Time) {
+        let Some(connection) = self.table.get_mut(id) else { return };
+        if connection.state != State::Connecting {
+            return self.closed(id, Closed::Aborted, now);
+        }
+        self.pending.pop(&mut connection.last);
+        connection.state = State::Free;
+        self.meter.connections.attempted -= 1;
+        self.opener.wanted += u32::from(self.may_open());
+        if !self.opener.not_opened(error, now) {
+            self.fail(LoadError::NoRoute);
+        }
+    }
+
     /// Closes a connection, and has it replaced.
-    pub(super) fn leave(&mut self, stack: &mut Stack<Buffer>, id: ConnectionId, now: Time) {
+    pub(super) fn leave(&mut self, stack: &mut impl Calls, id: ConnectionId, now: Time) {
         if self.table.get_mut(id).is_some_and(|connection| connection.outstanding > 0) {
             self.meter.connections.lost.add(Failure::Closed);
         } else {
@@ -71,7 +86,7 @@ impl<W: Workload> Load<W> {
     }
 
     /// The server sends no more.
-    pub(super) fn finished(&mut self, stack: &mut Stack<Buffer>, id: ConnectionId, now: Time) {
+    pub(super) fn finished(&mut self, stack: &mut impl Calls, id: ConnectionId, now: Time) {
         let Some(connection) = self.table.get_mut(id) else { return };
         if !matches!(connection.state, State::Open | State::Last) {
             return;

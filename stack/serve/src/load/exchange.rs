@@ -3,9 +3,9 @@
 use super::input::{Input, Reply, WrongReply};
 use super::table::State;
 use super::{BATCH, Failure, Framing, Load, Mode, Phase, Workload};
-use host::Buffer;
+use host::{Buffer, Calls};
 use stack::tcp::ConnectionId;
-use stack::{Slice, Stack, Time};
+use stack::{Slice, Time};
 
 impl<W: Workload> Load<W> {
     /// Queues connections whose time between reply and request has passed.
@@ -27,7 +27,7 @@ impl<W: Workload> Load<W> {
     }
 
     /// Sends requests that are due on connections that may send.
-    pub(super) fn dispatch(&mut self, stack: &mut Stack<Buffer>, now: Time) {
+    pub(super) fn dispatch(&mut self, stack: &mut impl Calls, now: Time) {
         for _ in 0..BATCH {
             let Some(due) = self.due(now) else { return };
             let Some(connection) = self.table.dequeue() else { return };
@@ -41,7 +41,7 @@ impl<W: Workload> Load<W> {
 
     /// Sends a request. Returns whether it was sent.
     #[inline]
-    fn send(&mut self, stack: &mut Stack<Buffer>, id: ConnectionId, due: Time, now: Time) -> bool {
+    fn send(&mut self, stack: &mut impl Calls, id: ConnectionId, due: Time, now: Time) -> bool {
         let Some(connection) = self.table.get_mut(id) else { return false };
         let mut sent = true;
         let mut send = |data: Slice<Buffer>| sent &= stack.send(id, data).is_ok();
@@ -79,13 +79,7 @@ impl<W: Workload> Load<W> {
 
     /// Reads replies.
     #[inline]
-    pub(super) fn data(
-        &mut self,
-        stack: &mut Stack<Buffer>,
-        id: ConnectionId,
-        data: &Slice<Buffer>,
-        now: Time,
-    ) {
+    pub(super) fn data(&mut self, stack: &mut impl Calls, id: ConnectionId, data: &Slice<Buffer>, now: Time) {
         stack.consumed(id, data.len());
         self.meter.received(data.len(), now);
         let mut text = self.texts.take(id);
@@ -100,7 +94,7 @@ impl<W: Workload> Load<W> {
     #[inline]
     fn read(
         &mut self,
-        stack: &mut Stack<Buffer>,
+        stack: &mut impl Calls,
         id: ConnectionId,
         input: &mut Input<'_>,
         now: Time,
@@ -123,7 +117,7 @@ impl<W: Workload> Load<W> {
 
     /// The reply to the oldest request of a connection is complete.
     #[inline]
-    pub(super) fn complete(&mut self, stack: &mut Stack<Buffer>, id: ConnectionId, reply: Reply, now: Time) {
+    pub(super) fn complete(&mut self, stack: &mut impl Calls, id: ConnectionId, reply: Reply, now: Time) {
         let Some(connection) = self.table.get_mut(id) else { return };
         let Some(request) = self.pending.pop(&mut connection.last) else { return };
         connection.framing = Framing::default();
@@ -149,7 +143,7 @@ impl<W: Workload> Load<W> {
 
     /// A reply is wrong: what follows on its connection cannot be told apart.
     #[cold]
-    fn wrong(&mut self, stack: &mut Stack<Buffer>, id: ConnectionId, wrong: WrongReply, now: Time) {
+    fn wrong(&mut self, stack: &mut impl Calls, id: ConnectionId, wrong: WrongReply, now: Time) {
         let Some(connection) = self.table.get_mut(id) else { return };
         self.meter.wrong_reply.get_or_insert_with(|| wrong.to_string());
         if let Some(request) = self.pending.pop(&mut connection.last) {

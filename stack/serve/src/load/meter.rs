@@ -5,7 +5,7 @@
 
 use super::input::Reply;
 use super::options::{LoadOptions, Mode};
-use super::results::{ConnectionCounts, Failure, RequestCounts, Results, Round};
+use super::results::{ConnectionCounts, Failure, Histograms, RequestCounts, Results, Round};
 use super::series::{Kind, Recorder};
 use measure::Histogram;
 use stack::Time;
@@ -173,26 +173,27 @@ impl Meter {
                 replies_per_second: round.replies as f64 / seconds,
                 bytes_per_second: round.bytes as f64 / seconds,
                 connects_per_second: round.connects as f64 / seconds,
-                latency_ns: round.latency.summary(),
+                ..Round::default()
             })
         };
-        let latency = self.latency();
         let window = (!self.begin.is_never()).then_some((self.begin, self.end));
         let connections = self.connections.most.max(1) as f64;
-        Results {
+        let latencies = self.rounds.iter().map(|round| round.latency.clone()).collect();
+        let (delay, connect) = (self.delay.clone(), self.connect.clone());
+        let mut results = Results {
             is_complete: now >= self.end,
             seconds: passed as f64 / 1e9,
             opened_after: self.opened_at.map(|at| (at.0 - self.series.start().0) as f64 / 1e9),
             requests,
             connections: self.connections.clone(),
-            latency_ns: latency.summary(),
-            delay_ns: self.delay.as_ref().map(Histogram::summary),
-            connect_ns: self.connect.summary(),
             rounds: self.rounds.iter().enumerate().filter_map(|(n, each)| round(n, each)).collect(),
-            histogram: latency.buckets().collect(),
             series: self.series.finish(window),
             client_bytes_per_connection: client_bytes as f64 / connections,
             wrong_reply: self.wrong_reply.clone(),
-        }
+            histograms: Histograms { rounds: latencies, delay, connect },
+            ..Results::default()
+        };
+        results.summarize();
+        results
     }
 }

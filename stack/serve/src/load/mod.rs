@@ -13,6 +13,7 @@ mod exchange;
 #[cfg(any(test, feature = "fuzz"))]
 mod fuzz;
 mod input;
+mod join;
 mod meter;
 mod opener;
 mod options;
@@ -21,6 +22,7 @@ mod phases;
 mod results;
 mod series;
 mod table;
+mod team;
 #[cfg(test)]
 mod tests;
 mod texts;
@@ -34,21 +36,23 @@ pub use input::{Framing, Input, Reply, WrongReply};
 pub use opener::MAX_CONNECTING;
 pub use options::{LoadOptions, Mode};
 pub use results::{ConnectionCounts, Failure, Failures, Point, RequestCounts, Results, Round, Series};
+pub use team::Team;
 pub use workload::{EchoLoad, HttpLoad, HttpLoadError, Keys, KvLoad, KvOptions, Workload};
 
 use arrivals::Arrivals;
-use host::{App, Buffer};
+use host::{App, Buffer, Calls};
 use measure::Histogram;
 use meter::Meter;
 use opener::Opener;
 use pending::Pending;
 use stack::tcp::ConnectionId;
-use stack::{Event, Stack, Time};
+use stack::{ConnectError, Event, Stack, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use table::Table;
+use team::Member;
 use texts::Texts;
 
 /// Connections opened, requests sent, or connections closed by one call.
@@ -57,6 +61,8 @@ const BATCH: usize = 256;
 const DRAIN: Duration = Duration::from_secs(1);
 /// Time for the server to close connections after that.
 const CLOSE: Duration = Duration::from_secs(2);
+/// Interval at which a worker looks whether the others are ready.
+const WAIT: Duration = Duration::from_millis(1);
 
 /// Reason why a run cannot begin, or ended before its last round.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -148,7 +154,7 @@ pub struct Load<W> {
     /// Results at the end of the rounds, before connections are closed.
     results: Option<Box<Results>>,
     error: Option<LoadError>,
-    stop: Arc<AtomicBool>,
+    member: Member,
 }
 
 /// Numbers of connections.
@@ -174,6 +180,20 @@ impl<W: Workload> Load<W> {
         stack: &Stack<Buffer>,
         now: Time,
     ) -> Result<Self, LoadError> {
+        Self::of_team(workload, options, Team::new(1, stop), stack, now)
+    }
+
+    /// A worker's part of a run, with the worker's connections and rates as `options`. Otherwise as [`Load::new`].
+    ///
+    /// # Errors
+    /// Those of [`Load::new`].
+    pub fn of_team(
+        workload: W,
+        options: LoadOptions,
+        team: Arc<Team>,
+        stack: &Stack<Buffer>,
+        now: Time,
+    ) -> Result<Self, LoadError> {
         let (bytes, limit) = (workload.longest(), stack.config().limits.send_buffer);
         if bytes * usize::from(options.depth) > limit as usize {
             return Err(LoadError::TooLong { bytes, depth: options.depth, limit });
@@ -182,7 +202,7 @@ impl<W: Workload> Load<W> {
             workload,
             table: Table::new(options.connections),
             pending: Pending::default(),
-            opener: Opener::new(&options),
+            opener: Opener::new(&options, stack.config().affinity.clone()),
             arrivals: None,
             thinking: VecDeque::new(),
             texts: Texts::default(),
@@ -194,7 +214,7 @@ impl<W: Workload> Load<W> {
             until: Time::NEVER,
             results: None,
             error: None,
-            stop,
+            member: Member::new(team),
             options,
         })
     }
@@ -243,14 +263,30 @@ impl<W: Workload> Load<W> {
     }
 
     fn finish(&mut self) {
-        self.phase = Phase::Done;
-        self.stop.store(true, Ordering::Relaxed);
+        if std::mem::replace(&mut self.phase, Phase::Done) != Phase::Done {
+            self.member.end(self.error.is_some());
+        }
+    }
+
+    /// Time of the next work that no event announces.
+    #[inline]
+    fn due_at(&self) -> Time {
+        let request = match (self.phase, &self.arrivals) {
+            _ if self.table.is_idle() => Time::NEVER,
+            (Phase::Filling, _) if !self.is_filled => Time::default(),
+            (Phase::Running, None) => Time::default(),
+            (Phase::Running, Some(arrivals)) => arrivals.peek(),
+            _ => Time::NEVER,
+        };
+        let resume = self.thinking.front().map_or(Time::NEVER, |(due, _)| *due);
+        let of_run = self.phase_deadline().min(request).min(resume);
+        if self.may_open() { of_run.min(self.opener.deadline()).min(self.silence()) } else { of_run }
     }
 }
 
-impl<W: Workload> App for Load<W> {
+impl<W: Workload, S: Calls> App<S> for Load<W> {
     #[inline]
-    fn event(&mut self, stack: &mut Stack<Buffer>, event: Event<Buffer>, now: Time) {
+    fn event(&mut self, stack: &mut S, event: Event<Buffer>, now: Time) {
         match event {
             Event::Data { connection, data } => self.data(stack, connection, &data, now),
             Event::Connected { connection } => self.connected(connection, now),
@@ -261,8 +297,8 @@ impl<W: Workload> App for Load<W> {
     }
 
     #[inline]
-    fn poll(&mut self, stack: &mut Stack<Buffer>, now: Time) -> bool {
-        if self.deadline() > now {
+    fn poll(&mut self, stack: &mut S, now: Time) -> bool {
+        if self.due_at() > now {
             return false;
         }
         if self.may_open() {
@@ -276,19 +312,14 @@ impl<W: Workload> App for Load<W> {
 
     #[inline]
     fn deadline(&self) -> Time {
-        let request = match (self.phase, &self.arrivals) {
-            _ if self.table.is_idle() => Time::NEVER,
-            (Phase::Filling, _) if !self.is_filled => Time::default(),
-            (Phase::Running, None) => Time::default(),
-            (Phase::Running, Some(arrivals)) => arrivals.peek(),
-            _ => Time::NEVER,
-        };
-        let resume = self.thinking.front().map_or(Time::NEVER, |(due, _)| *due);
-        let of_run = self.phase_deadline().min(request).min(resume);
-        if self.may_open() { of_run.min(self.opener.deadline()).min(self.silence()) } else { of_run }
+        self.due_at()
     }
 
     fn port_lost(&mut self, name: &str, state: &str) {
         self.fail(LoadError::PortLost { name: name.to_owned(), state: state.to_owned() });
+    }
+
+    fn connect_failed(&mut self, _: &mut S, connection: ConnectionId, error: ConnectError, now: Time) {
+        self.not_opened(connection, error, now);
     }
 }

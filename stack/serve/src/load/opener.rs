@@ -1,9 +1,9 @@
 //! Opens connections at a bounded rate, with source addresses and ports in turn.
 
 use super::options::LoadOptions;
-use host::Buffer;
+use host::Calls;
 use stack::tcp::{ConnectionId, Options};
-use stack::{Address, ConnectError, Endpoint, Stack, Time};
+use stack::{Address, Affinity, ConnectError, Endpoint, Time};
 
 /// Maximum number of handshakes at a time, so that a server's queue of half-open connections is not exceeded.
 pub const MAX_CONNECTING: u32 = 256;
@@ -11,6 +11,9 @@ pub const MAX_CONNECTING: u32 = 256;
 const FIRST_PORT: u16 = 1024;
 /// Maximum number of source ports in use that are passed over at a time.
 const MAX_PASSED: u32 = 64;
+/// Maximum number of source ports of other workers that are passed over at a time: of 32 workers, one of 32 ports is
+/// this one's on average.
+const MAX_SEARCHED: u32 = 1024;
 /// Time for which nothing is opened after an attempt failed, in microseconds.
 const RETRY: u64 = 10_000;
 /// Maximum time by which opening may be behind its rate and is caught up, in nanoseconds.
@@ -42,10 +45,14 @@ pub(super) struct Opener {
     next: Time,
     /// Number of the next pair of source address and port.
     source: u64,
+    /// Which source ports lead replies to this worker.
+    affinity: Affinity,
+    /// Source ports in use that the thread of the stack passed over since the last connection.
+    pub(super) passed: u32,
 }
 
 impl Opener {
-    pub(super) fn new(options: &LoadOptions) -> Self {
+    pub(super) fn new(options: &LoadOptions, affinity: Affinity) -> Self {
         Self {
             server: options.server,
             sources: options.sources.clone(),
@@ -55,6 +62,8 @@ impl Opener {
             interval: options.connect_rate.map_or(0, |rate| (1e9 / rate) as u64),
             next: Time::default(),
             source: 0,
+            affinity,
+            passed: 0,
         }
     }
 
@@ -69,8 +78,21 @@ impl Opener {
         self.next = self.next.max(now.after_micros(RETRY));
     }
 
-    /// The next pair of source address and port.
+    /// The next pair of source address and port whose replies reach this worker.
     fn next_source(&mut self) -> Endpoint {
+        let mut source = self.any_source();
+        for _ in 0..MAX_SEARCHED {
+            // The stack chooses port 0.
+            if source.port == 0 || self.affinity.owns(source, self.server) {
+                break;
+            }
+            source = self.any_source();
+        }
+        source
+    }
+
+    /// The next pair of source address and port.
+    fn any_source(&mut self) -> Endpoint {
         let count = self.sources.len() as u64;
         let Some(address) = self.sources.get((self.source % count.max(1)) as usize) else {
             return Endpoint::default();
@@ -82,7 +104,7 @@ impl Opener {
     }
 
     /// Opens one connection. Must be called at [`Opener::deadline`] only.
-    pub(super) fn open(&mut self, stack: &mut Stack<Buffer>, now: Time) -> Opened {
+    pub(super) fn open(&mut self, stack: &mut impl Calls, now: Time) -> Opened {
         for _ in 0..MAX_PASSED {
             let source = self.next_source();
             match stack.connect(source, self.server, self.tcp, now) {
@@ -99,5 +121,15 @@ impl Opener {
         }
         self.postpone(now);
         Opened::Later
+    }
+
+    /// The thread of the stack did not begin a handshake. Returns `false` if it has no route.
+    pub(super) fn not_opened(&mut self, error: ConnectError, now: Time) -> bool {
+        self.connecting -= 1;
+        self.passed += u32::from(error == ConnectError::InUse);
+        if error == ConnectError::TooMany || self.passed % MAX_PASSED == MAX_PASSED - 1 {
+            self.postpone(now);
+        }
+        error != ConnectError::NoRoute
     }
 }

@@ -2,9 +2,9 @@
 
 use super::arrivals::Arrivals;
 use super::table::State;
-use super::{BATCH, CLOSE, DRAIN, Load, LoadError, Mode, Phase, Workload};
-use host::Buffer;
-use stack::{Stack, Time};
+use super::{BATCH, CLOSE, DRAIN, Load, LoadError, Mode, Phase, WAIT, Workload};
+use host::Calls;
+use stack::Time;
 
 impl<W: Workload> Load<W> {
     /// Whether something should have arrived since [`Self::progress`].
@@ -19,7 +19,7 @@ impl<W: Workload> Load<W> {
     }
 
     /// Moves to the next phase if the current one is complete.
-    pub(super) fn step(&mut self, stack: &mut Stack<Buffer>, now: Time) {
+    pub(super) fn step(&mut self, stack: &mut impl Calls, now: Time) {
         match self.phase {
             Phase::Opening if self.connections.open == u64::from(self.options.connections) => {
                 self.meter.opened(now);
@@ -27,7 +27,11 @@ impl<W: Workload> Load<W> {
             }
             // The attempts to connect are pending too.
             Phase::Filling if self.is_filled && self.pending.len() == self.opener.connecting as usize => {
-                self.begin(now);
+                if self.member.ready() {
+                    self.begin(now);
+                } else {
+                    self.until = now.after(WAIT);
+                }
             }
             Phase::Running if now >= self.meter.end() => {
                 (self.phase, self.until) = (Phase::Draining, now.after(DRAIN));
@@ -57,7 +61,7 @@ impl<W: Workload> Load<W> {
     }
 
     /// Closes connections. The run ends when the server has closed all of them, or none for some time.
-    fn close_some(&mut self, stack: &mut Stack<Buffer>, now: Time) {
+    fn close_some(&mut self, stack: &mut impl Calls, now: Time) {
         let connections = self.table.range_mut(self.connections.visited, BATCH);
         self.connections.visited += connections.len();
         if !connections.is_empty() {
@@ -81,7 +85,10 @@ impl<W: Workload> Load<W> {
     pub(super) fn phase_deadline(&self) -> Time {
         let is_due = match self.phase {
             Phase::Opening => self.connections.open == u64::from(self.options.connections),
-            Phase::Filling => self.is_filled && self.pending.len() == self.opener.connecting as usize,
+            Phase::Filling => {
+                let is_filled = self.is_filled && self.pending.len() == self.opener.connecting as usize;
+                is_filled && !self.member.is_ready
+            }
             Phase::Running => return self.meter.end(),
             Phase::Draining => self.pending.len() == 0,
             Phase::Closing => self.connections.closing == 0 || self.connections.visited < self.table.len(),

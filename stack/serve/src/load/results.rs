@@ -1,6 +1,6 @@
 //! Results of a run.
 
-use measure::Summary;
+use measure::{Histogram, Summary};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -60,7 +60,7 @@ impl From<stack::Closed> for Failure {
 
 /// Counts by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Failures([u64; FAILURES]);
+pub struct Failures(pub(super) [u64; FAILURES]);
 
 impl Failures {
     /// Counts one.
@@ -132,7 +132,7 @@ pub struct ConnectionCounts {
     /// Ended otherwise, by reason.
     #[cfg_attr(feature = "schema", schema(value_type = BTreeMap<String, u64>))]
     pub lost: Failures,
-    /// Largest number of established connections at a time.
+    /// Largest number of established connections at a time; of several workers, the sum of theirs.
     pub most: u64,
 }
 
@@ -163,6 +163,25 @@ pub struct Point {
     pub failures: u64,
 }
 
+impl Point {
+    pub(super) fn add(&mut self, other: Self) {
+        self.replies += other.replies;
+        self.connects += other.connects;
+        self.failures += other.failures;
+    }
+}
+
+/// The sums of each two intervals.
+pub(super) fn pairs(points: &[Point]) -> Vec<Point> {
+    let sum = |pair: &[Point]| {
+        pair.iter().fold(Point::default(), |mut sum, point| {
+            sum.add(*point);
+            sum
+        })
+    };
+    points.chunks(2).map(sum).collect()
+}
+
 /// Events over time, from the first attempt to connect on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = LoadSeries))]
@@ -177,8 +196,17 @@ pub struct Series {
     pub end: Option<f64>,
 }
 
+/// Histograms from which the summaries are computed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Histograms {
+    /// Latencies by round.
+    pub(super) rounds: Vec<Histogram>,
+    pub(super) delay: Option<Histogram>,
+    pub(super) connect: Histogram,
+}
+
 /// Results.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = LoadResults))]
 pub struct Results {
     /// Whether all rounds were completed.
@@ -207,4 +235,24 @@ pub struct Results {
     pub client_bytes_per_connection: f64,
     /// Description of the first wrong reply.
     pub wrong_reply: Option<String>,
+    #[serde(skip)]
+    pub(super) histograms: Histograms,
+}
+
+impl Results {
+    /// Computes the summaries from the histograms.
+    pub(super) fn summarize(&mut self) {
+        let Histograms { rounds, delay, connect } = &self.histograms;
+        let mut all = Histogram::default();
+        for round in rounds {
+            all.merge(round);
+        }
+        self.latency_ns = all.summary();
+        self.histogram = all.buckets().collect();
+        self.delay_ns = delay.as_ref().map(Histogram::summary);
+        self.connect_ns = connect.summary();
+        for (round, latency) in self.rounds.iter_mut().zip(rounds) {
+            round.latency_ns = latency.summary();
+        }
+    }
 }

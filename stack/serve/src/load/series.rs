@@ -1,6 +1,6 @@
 //! Events over time with bounded memory: when the intervals are used up, pairs of them become one.
 
-use super::results::{Point, Series};
+use super::results::{Point, Series, pairs};
 use stack::Time;
 
 /// Most intervals.
@@ -54,12 +54,7 @@ impl Recorder {
     #[cold]
     fn merge(&mut self) {
         self.interval *= 2;
-        let sum = |pair: &[Point]| Point {
-            replies: pair.iter().map(|point| point.replies).sum(),
-            connects: pair.iter().map(|point| point.connects).sum(),
-            failures: pair.iter().map(|point| point.failures).sum(),
-        };
-        self.points = self.points.chunks(2).map(sum).collect();
+        self.points = pairs(&self.points);
     }
 
     /// The series, with the window of the rounds.

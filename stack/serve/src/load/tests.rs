@@ -5,6 +5,7 @@ use crate::{Echo, Server as _};
 use stack::ip::{InterfaceConfig, InterfaceId};
 use stack::{Config, Endpoint, Link, LinkOffloads, Piece, Slice, TxOffload};
 use std::collections::HashSet;
+use std::sync::atomic::Ordering;
 use wire::MacAddress;
 
 const ADDRESS: [u8; 4] = [10, 0, 0, 1];

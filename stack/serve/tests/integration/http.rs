@@ -1,8 +1,9 @@
 //! The HTTP server and scripted clients, two hosts at the ends of one wire in shared memory.
 
+use crate::{MODELS, drive};
 use engine::{LocalPort, Polling};
 use files::Mode;
-use host::{App, Buffer, Host, Options};
+use host::{App, Buffer, Host, Options, Threads};
 use port::memif;
 use port::patch::{Exchange, Patch};
 use proptest::strategy::{Strategy, ValueTree};
@@ -108,6 +109,11 @@ impl App for Client {
 
 /// Runs all scripts at once against a server. Returns what each received.
 fn run(options: HttpOptions, scripts: Vec<Script>) -> (Vec<Vec<u8>>, HttpCounts) {
+    run_in(Threads::Unified, options, scripts)
+}
+
+/// As [`run`], with the server in a thread model.
+fn run_in(threads: Threads, options: HttpOptions, scripts: Vec<Script>) -> (Vec<Vec<u8>>, HttpCounts) {
     let (exchange, stop) = (Exchange::default(), Arc::new(AtomicBool::new(false)));
     let mut server = host("a", "b", &exchange, SERVER);
     let mut client = host("b", "a", &exchange, CLIENT);
@@ -116,8 +122,7 @@ fn run(options: HttpOptions, scripts: Vec<Script>) -> (Vec<Vec<u8>>, HttpCounts)
         move || {
             let mut http = Http::new(options).unwrap();
             http.listen(server.stack(), Endpoint::new(Address::v4([0; 4]), PORT)).unwrap();
-            assert!(server.connect(&AtomicBool::new(false)));
-            server.run(&mut http, &stop);
+            drive(&mut server, &mut http, threads, &stop);
             http.counts()
         }
     });
@@ -294,7 +299,32 @@ fn large_files_arrive_whole_in_every_mode_with_few_blocks() {
 }
 
 #[test]
+fn thread_models_send_the_same_bytes() {
+    let folder = folder();
+    let (path, expected) = (folder.path(), large());
+    for threads in MODELS {
+        let mut options = options(path);
+        options.memory.blocks = 3;
+        // Small files behind each other, and a large one by few blocks.
+        let requests =
+            [&b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(100)[..], &get("/large.bin", "")].concat();
+        let scripts = (0..8).map(|_| Script::new(&[&requests])).collect();
+        let (received, counts) = run_in(threads, options, scripts);
+        for received in &received {
+            let bodies = received.len() - expected.len();
+            assert!(received[bodies..] == expected, "{threads:?}");
+            assert_eq!(received[..bodies].windows(12).filter(|part| part == b"<p>index</p>").count(), 100);
+        }
+        assert_eq!((counts.requests, counts.errors, counts.read_errors), (808, 0, 0), "{threads:?}");
+    }
+}
+
+#[test]
 fn slow_clients_are_ended_and_counted() {
+    [Threads::Unified, Threads::Split].into_iter().for_each(slow_clients);
+}
+
+fn slow_clients(threads: Threads) {
     let folder = folder();
     let mut options = options(folder.path());
     let second = Duration::from_secs(1);
@@ -312,7 +342,7 @@ fn slow_clients_are_ended_and_counted() {
         lingering,
         Script::new(&[]),
     ];
-    let (received, counts) = run(options, scripts);
+    let (received, counts) = run_in(threads, options, scripts);
     assert_eq!(split(&received[0]).0, 408);
     assert!(received[1].is_empty() && received[2].len() < LARGE && received[5].is_empty());
     assert!(split(&received[3]).0 == 200 && split(&received[4]).0 == 200);

@@ -1,7 +1,8 @@
 //! A store on several workers: pipelined requests of many connections, over keys of all workers.
 
+use crate::MODELS;
 use crate::workers::{ADDRESSES, WORKERS, single, workers};
-use host::{App, Buffer, SpreadOptions, Workers};
+use host::{App, Buffer, SpreadOptions, Threads, Workers};
 use serve::{Kv, KvLinks, KvOptions, Served, Server};
 use stack::tcp::ConnectionId;
 use stack::{Address, Cidr, Closed, Endpoint, Event, Slice, Stack, Time};
@@ -113,7 +114,7 @@ impl App for Client {
 }
 
 /// Serves until `stop` is set. Returns the counts of each worker, and the numbers of forwarded requests.
-fn serve(mut server: Workers, stop: &AtomicBool) -> (Vec<Served>, Vec<u64>) {
+fn serve(mut server: Workers, threads: Threads, stop: &Arc<AtomicBool>) -> (Vec<Served>, Vec<u64>) {
     let options = KvOptions { memory: 64 << 20, connections: 100, epoch: Duration::from_secs(1_000_000) };
     let links = KvLinks::connect(WORKERS).unwrap();
     let mut stores: Vec<_> = links.into_iter().map(|links| Kv::sharded(options, links)).collect();
@@ -121,7 +122,10 @@ fn serve(mut server: Workers, stop: &AtomicBool) -> (Vec<Served>, Vec<u64>) {
         store.listen(host.stack(), Endpoint::new(Address::v4([0; 4]), Kv::TCP_PORT)).unwrap();
     }
     assert!(server.connect(stop));
-    server.run(&mut stores, |_, _| (), stop);
+    match threads {
+        Threads::Unified => server.run(&mut stores, |_, _| (), stop),
+        other => server.run_split(&mut stores, other == Threads::Merge, |_, _| (), stop).unwrap(),
+    }
     for report in server.close() {
         assert_eq!(report.faults, 0, "{report:?}");
     }
@@ -131,12 +135,16 @@ fn serve(mut server: Workers, stop: &AtomicBool) -> (Vec<Served>, Vec<u64>) {
 
 #[test]
 fn connections_of_every_worker_reach_keys_of_every_worker_in_order() {
+    MODELS.into_iter().for_each(converse);
+}
+
+fn converse(threads: Threads) {
     let (stop, [front, back]) = (Arc::new(AtomicBool::new(false)), single());
     let spread = SpreadOptions::default();
     let (server, mut client) = (workers(WORKERS, 1, back, &spread), workers(1, 0, front, &spread));
     let serving = std::thread::spawn({
         let stop = stop.clone();
-        move || serve(server, &stop)
+        move || serve(server, threads, &stop)
     });
     assert!(client.connect(&stop));
     let to: Cidr = ADDRESSES[1].parse().unwrap();

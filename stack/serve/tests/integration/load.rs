@@ -1,10 +1,12 @@
 //! The load client and the echo server at the two ends of one wire in shared memory.
 
+use crate::workers::{single, workers};
+use crate::{MODELS, drive};
 use engine::LocalPort;
-use host::{Host, Options};
+use host::{Host, Indirection, Options, Spread, SpreadOptions, Threads};
 use port::memif;
 use port::patch::{Exchange, Patch};
-use serve::load::{EchoLoad, Load, LoadOptions, Mode, Results, Spacing};
+use serve::load::{EchoLoad, Load, LoadOptions, Mode, Results, Spacing, Team};
 use serve::{Echo, Served, Server as _};
 use stack::ip::InterfaceConfig;
 use stack::{Address, Cidr, Endpoint};
@@ -36,6 +38,11 @@ fn host(name: &str, peer: &str, exchange: &Exchange, addresses: &[Address], conn
 
 /// Runs the client against an echo server on another thread.
 fn run(size: u32, options: LoadOptions) -> (Results, Served) {
+    run_in(Threads::Unified, size, options)
+}
+
+/// As [`run`], with the client in a thread model.
+fn run_in(threads: Threads, size: u32, options: LoadOptions) -> (Results, Served) {
     let (exchange, stop, done) =
         (Exchange::default(), Arc::new(AtomicBool::new(false)), AtomicBool::new(false));
     let (connections, sources) = (options.connections, options.sources.clone());
@@ -55,7 +62,7 @@ fn run(size: u32, options: LoadOptions) -> (Results, Served) {
         let now = client.now();
         let mut load =
             Load::new(EchoLoad::new(size, true), options, stop.clone(), client.stack(), now).unwrap();
-        client.run(&mut load, &stop);
+        drive(&mut client, &mut load, threads, &stop);
         done.store(true, Ordering::Relaxed);
         assert_eq!(load.error(), None);
         let results = load.results(client.now());
@@ -103,4 +110,71 @@ fn short_connections_use_all_sources() {
     let (results, served) = run(10, LoadOptions { requests_per_connection: Some(1), sources, ..closed(8) });
     check(&results, served);
     assert!(results.connections.ended > 8, "{:?}", results.connections);
+}
+
+#[test]
+fn thread_models_answer_all_requests() {
+    for threads in MODELS {
+        let (results, served) = run_in(threads, 30_000, LoadOptions { depth: 4, ..closed(8) });
+        check(&results, served);
+        // Source ports are used again, also those of connections that have not ended.
+        let sources = vec![source(0)];
+        let short = LoadOptions { requests_per_connection: Some(2), sources, ..closed(8) };
+        let (results, served) = run_in(threads, 10, short);
+        check(&results, served);
+        assert!(results.connections.ended > 8, "{threads:?}: {:?}", results.connections);
+    }
+}
+
+/// Runs a client on two workers against an echo server on two workers. Returns the results of both.
+fn run_workers(threads: Threads) -> [Results; 2] {
+    let (stop, done, [front, back]) = (Arc::default(), Arc::new(AtomicBool::new(false)), single());
+    let arrivals = Some(Arc::new(Indirection::symmetric(2)));
+    let spread = SpreadOptions { rule: Spread::Hash, arrivals };
+    let (mut client, mut server) = (workers(2, 0, front, &spread), workers(2, 1, back, &spread));
+    let serving = std::thread::spawn({
+        let done = done.clone();
+        move || {
+            let mut echoes = [Echo::default(), Echo::default()];
+            for (host, echo) in server.hosts().iter_mut().zip(&mut echoes) {
+                echo.listen(host.stack(), Endpoint::new(Address::v4([0; 4]), 7)).unwrap();
+            }
+            assert!(server.connect(&done));
+            server.run(&mut echoes, |_, _| (), &done);
+        }
+    });
+    assert!(client.connect(&done));
+    let server = Endpoint::new(Address::v4([10, 9, 0, 2]), 7);
+    let sources = vec![Address::v4([10, 9, 0, 1])];
+    let options =
+        LoadOptions { sources, rounds: 2, ..LoadOptions::closed(server, 40, Duration::from_millis(100)) };
+    let (team, mut loads) = (Team::new(2, Arc::clone(&stop)), Vec::new());
+    for host in client.hosts() {
+        let (now, workload) = (host.now(), EchoLoad::new(100, true));
+        loads.push(Load::of_team(workload, options.clone(), team.clone(), host.stack(), now).unwrap());
+    }
+    match threads {
+        Threads::Unified => client.run(&mut loads, |_, _| (), &stop),
+        other => client.run_split(&mut loads, other == Threads::Merge, |_, _| (), &stop).unwrap(),
+    }
+    done.store(true, Ordering::Relaxed);
+    serving.join().unwrap();
+    assert!(loads.iter().all(|load| load.error().is_none()));
+    // The run has ended, so the time has no effect.
+    [0, 1].map(|worker: usize| loads[worker].results(stack::Time::default()))
+}
+
+#[test]
+fn workers_of_a_client_have_connections_of_their_own_and_one_result() {
+    for threads in [Threads::Unified, Threads::Split] {
+        let [mut one, other] = run_workers(threads);
+        for results in [&one, &other] {
+            assert!(results.is_complete && results.requests.answered > 0, "{threads:?}: {results:?}");
+            assert_eq!((results.connections.attempted, results.connections.open), (40, 40), "{results:?}");
+        }
+        let answered = one.requests.answered + other.requests.answered;
+        one.join(&other);
+        assert_eq!((one.latency_ns.count, one.rounds.len()), (answered, 2));
+        assert_eq!((one.connections.open, one.requests.failed.total()), (80, 0));
+    }
 }

@@ -10,3 +10,24 @@ mod pair;
 mod proxy;
 mod replay_corpus;
 mod workers;
+
+use host::{App, Host, Remote, Threads, run_split};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// All thread models.
+pub(crate) const MODELS: [Threads; 3] = [Threads::Unified, Threads::Split, Threads::Merge];
+
+/// Waits for the host's ports, and runs a program on it in a thread model until `stop` is set.
+pub(crate) fn drive<A: App + App<Remote> + Send>(
+    host: &mut Host,
+    app: &mut A,
+    threads: Threads,
+    stop: &Arc<AtomicBool>,
+) {
+    assert!(host.connect(stop));
+    match threads {
+        Threads::Unified => host.run(app, stop),
+        other => run_split(host, app, other == Threads::Merge, &|_| (), stop).unwrap(),
+    }
+}

@@ -1,7 +1,8 @@
 //! A proxy between a client and a server: three hosts, two wires in shared memory, no network.
 
+use crate::{MODELS, drive};
 use engine::{LocalPort, Polling};
-use host::{App, Buffer, Host, Options};
+use host::{App, Buffer, Host, Options, Threads};
 use port::memif;
 use port::patch::{Exchange, Patch};
 use serve::{Forward, Proxy, ProxyOptions, Server};
@@ -168,6 +169,96 @@ struct Outcome {
     proxy: serve::Served,
 }
 
+/// A client, a proxy and a server, with their hosts.
+struct World {
+    client_host: Host,
+    proxy_host: Host,
+    server_host: Host,
+    client: Peer,
+    proxy: Proxy,
+    server: Peer,
+    release: Arc<AtomicBool>,
+    began: Instant,
+    rounds: u64,
+    has_opened: bool,
+}
+
+impl World {
+    fn new(plans: [Plan; 2], forward: Forward, idle: Option<Duration>) -> Self {
+        let (exchange, release) = (Exchange::default(), Arc::new(AtomicBool::new(false)));
+        let mut proxy_host = host(&[("pa", "ca", 0, PROXY), ("pb", "sb", 1, PROXY)], &exchange);
+        let client_host = host(&[("ca", "pa", 0, PEER)], &exchange);
+        let mut server_host = host(&[("sb", "pb", 1, PEER)], &exchange);
+        let to = Endpoint::new(address(1, PEER), PORT);
+        let options = ProxyOptions { to, tcp: tcp(), connections: 4, idle, forward };
+        let mut proxy = Proxy::new(options);
+        proxy.listen(proxy_host.stack(), Endpoint::new(address(0, PROXY), PORT)).unwrap();
+        if plans[1].listens {
+            server_host.stack().listen(to, tcp()).unwrap();
+        }
+        let [client, server] =
+            [(plans[0], 0), (plans[1], 0xff)].map(|(plan, seed)| Peer::new(plan, seed, &release));
+        let (began, rounds, has_opened) = (Instant::now(), 0, false);
+        Self {
+            client_host,
+            proxy_host,
+            server_host,
+            client,
+            proxy,
+            server,
+            release,
+            began,
+            rounds,
+            has_opened,
+        }
+    }
+
+    /// Runs a round of the client and the server. Returns whether both connections have ended.
+    fn round_of_peers(&mut self) -> bool {
+        if self.rounds.is_multiple_of(256) {
+            self.control();
+        }
+        self.rounds += 1;
+        self.client_host.poll(&mut self.client);
+        self.server_host.poll(&mut self.server);
+        self.client.is_done() && (self.server.is_done() || self.server.connection.is_none())
+    }
+
+    /// Runs the control of the client's and the server's ports, and connects when they are ready.
+    fn control(&mut self) {
+        for host in [&mut self.client_host, &mut self.server_host] {
+            host.control(host.now());
+        }
+        let hosts = [&self.client_host, &self.server_host];
+        if !self.has_opened && hosts.iter().all(|host| host.not_ready().is_none()) {
+            let (now, at) = (self.client_host.now(), Endpoint::new(address(0, PROXY), PORT));
+            self.client_host.stack().connect(Endpoint::default(), at, tcp(), now).unwrap();
+            self.has_opened = true;
+        }
+        let (client, server) = (&self.client, &self.server);
+        assert!(
+            self.began.elapsed() < LIMIT,
+            "client {} of {}, server {} of {}",
+            client.received,
+            server.plan.bytes,
+            server.received,
+            client.plan.bytes
+        );
+    }
+
+    fn end(self) -> Outcome {
+        let Self { client_host, proxy_host, server_host, client, proxy, server, .. } = self;
+        assert_eq!(client_host.close().faults, 0);
+        assert_eq!(proxy_host.close().faults, 0);
+        assert_eq!(server_host.close().faults, 0);
+        Outcome { client, server, proxy: proxy.served() }
+    }
+}
+
+fn tcp() -> stack::tcp::Options {
+    stack::tcp::Options { no_delay: true, ..Default::default() }
+}
+
 /// Runs a client, a proxy and a server on one thread until both connections ended, or `watch` returns `true`.
 fn run(
     plans: [Plan; 2],
@@ -175,61 +266,45 @@ fn run(
     idle: Option<Duration>,
     mut watch: impl FnMut(&Peer, &Peer, &serve::Served, &Arc<AtomicBool>) -> bool,
 ) -> Outcome {
-    let (exchange, release) = (Exchange::default(), Arc::new(AtomicBool::new(false)));
-    let mut proxy_host = host(&[("pa", "ca", 0, PROXY), ("pb", "sb", 1, PROXY)], &exchange);
-    let mut client_host = host(&[("ca", "pa", 0, PEER)], &exchange);
-    let mut server_host = host(&[("sb", "pb", 1, PEER)], &exchange);
-    let to = Endpoint::new(address(1, PEER), PORT);
-    let tcp = stack::tcp::Options { no_delay: true, ..Default::default() };
-    let options = ProxyOptions { to, tcp, connections: 4, idle, forward };
-    let mut proxy = Proxy::new(options);
-    proxy.listen(proxy_host.stack(), Endpoint::new(address(0, PROXY), PORT)).unwrap();
-    if plans[1].listens {
-        server_host.stack().listen(to, tcp).unwrap();
-    }
-    let mut client = Peer::new(plans[0], 0, &release);
-    let mut server = Peer::new(plans[1], 0xff, &release);
-    let (began, mut rounds) = (Instant::now(), 0_u64);
-    let mut opened = false;
-    loop {
-        if rounds % 256 == 0 {
-            for host in [&mut client_host, &mut proxy_host, &mut server_host] {
-                host.control(host.now());
-            }
-            let hosts = [&client_host, &proxy_host, &server_host];
-            if !opened && hosts.iter().all(|host| host.not_ready().is_none()) {
-                let (now, at) = (client_host.now(), Endpoint::new(address(0, PROXY), PORT));
-                client_host.stack().connect(Endpoint::default(), at, tcp, now).unwrap();
-                opened = true;
-            }
-            assert!(
-                began.elapsed() < LIMIT,
-                "client {} of {}, server {} of {}",
-                client.received,
-                plans[1].bytes,
-                server.received,
-                plans[0].bytes
-            );
+    let mut world = World::new(plans, forward, idle);
+    let round = |world: &mut World| {
+        if world.rounds.is_multiple_of(256) {
+            world.proxy_host.control(world.proxy_host.now());
         }
-        rounds += 1;
-        client_host.poll(&mut client);
-        proxy_host.poll(&mut proxy);
-        server_host.poll(&mut server);
-        let is_over = client.is_done() && (server.is_done() || server.connection.is_none());
-        if is_over || watch(&client, &server, &proxy.served(), &release) {
-            break;
-        }
-    }
+        let is_over = world.round_of_peers();
+        world.proxy_host.poll(&mut world.proxy);
+        is_over
+    };
+    while !round(&mut world) && !watch(&world.client, &world.server, &world.proxy.served(), &world.release) {}
     // The last segments and events.
     for _ in 0..1000 {
-        client_host.poll(&mut client);
-        proxy_host.poll(&mut proxy);
-        server_host.poll(&mut server);
+        round(&mut world);
     }
-    assert_eq!(client_host.close().faults, 0);
-    assert_eq!(proxy_host.close().faults, 0);
-    assert_eq!(server_host.close().faults, 0);
-    Outcome { client, server, proxy: proxy.served() }
+    world.end()
+}
+
+/// As [`run`], with the proxy in a thread model.
+fn run_in(threads: Threads, plans: [Plan; 2], idle: Option<Duration>) -> Outcome {
+    let mut world = World::new(plans, Forward::Reference, idle);
+    let (exchange, stop) = (Exchange::default(), Arc::new(AtomicBool::new(false)));
+    // The thread of the proxy has its host and the proxy meanwhile.
+    let mut host = std::mem::replace(&mut world.proxy_host, host(&[], &exchange));
+    let options =
+        ProxyOptions { to: Endpoint::default(), tcp: tcp(), connections: 0, idle, forward: Forward::Copy };
+    let mut proxy = std::mem::replace(&mut world.proxy, Proxy::new(options));
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| drive(&mut host, &mut proxy, threads, &stop));
+        while !world.round_of_peers() {}
+        // The last segments.
+        for _ in 0..100 {
+            world.round_of_peers();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        stop.store(true, Ordering::Relaxed);
+        thread.join().unwrap();
+    });
+    (world.proxy_host, world.proxy) = (host, proxy);
+    world.end()
 }
 
 fn listening(bytes: usize) -> Plan {
@@ -315,4 +390,26 @@ fn an_idle_pair_is_reset() {
     let plans = [waits, Plan { bytes: 1, is_second: true, listens: true, ..Plan::default() }];
     let outcome = run(plans, Forward::Reference, Some(Duration::from_millis(200)), |_, _, _, _| false);
     assert_eq!((outcome.client.reason, outcome.server.reason), (Some(Closed::Reset), Some(Closed::Reset)));
+}
+
+#[test]
+fn thread_models_forward_the_same_bytes_and_ends() {
+    for threads in MODELS {
+        let plans = [Plan { bytes: BYTES, ..Plan::default() }, listening(BYTES)];
+        let outcome = run_in(threads, plans, None);
+        assert_eq!((outcome.client.received, outcome.server.received), (BYTES, BYTES), "{threads:?}");
+        let reasons = (outcome.client.reason, outcome.server.reason);
+        assert_eq!(reasons, (Some(Closed::Normally), Some(Closed::Normally)), "{threads:?}");
+        assert_eq!((outcome.proxy.connections, outcome.proxy.aborted), (1, 0), "{threads:?}");
+        assert_eq!(outcome.proxy.sent, 2 * BYTES as u64);
+        // A server that refuses, and one that resets.
+        let outcome = run_in(threads, [Plan { bytes: 1000, ..Plan::default() }, Plan::default()], None);
+        assert_eq!((outcome.client.reason, outcome.proxy.aborted), (Some(Closed::Reset), 1), "{threads:?}");
+        let plans = [
+            Plan { bytes: BYTES, ..Plan::default() },
+            Plan { reset_after: Some(100_000), ..listening(BYTES) },
+        ];
+        let outcome = run_in(threads, plans, None);
+        assert_eq!(outcome.client.reason, Some(Closed::Reset), "{threads:?}");
+    }
 }
