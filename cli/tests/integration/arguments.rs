@@ -62,7 +62,7 @@ fn invalid_input_of_servers_is_refused_before_the_port_is_opened() {
         (&["http", "/nonexistent"][..], "remedy: choose a directory that can be read"),
         (&["http", "/", "--sqpoll", "--files", "copy"], "--files copy has no ring"),
         (&["kv", "--workers", "2", "--memory", "3MiB"], "write 4MiB or more, or use fewer --workers"),
-        (&["kv", "--threads", "split"], "remedy: leave --threads out"),
+        (&["kv", "--threads", "merge"], "remedy: add --cpus with a CPU for each worker"),
         (&["sockets", "--listen", "/nonexistent/s", "--threads", "split"], "remedy: leave --threads out"),
         (&["sockets", "--listen", "/nonexistent/s", "--workers", "33"], "33 is not in 1..=32"),
     ] {
