@@ -21,6 +21,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::AsFd;
 use slab::Slab;
 use std::io;
+use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -41,6 +42,14 @@ struct Attached {
     /// Workers that hold sockets of the client.
     workers: usize,
     regions: Vec<Arc<Region>>,
+}
+
+impl Drop for Attached {
+    /// Tells the client, although workers have the socket too.
+    fn drop(&mut self) {
+        // A client that has ended is disconnected already.
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
 }
 
 /// The slow path.
@@ -205,8 +214,8 @@ impl SlowPath {
         if client.workers > 0 {
             return;
         }
-        let client = self.clients.remove(key);
-        self.retired.extend(client.regions);
+        let mut client = self.clients.remove(key);
+        self.retired.append(&mut client.regions);
         let fault = client.fault.unwrap_or(Fault::Left);
         *self.statistics.left.entry(fault).or_default() += 1;
         (self.options.on_client)(&format!("client {key} removed: {fault}"));

@@ -401,6 +401,17 @@ fn sockets_of_an_ended_service_fail() {
 }
 
 #[test]
+fn clients_end_with_the_slow_path_while_workers_exist() {
+    let (slow_path, workers) = SlowPath::new(ServiceOptions::default(), 1).unwrap();
+    let connector = slow_path.connector();
+    let slow_path = slow_path.start().unwrap();
+    let client = connector.connect().unwrap();
+    slow_path.finish();
+    assert_eq!(client.bind_tcp(address(SERVER[0], 88)).unwrap_err().kind(), ErrorKind::ConnectionAborted);
+    drop(workers);
+}
+
+#[test]
 fn a_service_refuses_more_clients_than_its_limit() {
     let limits = Limits { clients: 1, ..Limits::default() };
     let pair = Pair::with(ServiceOptions { limits, ..ServiceOptions::default() }, 1, None);
