@@ -19,7 +19,7 @@ pub use diagnostic::{BAD_INPUT, Diagnostic, EXIT_CODES, FAILED, verdict};
 pub use duration::Span;
 pub use keep::KeepArgs;
 pub use output::{Output, QuietArgs, ResultArgs, ShowArgs};
-pub use signals::{exit_on_signals, register_signals, sleep, stop_on_signals};
+pub use signals::{SIGNAL_POLL, exit_on_signals, register_signals, sleep, stop_on_signals};
 
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;

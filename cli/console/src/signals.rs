@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Maximum delay in handling a signal.
-const SIGNAL_POLL: Duration = Duration::from_millis(100);
+pub const SIGNAL_POLL: Duration = Duration::from_millis(100);
 
 /// Installs signal handlers with SIGINT, SIGTERM and SIGHUP blocked in this thread, so that a signal that arrives
 /// meanwhile is delivered to complete handlers. Otherwise signal-hook loses one that arrives after it has installed its

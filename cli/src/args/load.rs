@@ -99,7 +99,7 @@ pub(crate) struct ClientArgs {
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) to: SocketAddr,
     /// Number of source addresses: the --address of the server's network and the ones that follow it. Each has 64512
-    /// ports
+    /// ports, or 56448 with several workers
     #[arg(long, default_value_t = 1, value_name = "N",
           value_parser = RangedU64ValueParser::<u16>::new().range(1..=1024))]
     pub(crate) sources: u16,

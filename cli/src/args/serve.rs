@@ -161,8 +161,8 @@ pub(crate) struct AccessArgs {
     /// Name or number of the user that owns the socket's file [default: the user of the process]
     #[arg(long, value_name = "USER", value_parser = access::valid_owner)]
     pub(crate) owner: Option<String>,
-    /// Name or number of the group of the socket's file [default: the group of the process]
-    #[arg(long, value_name = "GROUP", value_parser = access::valid_group)]
+    /// Name or number of the group of the socket's file, which --mode admits [default: the group of the process]
+    #[arg(long, value_name = "GROUP", value_parser = access::valid_group, requires = "mode")]
     pub(crate) group: Option<String>,
 }
 
@@ -173,7 +173,7 @@ pub(crate) struct SocketsArgs {
     pub(crate) end: EndArgs,
     #[command(flatten)]
     pub(crate) workers: WorkerArgs,
-    /// Unix socket for clients, which is created. Only the user of the service may connect, except with --mode
+    /// Unix socket for clients, which is created. Only the owner of its file may connect, except with --mode
     #[arg(long, value_name = "PATH")]
     pub(crate) listen: PathBuf,
     #[command(flatten)]

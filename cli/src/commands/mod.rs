@@ -1,5 +1,5 @@
-//! The commands: `run` runs a switch, `verbs` asks a running one; `generate`, `bench` and `load` measure; `serve` runs
-//! servers, `stack` asks them; `guest` and `demo` are guests.
+//! The commands: `run` runs a switch, `verbs` queries and changes a running one; `generate`, `bench` and `load` measure; `serve` runs
+//! servers, `stack` queries them; `guest` and `demo` are guests.
 
 pub(crate) mod bench;
 pub(crate) mod check;

@@ -7,10 +7,14 @@ use super::reader::key::{Key, optional};
 use super::reader::validation::Validation;
 use console::Diagnostic;
 use nix::unistd::{Group, User};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, chownat, fstat};
+use rustix::process::{Gid, Uid};
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 use std::fs::Permissions;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// Form of a permission.
@@ -106,17 +110,35 @@ impl Access {
     /// Applies them to the listening socket at `path`. `place` and `remedy` are those of the error.
     pub(crate) fn apply(&self, path: &Path, place: impl Display, remedy: &str) -> Result<(), Diagnostic> {
         let (owner, group) = (self.owner.as_deref().and_then(user), self.group.as_deref().and_then(group_id));
-        let owned = if owner.is_some() || group.is_some() { chown(path, owner, group) } else { Ok(()) };
         let mode = self.mode.as_deref().and_then(octal);
-        let done = owned.and_then(|()| match mode {
-            Some(mode) => std::fs::set_permissions(path, Permissions::from_mode(mode)),
-            None => Ok(()),
-        });
-        done.map_err(|error| {
+        if (owner, group, mode) == (None, None, None) {
+            return Ok(());
+        }
+        set(path, (owner, group), mode).map_err(|error| {
             let reason = format!("owner or permission of {} cannot be set: {error}", path.display());
             Diagnostic::bad(place, reason, remedy)
         })
     }
+}
+
+/// Sets owner, group and mode of a socket. Links are not followed: in a directory that other users can write to, one may
+/// have taken the place of the socket.
+fn set(path: &Path, (owner, group): (Option<u32>, Option<u32>), mode: Option<u32>) -> io::Result<()> {
+    let file = rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::Socket {
+        return Err(io::Error::other("it was replaced by another file"));
+    }
+    let (owner, group) = (owner.map(Uid::from_raw), group.map(Gid::from_raw));
+    chownat(&file, "", owner, group, AtFlags::EMPTY_PATH)?;
+    match mode {
+        Some(mode) => std::fs::set_permissions(proc_path(&file), Permissions::from_mode(mode)),
+        None => Ok(()),
+    }
+}
+
+/// The path of an open file in `/proc`, which leads to it wherever it is now.
+fn proc_path(file: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
 /// Reads the name or number of a user or group, which `check` finds.

@@ -151,7 +151,11 @@ impl Workers {
         let on_start = &on_start;
         std::thread::scope(|scope| {
             let threads = self.hosts.iter_mut().zip(apps).enumerate().map(|(index, (host, app))| {
-                scope.spawn(move || run_split(host, app, yields, &|part| on_start(index, part), stop))
+                scope.spawn(move || {
+                    let ended = run_split(host, app, yields, &|part| on_start(index, part), stop);
+                    // The flows of a worker that did not start would be lost.
+                    ended.inspect_err(|_| stop.store(true, Ordering::Relaxed))
+                })
             });
             let threads: Vec<_> = threads.collect();
             let mut ended = threads.into_iter().map(std::thread::ScopedJoinHandle::join);

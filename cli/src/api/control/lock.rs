@@ -1,4 +1,4 @@
-//! Lock file of a control socket. Only this user can open it, so that no other user can hold the lock.
+//! Lock file of a listening socket. Only this user can open it, so that no other user can hold the lock.
 //!
 //! In a directory writable by other users, they can create the file first. It is therefore opened without following
 //! links and without blocking, and validated after opening: it must be a regular file of this user.
@@ -19,7 +19,7 @@ pub(super) enum LockError {
     #[error("its lock is held")]
     Held,
     /// Held by a process of another user.
-    #[error("its lock is held by process {pid} of user {user}, which is not a switch of this user", pid = .0.pid, user = .0.user)]
+    #[error("its lock is held by process {pid} of user {user}, which is not a program of this user", pid = .0.pid, user = .0.user)]
     HeldBy(Holder),
     /// The path is a symbolic link, which another user may have created.
     #[error("its lock {0} is a symbolic link, and links are not followed")]
@@ -86,7 +86,7 @@ fn open(path: &Path) -> Result<File, LockError> {
         }
     };
     admit(path, &file.metadata()?)?;
-    // A crashed switch may have left the file with a mode that allows others to open it.
+    // A crashed program may have left the file with a mode that allows others to open it.
     fchmod(&file, Mode::RUSR | Mode::WUSR).map_err(io::Error::from)?;
     Ok(file)
 }

@@ -18,8 +18,8 @@ use console::written::{Format, OutFiles};
 use host::Report as HostReport;
 pub(crate) use report::Report;
 use serve::load::{
-    EchoLoad, HttpLoad, KvLoad, KvOptions, Load, LoadError, LoadOptions, Mode, Results, Spacing, Team,
-    Workload,
+    EchoLoad, HttpLoad, KvLoad, KvOptions, Load, LoadError, LoadOptions, MAX_CONNECTING, Mode, Results,
+    Spacing, Team, Workload,
 };
 use shown::Shown;
 use stack::tcp::Options;
@@ -162,6 +162,7 @@ fn share(all: &LoadOptions, worker: usize, count: usize) -> LoadOptions {
     LoadOptions {
         connections: all.connections / count + u32::from(worker < all.connections % count),
         mode,
+        handshakes: (all.handshakes / count).max(1),
         connect_rate: all.connect_rate.map(|rate| rate * part),
         ..all.clone()
     }
@@ -179,6 +180,7 @@ fn options(args: &ClientArgs, sources: &[Cidr]) -> LoadOptions {
         depth: args.pace.depth,
         mode,
         requests_per_connection: args.pace.requests_per_connection,
+        handshakes: MAX_CONNECTING,
         connect_rate: args.pace.connect_rate,
         warm_up: args.run.warm_up.0,
         duration: args.run.duration.0,

@@ -25,7 +25,7 @@ pub(crate) struct Report {
     pub(super) mode: &'static str,
     /// Open loop: requests per second.
     pub(super) target_rate: Option<f64>,
-    /// Number of workers, of which the rest is the sum.
+    /// Number of workers; the other fields are sums over them.
     pub(super) workers: usize,
     /// Maximum number of requests on their way on one connection.
     pub(super) depth: u16,

@@ -98,7 +98,7 @@ impl<W: Workload> Shown<W> {
     fn text(&self, now: LoadProgress) -> String {
         match now.phase {
             Phase::Opening => format!("{} of {} connections open", now.open, self.connections),
-            Phase::Filling => format!("setting all keys over {} connections", now.open),
+            Phase::Filling => format!("preparing the rounds over {} connections", now.open),
             Phase::Running if now.passed.is_zero() => format!("warming up {} connections", now.open),
             Phase::Running => {
                 let before = self.last.map_or((0, Duration::ZERO), |last| (last.answered, last.passed));

@@ -44,7 +44,7 @@ fn workers_divide_connections_and_rates() {
     for (seed, share) in (1..).zip(&shares) {
         let Mode::Open { rate, spacing } = share.mode else { panic!("a closed loop") };
         assert!((rate - 100.0).abs() < 1e-9 && (share.connect_rate.unwrap() - 10.0).abs() < 1e-9);
-        assert_eq!(spacing, Spacing::Poisson(seed));
+        assert_eq!((spacing, share.handshakes), (Spacing::Poisson(seed), 85));
     }
     assert_eq!(share(&all, 0, 1).connections, 7);
     let refused = |more: &str| validate(&client(more).unwrap()).unwrap_err();

@@ -7,7 +7,7 @@ mod view;
 
 use crate::api::client::Client;
 use crate::args::TopArgs;
-use console::Output;
+use console::{Output, SIGNAL_POLL};
 use engine::Snapshot;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
 use rates::Rates;
@@ -15,9 +15,6 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-/// Maximum delay in handling a signal.
-const SIGNAL_POLL: Duration = Duration::from_millis(100);
 
 /// Shows rates until `q` is pressed, or once.
 pub(crate) fn run(args: &TopArgs, client: &Client) -> anyhow::Result<()> {

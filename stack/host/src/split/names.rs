@@ -1,4 +1,4 @@
-//! Connections as the application on the other thread knows them.
+//! Connections by the identifiers of the application on the other thread.
 //!
 //! The side of the application chooses their identifiers, so that it needs no answer of the stack to name a connection
 //! that it opens. An entry lives from the call or the event with which its connection begins until the last message
@@ -27,7 +27,7 @@ pub(super) struct Entry {
     pub(super) wants_space: bool,
     /// Whether the application closed its sending side.
     pub(super) is_closed: bool,
-    /// Whether the application wants to know about acknowledgements.
+    /// Whether acknowledgements are reported to the application.
     pub(super) reports_acks: bool,
 }
 

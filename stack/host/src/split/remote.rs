@@ -87,7 +87,7 @@ impl Remote {
         app.event(self, event, now);
     }
 
-    /// Send space became free. Returns whether the application wants to know about acknowledgements, and whether the space
+    /// Send space became free. Returns whether acknowledgements are reported to the application, and whether the space
     /// for which it waits is available.
     #[inline]
     fn acknowledged(&mut self, connection: ConnectionId, freed: usize) -> (bool, bool) {

@@ -68,6 +68,13 @@ impl Opened {
         Message::Event(event)
     }
 
+    /// Stages the events that the stack has reported, before a call changes what their identifiers mean.
+    fn forward(&self, stack: &mut Stack<Buffer>, staged: &mut VecDeque<Message>) {
+        while let Some(event) = stack.poll_event() {
+            staged.push_back(self.message(stack, event));
+        }
+    }
+
     /// Opens a connection, whose acknowledgements are reported.
     fn connect(&mut self, stack: &mut Stack<Buffer>, call: &Connect, now: Time) -> Message {
         let result = stack.connect(call.local, call.remote, call.options, now);
@@ -171,13 +178,15 @@ impl<'a> StackSide<'a> {
                 Call::Abort(target) => stack.abort(opened.resolve(target)),
                 Call::Connect(call) => {
                     // The end of an earlier connection precedes one that has its number in the stack.
-                    while let Some(event) = stack.poll_event() {
-                        staged.push_back(opened.message(stack, event));
-                    }
+                    opened.forward(stack, staged);
                     staged.push_back(opened.connect(stack, &call, now));
                 }
                 Call::Listen(chosen, call) => staged.extend(opened.listen(stack, chosen, *call)),
-                Call::Unlisten(chosen) => opened.unlisten(stack, chosen),
+                Call::Unlisten(chosen) => {
+                    // The identifier of a listener is known until its connections were reported.
+                    opened.forward(stack, staged);
+                    opened.unlisten(stack, chosen);
+                }
                 // The datagram is lost, as it could be in the network.
                 Call::UdpSend(socket, to, data) => drop(stack.udp_send(socket, to, data, now)),
             }

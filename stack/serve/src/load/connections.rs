@@ -32,6 +32,10 @@ impl<W: Workload> Load<W> {
 
     pub(super) fn connected(&mut self, id: ConnectionId, now: Time) {
         let Some(connection) = self.table.get_mut(id) else { return };
+        // The event of a connection that was closed meanwhile may be on its way from another thread.
+        if connection.state != State::Connecting {
+            return;
+        }
         let attempt = self.pending.pop(&mut connection.last);
         connection.state = State::Open;
         (self.opener.connecting, self.opener.passed) = (self.opener.connecting - 1, 0);

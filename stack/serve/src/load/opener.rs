@@ -5,7 +5,7 @@ use host::Calls;
 use stack::tcp::{ConnectionId, Options};
 use stack::{Address, Affinity, ConnectError, Endpoint, Time};
 
-/// Maximum number of handshakes at a time, so that a server's queue of half-open connections is not exceeded.
+/// Default maximum number of handshakes at a time, so that a server's queue of half-open connections is not exceeded.
 pub const MAX_CONNECTING: u32 = 256;
 /// First source port: the ones below are those of services (RFC 6335 section 6).
 const FIRST_PORT: u16 = 1024;
@@ -37,8 +37,9 @@ pub(super) struct Opener {
     tcp: Options,
     /// Number of connections to open.
     pub(super) wanted: u32,
-    /// Number of handshakes.
+    /// Number of handshakes, and its limit.
     pub(super) connecting: u32,
+    max_connecting: u32,
     /// Interval in nanoseconds; 0 for no limit.
     interval: u64,
     /// No connection is opened before.
@@ -59,6 +60,7 @@ impl Opener {
             tcp: options.tcp,
             wanted: options.connections,
             connecting: 0,
+            max_connecting: options.handshakes,
             interval: options.connect_rate.map_or(0, |rate| (1e9 / rate) as u64),
             next: Time::default(),
             source: 0,
@@ -70,7 +72,7 @@ impl Opener {
     /// Time of the next attempt.
     #[inline]
     pub(super) fn deadline(&self) -> Time {
-        if self.wanted == 0 || self.connecting >= MAX_CONNECTING { Time::NEVER } else { self.next }
+        if self.wanted == 0 || self.connecting >= self.max_connecting { Time::NEVER } else { self.next }
     }
 
     /// An attempt failed, or a handshake did.

@@ -1,6 +1,7 @@
 //! Settings of the client.
 
 use super::arrivals::Spacing;
+use super::opener::MAX_CONNECTING;
 use stack::tcp::Options;
 use stack::{Address, Endpoint};
 use std::time::Duration;
@@ -39,7 +40,9 @@ pub struct LoadOptions {
     pub mode: Mode,
     /// Requests after which a connection is closed and replaced; `None` for no limit.
     pub requests_per_connection: Option<u32>,
-    /// Maximum rate of new connections per second; `None` for no limit but [`super::MAX_CONNECTING`].
+    /// Maximum number of handshakes at a time; at least one.
+    pub handshakes: u32,
+    /// Maximum rate of new connections per second; `None` for no limit but `handshakes`.
     pub connect_rate: Option<f64>,
     /// Time before the first round, after all connections were opened.
     pub warm_up: Duration,
@@ -63,6 +66,7 @@ impl LoadOptions {
             depth: 1,
             mode: Mode::Closed { think: Duration::ZERO },
             requests_per_connection: None,
+            handshakes: MAX_CONNECTING,
             connect_rate: None,
             warm_up: Duration::ZERO,
             duration,

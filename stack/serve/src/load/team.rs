@@ -29,7 +29,7 @@ impl Team {
 #[derive(Debug)]
 pub(super) struct Member {
     team: Arc<Team>,
-    /// Whether it waits for the others.
+    /// Whether it was counted as ready.
     pub(super) is_ready: bool,
 }
 

@@ -159,10 +159,10 @@ impl Dispatcher {
             }
             Completion::Elsewhere { worker: other, .. } => {
                 state.placement.ended(worker);
-                if state.is_released || state.phase != Phase::Opening {
-                    return self.closed(&socket, state, Reason::NotLocal);
+                let is_opening = !state.is_released && state.phase == Phase::Opening;
+                if !is_opening || !socket.move_to(&mut state, other as usize) {
+                    self.closed(&socket, state, Reason::NotLocal);
                 }
-                socket.move_to(&mut state, other as usize);
             }
             // A change of a group that was undone.
             Completion::Answer { request: UNAWAITED, .. } => {}

@@ -17,6 +17,8 @@ pub(super) struct Placement {
     awaited: WorkerSet,
     /// The command that opens the socket.
     command: Option<Command>,
+    /// Whether a worker referred to this one.
+    is_referred: bool,
 }
 
 impl Placement {
@@ -28,14 +30,17 @@ impl Placement {
     /// Begins to open a socket on `workers`. Returns those that are to receive the command.
     pub(super) fn begin(&mut self, workers: WorkerSet, command: Command) -> WorkerSet {
         let (first, followers) = workers.split();
-        *self = Self { parts: first, followers, awaited: first, command: Some(command) };
+        *self = Self { parts: first, followers, awaited: first, command: Some(command), is_referred: false };
         first
     }
 
-    /// Begins again at the worker to which another one referred. Returns the worker and the command.
+    /// Begins again at the worker to which another one referred. Returns the worker and the command; `None` for a second
+    /// referral, because workers that disagree would refer to each other without end.
     pub(super) fn begin_again(&mut self, worker: usize) -> Option<(WorkerSet, Command)> {
-        let command = self.command?;
-        Some((self.begin(WorkerSet::one(worker), command), command))
+        let command = self.command.filter(|_| !self.is_referred)?;
+        let first = self.begin(WorkerSet::one(worker), command);
+        self.is_referred = true;
+        Some((first, command))
     }
 
     /// A worker has bound the address. Returns those that are to receive the command now, and the command.
@@ -98,6 +103,7 @@ mod tests {
         placement.begin(WorkerSet::one(0), command);
         assert_eq!(placement.begin_again(1), Some((WorkerSet::one(1), command)));
         assert_eq!(placement.parts(), WorkerSet::one(1));
+        assert_eq!(placement.begin_again(0), None, "the workers disagree");
     }
 
     #[test]

@@ -55,12 +55,13 @@ impl Socket {
         &self.shared.lanes[self.home()]
     }
 
-    /// Opens the socket at another worker, to which its segments belong. The state is locked.
-    pub(super) fn move_to(&self, state: &mut State, worker: usize) {
+    /// Opens the socket at another worker, to which its segments belong. The state is locked. Returns `false` if that is not
+    /// possible.
+    pub(super) fn move_to(&self, state: &mut State, worker: usize) -> bool {
+        let Some((first, command)) = state.placement.begin_again(worker) else { return false };
         self.home.store(worker, Ordering::Relaxed);
-        if let Some((first, command)) = state.placement.begin_again(worker) {
-            self.request(first, command);
-        }
+        self.request(first, command);
+        true
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {

@@ -119,7 +119,6 @@ impl Service {
         self.connections.get(key)?.stack
     }
 
-    /// Checks the number of a new socket. The inner result is the limit of sockets.
     /// Opens a socket with a number that the client has chosen.
     fn open(
         &mut self,

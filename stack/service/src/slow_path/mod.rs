@@ -45,7 +45,7 @@ struct Attached {
 }
 
 impl Drop for Attached {
-    /// Tells the client, although workers have the socket too.
+    /// Shuts the socket down, because workers hold references to it.
     fn drop(&mut self) {
         // A client that has ended is disconnected already.
         let _ = self.socket.shutdown(Shutdown::Both);

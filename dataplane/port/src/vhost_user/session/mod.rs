@@ -140,7 +140,10 @@ impl Session {
             Request::SetOwner => {}
             Request::SetFeatures(bits) => self.set_features(Features(bits), engine)?,
             Request::SetProtocolFeatures(bits) => self.set_protocol_features(ProtocolFeatures(bits))?,
-            Request::ResetOwner => self.stop_all(engine),
+            Request::ResetOwner => {
+                self.status = 0;
+                self.stop_all(engine);
+            }
             Request::ResetDevice => self.reset(engine),
             Request::SetStatus(status) => self.set_status(status, engine)?,
             Request::SetMemTable(regions) => self.set_mem_table(&regions, descriptor, engine)?,
@@ -218,8 +221,8 @@ impl Session {
     }
 
     /// Whether rings may start: "the device must not consume buffers or send any used buffer notifications to the
-    /// driver before `DRIVER_OK`" (VIRTIO 1.2 section 2.1.2). `SET_STATUS` with this bit is a front end's last request,
-    /// so a port whose rings run owes no reply to a front end that waits for it.
+    /// driver before `DRIVER_OK`" (VIRTIO 1.2 section 2.1.2). `SET_STATUS` with this bit ends the
+    /// set-up, so no reply of the set-up is pending while rings run.
     fn is_driver_ready(&self) -> bool {
         !self.protocol.has(ProtocolFeatures::STATUS)
             || u32::from(self.status) & VIRTIO_CONFIG_S_DRIVER_OK != 0

@@ -46,7 +46,7 @@ impl Session {
             ));
         }
         vring.size = Some(state.num as u16);
-        self.settle(state.index, engine)
+        self.settle(state.index, false, engine)
     }
 
     pub(super) fn set_vring_base(&mut self, state: VringState) -> Result<(), RequestError> {
@@ -111,7 +111,7 @@ impl Session {
         let vring = self.vring(state.index)?;
         vring.enabled = enabled;
         vring.grace = vring.grace.take().filter(|_| enabled);
-        self.settle(state.index, engine)
+        self.settle(state.index, false, engine)
     }
 
     /// Stops the ring and returns its position.
@@ -139,22 +139,22 @@ impl Session {
         engine: &mut dyn Attach,
         change: impl FnOnce(&mut Vring),
     ) -> Result<(), RequestError> {
-        self.vring(index)?;
+        let ran = self.vring(index)?.running;
         self.stop(index, engine);
         change(self.vring(index)?);
-        self.settle(index, engine)
+        self.settle(index, ran, engine)
     }
 
     pub(super) fn settle_all(&mut self, engine: &mut dyn Attach) -> Result<(), RequestError> {
-        (0..self.vrings.len() as u32).try_for_each(|index| self.settle(index, engine))
+        (0..self.vrings.len() as u32).try_for_each(|index| self.settle(index, false, engine))
     }
 
-    /// Starts or stops the ring according to its state. A driver does not withdraw `DRIVER_OK`; one that does keeps its
-    /// running rings.
-    fn settle(&mut self, index: u32, engine: &mut dyn Attach) -> Result<(), RequestError> {
+    /// Starts or stops the ring according to its state. `ran` is whether it ran before a change. A driver does not withdraw
+    /// `DRIVER_OK`; one that does keeps its running rings.
+    fn settle(&mut self, index: u32, ran: bool, engine: &mut dyn Attach) -> Result<(), RequestError> {
         let vring = &self.vrings[index as usize];
         match (vring.is_ready(self.features), vring.running) {
-            (true, false) if self.is_driver_ready() => self.start(index, engine)?,
+            (true, false) if ran || self.is_driver_ready() => self.start(index, engine)?,
             (false, true) => self.stop(index, engine),
             _ => {}
         }
