@@ -73,18 +73,18 @@ fn congestion_notification_is_agreed_in_both_roles() {
     }
 }
 
-/// Marks one in twenty ECN-capable packets in both directions as having met congestion.
+/// Marks each eighth ECN-capable packet of a direction and version as having met congestion. Long packets count once.
 const MARKS: &str = r#"
 table netdev marks {
   chain from_stack {
     type filter hook ingress device "web0" priority 0
-    ip ecn ect0 numgen random mod 20 0 ip ecn set ce
-    ip6 ecn ect0 numgen random mod 20 0 ip6 ecn set ce
+    ip ecn ect0 numgen inc mod 8 0 ip ecn set ce
+    ip6 ecn ect0 numgen inc mod 8 0 ip6 ecn set ce
   }
   chain to_stack {
     type filter hook egress device "web0" priority 0
-    ip ecn ect0 numgen random mod 20 0 ip ecn set ce
-    ip6 ecn ect0 numgen random mod 20 0 ip6 ecn set ce
+    ip ecn ect0 numgen inc mod 8 0 ip ecn set ce
+    ip6 ecn ect0 numgen inc mod 8 0 ip6 ecn set ce
   }
 }
 "#;
@@ -96,7 +96,7 @@ fn congestion_marks_reduce_the_windows_of_both_senders() {
     echo.netns.run("sysctl", &["--quiet", "--write", "net.ipv4.tcp_ecn=1"]);
     echo.netns.run("nft", &[MARKS]);
     for address in STACK {
-        echo.netns.enter(move || tcp::exchange(address, 7, (1, 1 << 20), LIMIT));
+        echo.netns.enter(move || tcp::exchange(address, 7, (1, 4 << 20), LIMIT));
     }
     let kernel: Value = serde_json::from_str(&echo.netns.run("nstat", &["-asj"])).expect("counters");
     let summary = echo.finish();
