@@ -2,6 +2,7 @@
  *
  *   cc -O2 -o echo echo.c $(pkg-config --cflags --libs linerate)
  *   ./echo KIND NAME ADDRESS PORT        such as: ./echo tap web0 10.9.0.2/24 7
+ *                                      or: ./echo tap web0 auto 7
  *
  * Received data is consumed when the peer has acknowledged its echo. The receive window therefore limits what waits in
  * the send buffer, which is larger, so no send fails for lack of space.
@@ -45,6 +46,22 @@ static void handle(linerate_host *host, const linerate_completion *c) {
     }
 }
 
+/* Returns the number of addresses. Prints all of them if it has changed. */
+static int report_addresses(linerate_host *host, int before) {
+    char text[LINERATE_ENDPOINT_TEXT];
+    int count = 0;
+    while (must(linerate_interface_address(host, 0, count, text, sizeof text), "addresses") > 0)
+        count++;
+    if (count == before)
+        return count;
+    printf("addresses");
+    for (int i = 0; linerate_interface_address(host, 0, i, text, sizeof text) > 0; i++)
+        printf(" %s", text);
+    printf("\n");
+    fflush(stdout);
+    return count;
+}
+
 int main(int argc, char **argv) {
     if (argc != 5) {
         fprintf(stderr, "usage: %s KIND NAME ADDRESS PORT\n", argv[0]);
@@ -67,11 +84,13 @@ int main(int argc, char **argv) {
     printf("serves %s\n", text);
     fflush(stdout);
 
+    int addresses = 0;
     while (!stopped) {
         const linerate_completion *batch;
         int n = must(linerate_wait(host, &batch, 16, 100), "linerate_wait");
         for (int i = 0; i < n; i++)
             handle(host, &batch[i]);
+        addresses = report_addresses(host, addresses);
     }
     printf("%lu connections, %lu bytes, %lu datagrams\n", connections, bytes, datagrams);
     linerate_host_free(host);

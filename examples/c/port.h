@@ -1,4 +1,5 @@
-/* Opens a port of any kind and configures one address: KIND NAME ADDRESS, such as "tap web0 10.9.0.2/24". */
+/* Opens a port of any kind and configures its address: KIND NAME ADDRESS, such as "tap web0 10.9.0.2/24". The ADDRESS
+ * "auto" obtains addresses by DHCP and from routers. */
 #ifndef PORT_H
 #define PORT_H
 
@@ -38,7 +39,12 @@ static linerate_host *open_host(const char *kind, const char *name, const char *
         exit(2);
     }
     must(interface, kind);
-    must(linerate_add_address(host, interface, address), "cannot add the address");
+    if (strcmp(address, "auto") == 0) {
+        must(linerate_start_dhcp(host, interface), "cannot start DHCP");
+        must(linerate_start_slaac(host, interface, LINERATE_EUI64), "cannot start SLAAC");
+    } else {
+        must(linerate_add_address(host, interface, address), "cannot add the address");
+    }
     return host;
 }
 

@@ -1,5 +1,6 @@
 //! The C interface: programs in C, compiled against the installed library, as peers of the kernel and of each other.
 
+use std::net::{IpAddr, UdpSocket};
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,9 +11,15 @@ use linerate_tests::netns::Netns;
 use linerate_tests::process::Process;
 
 use crate::stack::{datagrams, exchange};
+use crate::stack_addresses::{assigned, router};
 
 const LIMIT: Duration = Duration::from_secs(30);
 const SERVER: &str = "10.9.0.2";
+/// Group, address of the stack and address of the kernel.
+const GROUPS: [[&str; 3]; 2] =
+    [["239.1.2.3", "10.9.0.2", "10.9.0.1/24"], ["ff05::7", "fd09::2", "fd09::1/64"]];
+/// Port of the group.
+const PORT: u16 = 5000;
 
 /// Starts the echo server in C and waits until it serves.
 fn serve(folder: &Path, library: &Library, words: &[&str]) -> Process {
@@ -61,5 +68,81 @@ fn client_in_c_exchanges_megabytes_with_echo_in_c() {
         assert!(client.finish(LIMIT).success(), "{back}: {}", client.output());
         assert!(client.output().contains("8 connections, 3000000 bytes each, released 1"));
         stop(server, "8 connections, 24000000 bytes, 0 datagrams");
+    }
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn dhcp_and_router_advertisements_configure_echo_in_c() {
+    let (folder, netns) = (folder(), Netns::new());
+    let library = Library::install(folder.path());
+    // The interface stays until dnsmasq has read the release.
+    netns.ip("tuntap add web0 mode tap");
+    let mut router = router(folder.path(), &netns);
+    let inside = format!("NETNS={}", netns.name());
+    let server = serve(folder.path(), &library, &[&inside, "tap", "web0", "auto", "7"]);
+    let [v4, v6] = assigned(&server);
+    netns.ping(&v6, 2, &["-s", "4000"]);
+    netns.enter(move || {
+        datagrams(&v4);
+        exchange(&v4, 1);
+    });
+    stop(server, "1 connections, 16777216 bytes, 9 datagrams");
+    router.wait_for("DHCPRELEASE", 0, LIMIT);
+}
+
+/// A socket of the kernel for the version of an address.
+fn socket(version: IpAddr, port: u16) -> UdpSocket {
+    let any = if version.is_ipv4() { "0.0.0.0" } else { "::" };
+    let socket = UdpSocket::bind((any, port)).expect("a free port");
+    socket.set_read_timeout(Some(LIMIT)).expect("a time limit");
+    socket
+}
+
+/// A socket of the kernel that is a member of a group on an interface.
+fn kernel_member(group: IpAddr, interface: u32) -> UdpSocket {
+    let socket = socket(group, PORT);
+    match group {
+        IpAddr::V4(group) => socket.join_multicast_v4(&group, &[10, 9, 0, 1].into()).expect("a group"),
+        IpAddr::V6(group) => socket.join_multicast_v6(&group, interface).expect("a group"),
+    }
+    socket
+}
+
+/// Sends a datagram, and returns whether the next one received is the same.
+fn returned(socket: &UdpSocket, to: IpAddr, text: &str) -> bool {
+    socket.send_to(text.as_bytes(), (to, PORT)).expect("a route");
+    let (mut bytes, own) = ([0; 100], text.as_bytes());
+    socket.recv(&mut bytes).is_ok_and(|length| &bytes[..length] == own)
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn member_in_c_receives_a_group_until_it_leaves() {
+    let folder = folder();
+    let library = Library::install(folder.path());
+    let program = library.compile("member").display().to_string();
+    for [group, own, kernel] in GROUPS {
+        let netns = Netns::new();
+        netns.ip("tuntap add web0 mode tap");
+        netns.configure("web0", &[kernel]);
+        netns.ip("route add 239.0.0.0/8 dev web0");
+        let index = netns.link("web0").expect("the interface exists")["ifindex"].as_u64().expect("a number");
+        let [to, stack]: [IpAddr; 2] = [group, own].map(|text| text.parse().expect("an address"));
+        let member = netns.enter(move || kernel_member(to, u32::try_from(index).expect("a number")));
+        let (inside, prefix) =
+            (format!("NETNS={}", netns.name()), kernel.split_once('/').expect("a prefix").1);
+        let address = format!("{own}/{prefix}");
+        let words = [&inside, &program, "tap", "web0", &address, group, "5000"];
+        let mut process = Process::spawn(folder.path(), "member", "env", &words);
+        let mut bytes = [0; 100];
+        let (length, from) = member.recv_from(&mut bytes).expect("the greeting");
+        assert_eq!((&bytes[..length], from.ip(), from.port()), (&b"hello"[..], stack, PORT));
+        let client = netns.enter(move || socket(to, 0));
+        assert!(returned(&client, to, "to the group") && returned(&client, stack, "leave"));
+        // What follows is returned in order, if at all.
+        client.send_to(b"left", (to, PORT)).expect("a route");
+        assert!(returned(&client, stack, "to the member"), "{group} was not left");
+        assert!(process.terminate(LIMIT).success());
     }
 }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use linerate_tests::netns::Netns;
+use linerate_tests::noise::Noise;
 use linerate_tests::process::Process;
 use linerate_tests::switch::Switch;
 use linerate_tests::{binary, folder, tcp, wait};
@@ -21,6 +22,8 @@ use crate::stack::exchange;
 const LIMIT: Duration = Duration::from_secs(20);
 const CLIENTS: [&str; 2] = ["10.9.0.1/24", "10.9.0.3/24"];
 const OTHER: &str = "10.9.0.3";
+/// Bytes of a file.
+const FILE: u64 = 16_000_000;
 const SERVER: &str = "10.9.0.2";
 /// A user that may ask for ports, beside root, and one that may not.
 const USERS: [&str; 2] = ["65534", "65533"];
@@ -243,4 +246,42 @@ fn waiting_server_requests_a_revoked_grant_again() {
         stage.switch.stop();
         check_revoked(&mut server);
     }
+}
+
+/// A second switch has a granted port as its uplink. Each revocation ends the port there, which then asks again.
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn a_second_switch_carries_files_over_a_grant_until_it_is_revoked() {
+    let (folder, other) = (folder(), linerate_tests::folder());
+    let (stage, netns) = (Stage::start(folder.path()), Netns::new());
+    let noise = Noise::make(other.path(), FILE);
+    let text = format!(
+        "[[worker]]\n[[port]]\nname = \"host\"\nkind = \"tap\"\ninterface = \"eth0\"\nnetns = \"{}\"\n\
+         [[port]]\nname = \"web\"\nkind = \"grant\"\nswitch = \"{}\"\n",
+        netns.name(),
+        stage.grants.display()
+    );
+    let second = Switch::start_from(other.path(), &text);
+    netns.wait_link("eth0", true, LIMIT);
+    netns.configure("eth0", &[&format!("{SERVER}/24")]);
+    let transfer = || {
+        second.wait_state("web", "connected", LIMIT);
+        stage.namespaces[0].ping(SERVER, 2, &[]);
+        noise.send(other.path(), &netns, &stage.namespaces[0], SERVER);
+        noise.send(other.path(), &stage.namespaces[0], &netns, "10.9.0.1");
+        assert!(second.counters("web").tx_bytes > FILE, "{:?}", second.port("web"));
+    };
+    transfer();
+    let log = || fs::read_to_string(other.path().join("linerate.log")).expect("a log");
+    for revocations in 1..=2 {
+        let first = stage.granted().expect("a port")["grant"].clone();
+        stage.revoke();
+        let again = wait::until(LIMIT, || stage.granted().filter(|settings| settings["grant"] != first));
+        assert!(again.is_some(), "{}", log());
+        transfer();
+        assert_eq!(log().matches("the grant ended: revoked by the switch").count(), revocations, "{}", log());
+    }
+    stage.switch.stop();
+    second.wait_state("web", "faulted", LIMIT);
+    second.stop();
 }

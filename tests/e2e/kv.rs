@@ -83,8 +83,8 @@ fn answers_are_those_of_memcached() {
     server.netns.enter(|| {
         let there = wait::until(LIMIT, || TcpStream::connect((CLIENT, 11_212)).ok());
         assert!(there.is_some(), "memcached did not start");
-        for part in [65_536, 1] {
-            let (mut ours, mut theirs) = (connect(STACK[0], PORT), connect(CLIENT, 11_212));
+        for (address, part) in STACK.into_iter().zip([65_536, 1]) {
+            let (mut ours, mut theirs) = (connect(address, PORT), connect(CLIENT, 11_212));
             for conversation in CONVERSATIONS.split("----\n") {
                 let requests = conversation.replace('\n', "\r\n");
                 let [our, their] = [&mut ours, &mut theirs]
@@ -154,7 +154,9 @@ fn store_and_read(server: &StackServer, address: &str) {
 #[ignore = "needs root; run by `cargo xtask test`"]
 fn a_client_library_stores_and_reads_values_of_all_sizes() {
     let server = StackServer::start(&["kv"]);
-    store_and_read(&server, STACK[0]);
+    for address in STACK {
+        store_and_read(&server, address);
+    }
     let summary = server.stop();
     assert_eq!(summary["aborted"], 0, "{summary}");
 }
@@ -189,7 +191,9 @@ fn two_workers_answer_as_one_store() {
     for queue_pairs in ["1", "2"] {
         let keys = format!(",queue_pairs={queue_pairs}");
         let server = StackServer::start_with(&keys, &["kv", "--workers", "2"]);
-        (0..4).for_each(|_| store_and_read(&server, STACK[0]));
+        for address in [STACK, STACK].concat() {
+            store_and_read(&server, address);
+        }
         let said = server.netns.run("memcaslap", &LOAD);
         assert!(said.contains("verify_failed: 0") && said.contains("cmd_set: 4000"), "{said}");
         let summary = server.stop();

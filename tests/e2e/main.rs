@@ -29,6 +29,7 @@ mod proxy;
 mod qemu_guests;
 mod snippets;
 mod stack;
+mod stack_addresses;
 mod stack_cores;
 mod stack_files;
 mod stack_impaired;

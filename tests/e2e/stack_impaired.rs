@@ -1,13 +1,11 @@
-//! The TCP/IP stack over links that lose, reorder, duplicate, delay and corrupt packets, with the kernel as its peer; and
-//! configured by DHCP and router advertisements.
+//! The TCP/IP stack over links that lose, reorder, duplicate, delay and corrupt packets, with the kernel as its peer.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use linerate_tests::netns::Netns;
-use linerate_tests::stack_server::{KERNEL, LIMIT, STACK, StackServer};
-use linerate_tests::{data, folder, scope, tcp, wait};
+use linerate_tests::stack_server::{LIMIT, STACK, StackServer};
+use linerate_tests::{data, scope, tcp};
 use rustix::net::sockopt::set_socket_linger;
 
 /// A link: faults of the server's port, and the bytes of each connection with and without `--all`.
@@ -167,51 +165,4 @@ fn ping_and_traceroute_reach_the_stack() {
         }
     }
     server.stop();
-}
-
-#[test]
-#[ignore = "needs root; run by `cargo xtask test`"]
-fn dhcp_and_router_advertisements_configure_the_stack() {
-    let folder = folder();
-    // dnsmasq ignores datagrams of an interface that has gone, so the interface stays until the release was read.
-    let netns = Netns::new();
-    let port = format!("kind=tap,interface=web0,netns={},persist=true", netns.name());
-    let mut server = StackServer::start_on(netns, &port, &["echo", "--dhcp", "--slaac"]);
-    server.netns.configure("web0", &KERNEL);
-    let leases = format!("--dhcp-leasefile={}", folder.path().join("leases").display());
-    let words = [
-        "--no-daemon",
-        "--conf-file=/dev/null",
-        "--port=0",
-        "--user=root",
-        "--interface=web0",
-        "--bind-interfaces",
-        "--no-ping",
-        "--dhcp-authoritative",
-        "--log-dhcp",
-        "--dhcp-range=10.9.0.100,10.9.0.110,1h",
-        "--dhcp-range=::,constructor:web0,ra-only",
-        "--enable-ra",
-        &leases,
-    ];
-    let mut router = server.netns.spawn(folder.path(), "dnsmasq", "dnsmasq", &words);
-    // The address of SLAAC follows from the prefix and the Ethernet address.
-    let addresses = ["10.9.0.1", "fd09::ff:fe00:2"];
-    let known = wait::until(LIMIT, || {
-        let output = server.process.output();
-        let last = output.lines().filter_map(|line| line.split_once("addresses ")).next_back()?.1.to_owned();
-        addresses.iter().all(|address| last.contains(address)).then_some(last)
-    });
-    let known = known.expect("addresses of both versions");
-    let v4 =
-        known.split(['/', ' ', ',']).find(|word| word.starts_with("10.9.0.")).expect("an address").to_owned();
-    server.netns.ping(&v4, 2, &[]);
-    server.netns.ping(addresses[1], 2, &[]);
-    server.netns.enter(move || {
-        for address in [v4.as_str(), addresses[1]] {
-            exchange(address, 1, 50_000);
-        }
-    });
-    server.finish();
-    router.wait_for("DHCPRELEASE", 0, LIMIT);
 }

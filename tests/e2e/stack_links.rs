@@ -1,5 +1,6 @@
 //! The TCP/IP stack over other links than a TAP interface: sockets on one end of a veth pair, and VLANs.
 
+use linerate_tests::capture::{MAC, packets};
 use linerate_tests::netns::Netns;
 use linerate_tests::stack_server::{ADDRESSES, KERNEL, LIMIT, STACK, StackServer};
 use linerate_tests::switch::Switch;
@@ -7,6 +8,8 @@ use linerate_tests::{data, folder, tcp};
 
 use crate::stack::datagrams;
 
+/// The file in the directory of a server.
+const FILES: [&str; 2] = ["http://10.9.0.2/file", "http://[fd09::2]/file"];
 /// Bytes of a connection, and of a file.
 const BYTES: usize = 1_000_001;
 
@@ -41,7 +44,7 @@ fn echo_and_http_serve_the_kernel_over_sockets_on_a_veth_pair() {
         }
         assert_eq!(echo.stop()["connections"], 8, "{kind}");
         let (http, _host) = start(kind, &["http", &site]);
-        for url in ["http://10.9.0.2/file", "http://[fd09::2]/file"] {
+        for url in FILES {
             http.curl(&["--fail", "-o", &path, url]);
             assert!(std::fs::read(&copy).expect("a file") == bytes, "{kind}: {url}");
         }
@@ -66,11 +69,29 @@ fn tagged_packets_reach_a_stack_in_a_vlan() {
     netns.wait_link("web0", true, LIMIT);
     netns.configure("web0", &KERNEL);
     let port = format!("kind=virtio-user,socket={}", socket.display());
-    let server = StackServer::start_on(netns, &port, &[&["echo", "--vlan", "5"], &ADDRESSES[..]].concat());
+    let start = |netns: Netns, words: &[&str]| {
+        let words = [words, &["--vlan", "5"], &ADDRESSES].concat();
+        StackServer::start_on(netns, &port, &words)
+    };
+    let mut echo = start(netns, &["echo"]);
     for address in STACK {
-        server.netns.ping(address, 2, &[]);
-        server.netns.enter(move || tcp::exchange(address, 7, (1, 100_000), LIMIT));
+        echo.netns.ping(address, 2, &[]);
+        echo.netns.enter(move || tcp::exchange(address, 7, (1, 100_000), LIMIT));
     }
-    server.stop();
+    echo.finish();
+    let (file, copy) = (folder.path().join("file"), folder.path().join("copy").display().to_string());
+    let bytes = data::bytes(1, BYTES);
+    std::fs::write(&file, &bytes).expect("a file");
+    let mut http = start(echo.netns, &["http", &folder.path().display().to_string()]);
+    for url in FILES {
+        http.curl(&["--fail", "-o", &copy, url]);
+        assert!(std::fs::read(&copy).expect("a file") == bytes, "{url}");
+    }
+    assert_eq!(http.finish()["connections"], 2);
+    assert_eq!(
+        packets(&http.capture(), &format!("eth.src == {MAC} && !(vlan.id == 5)"), &[]),
+        "",
+        "untagged"
+    );
     switch.stop();
 }

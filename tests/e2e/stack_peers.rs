@@ -73,6 +73,46 @@ fn congestion_notification_is_agreed_in_both_roles() {
     }
 }
 
+/// Marks each eighth ECN-capable packet of a direction and version as having met congestion. Long packets count once.
+const MARKS: &str = r#"
+table netdev marks {
+  chain from_stack {
+    type filter hook ingress device "web0" priority 0
+    ip ecn ect0 numgen inc mod 8 0 ip ecn set ce
+    ip6 ecn ect0 numgen inc mod 8 0 ip6 ecn set ce
+  }
+  chain to_stack {
+    type filter hook egress device "web0" priority 0
+    ip ecn ect0 numgen inc mod 8 0 ip ecn set ce
+    ip6 ecn ect0 numgen inc mod 8 0 ip6 ecn set ce
+  }
+}
+"#;
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn congestion_marks_reduce_the_windows_of_both_senders() {
+    let mut echo = StackServer::start(&["echo", "--ecn"]).without_offloads();
+    echo.netns.run("sysctl", &["--quiet", "--write", "net.ipv4.tcp_ecn=1"]);
+    echo.netns.run("nft", &[MARKS]);
+    for address in STACK {
+        echo.netns.enter(move || tcp::exchange(address, 7, (1, 4 << 20), LIMIT));
+    }
+    let kernel: Value = serde_json::from_str(&echo.netns.run("nstat", &["-asj"])).expect("counters");
+    let summary = echo.finish();
+    // The kernel counts marks as they arrive, and segments of its own that the stack reported as marked.
+    for name in ["IpExtInCEPkts", "TcpExtTCPDeliveredCE"] {
+        assert!(kernel["kernel"][name].as_u64() > Some(0), "{name}: {kernel}");
+    }
+    assert!(summary["counters"]["IpExtInCEPkts"].as_u64() > Some(0), "{summary}");
+    for side in ["src", "dst"] {
+        for (flag, of) in [("ece", "echo of a mark"), ("cwr == 1 && tcp.len", "reduced window")] {
+            let filter = format!("eth.{side} == {MAC} && tcp.flags.syn == 0 && tcp.flags.{flag} > 0");
+            assert!(count(&echo, &filter) > 0, "{side}: no {of}");
+        }
+    }
+}
+
 /// A client of TCP Fast Open, which connects three times. The first SYN obtains a cookie.
 const FAST_CLIENT: &str = r"
 import os, socket, sys, threading

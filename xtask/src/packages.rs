@@ -58,6 +58,7 @@ pub(crate) const TESTS: &[Need] = &[
     Need::new(Probe::Program("tshark"), &["tshark"]),
     Need::new(Probe::Program("traceroute"), &["traceroute"]),
     Need::new(Probe::Program("dnsmasq"), &["dnsmasq-base"]),
+    Need::new(Probe::Program("nft"), &["nftables"]),
     Need::new(Probe::Program("chromium"), &["chromium"]),
     Need::new(Probe::Program("curl"), &["curl"]),
     WRK,

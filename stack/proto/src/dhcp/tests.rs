@@ -155,6 +155,41 @@ fn a_lease_is_renewed_by_its_server_and_then_by_any() {
     let t2 = renewed.after(Duration::from_secs(3150));
     assert!(destinations.iter().all(|(to, at)| (*to == SERVER.into()) == (*at < t2)));
     assert!(network.client.take_change());
+    let kinds: Vec<_> = network.sent.iter().rev().take(2).map(Network::kind).collect();
+    assert_eq!(kinds, [Some(View::DISCOVER), Some(View::REQUEST_ADDRESS)], "the lease has expired");
+}
+
+/// Until T2 only the server of the lease may answer; then another one extends the lease or ends it.
+#[test]
+fn any_server_answers_a_request_of_rebinding() {
+    const OTHER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+    for kind in [View::ACK, View::NAK] {
+        let mut network = Network::new(3600);
+        network.bind();
+        network.step();
+        let mut answer = reply(kind, network.client.transaction, 3600);
+        let at = answer.windows(2).position(|code| code == [54, 4]).unwrap();
+        answer[at + 2..at + 6].copy_from_slice(&OTHER.octets());
+        network.client.receive(&answer, network.now);
+        assert!(matches!(network.client.state, State::Renewing), "{kind}");
+        while !matches!(network.client.state, State::Rebinding) {
+            network.step();
+        }
+        let request = network.sent.last().unwrap();
+        let view = View::new(&request.packet[28..]).unwrap();
+        assert_eq!((request.destination, view.client_address()), (Ipv4Addr::BROADCAST.into(), ADDRESS));
+        assert_eq!((view.server(), view.requested_address()), (None, None), "RFC 2131 table 5");
+        network.client.receive(&answer, network.now);
+        assert!(network.client.take_change());
+        let Some(lease) = network.client.lease() else {
+            assert_eq!(kind, View::NAK);
+            network.bind();
+            continue;
+        };
+        let end = network.now.after(Duration::from_hours(1));
+        assert_eq!((kind, lease.server, lease.expires), (View::ACK, OTHER, end));
+        assert_eq!(network.step().map(|renewal| renewal.destination), Some(OTHER.into()));
+    }
 }
 
 #[test]

@@ -56,8 +56,10 @@ scripts! {
     close_with_data
     close_with_fin_ack
     cork
+    cubic_fast_convergence
     cubic_growth
     cubic_reno_friendly
+    cubic_timeout
     data_out_of_order
     data_transfer
     delayed_ack
