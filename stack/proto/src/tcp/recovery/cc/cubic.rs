@@ -54,6 +54,7 @@ impl Default for Cubic {
 
 impl Cubic {
     /// Returns the delivered bytes that slow start does not use.
+    #[inline]
     fn slow_start(&mut self, window: &mut Window, ack: &AckSample) -> u32 {
         let mut delivered = ack.delivered;
         // The threshold of a former loss ends later slow starts (RFC 9406 section 4.3).
