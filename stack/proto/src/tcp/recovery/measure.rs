@@ -29,7 +29,7 @@ impl Recovery {
     }
 
     /// Samples the round-trip time of an entry that was sent once and is the oldest and the latest delivered.
-    #[inline]
+    #[inline(always)]
     pub(super) fn sample_first(&mut self, sent: u32, now: u32) {
         let rtt = now.wrapping_sub(sent);
         self.rtt.sample_minimum(rtt, now);
@@ -74,8 +74,8 @@ impl Recovery {
         rate
     }
 
-    #[inline]
-    fn sample(
+    #[inline(always)]
+    pub(super) fn sample(
         &self,
         progress: &Progress,
         delivered: u32,

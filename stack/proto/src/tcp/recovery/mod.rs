@@ -222,19 +222,21 @@ impl Recovery {
     }
 
     /// Processes an acknowledgement without SACK ranges and congestion marks, of an entry that was sent once and in order,
-    /// while nothing is lost, selectively acknowledged or in doubt. Returns the bytes delivered; `None`, without doing
-    /// anything, if this is another acknowledgement.
-    #[inline]
+    /// while nothing is lost, selectively acknowledged or in doubt, for a controller that needs no rates. Returns the bytes
+    /// delivered; `None`, without doing anything, if this is another acknowledgement.
+    #[inline(always)]
     pub(crate) fn on_plain_ack(&mut self, pool: &mut SentPool, progress: &Progress) -> Option<u32> {
-        if !self.is_quiet() || !progress.is_advancing() {
+        if !self.is_quiet() || !progress.is_advancing() || self.controller.bbr().is_some() {
             return None;
         }
-        let (bytes, first) = self.board.acknowledge_first(pool, progress.ack)?;
-        let now = stamp(progress.now);
+        let (start, sent) = self.board.acknowledge_first(pool, progress.ack)?;
+        let (bytes, now) = (progress.ack.since(start), stamp(progress.now));
         self.usage.on_ack(progress.ack);
-        self.sample_first(first.sent, now);
-        self.rack.on_first_delivered(&first, now);
-        self.control(progress, bytes, Some(&first));
+        self.sample_first(sent, now);
+        self.rack.on_first_delivered(sent, progress.ack, now);
+        self.rate.count(bytes, now);
+        let sample = self.sample(progress, bytes, (Some(now.wrapping_sub(sent)), None), progress.left());
+        self.controller.on_plain_ack(&mut self.window, &sample);
         self.schedule(progress);
         Some(bytes)
     }
@@ -307,6 +309,9 @@ impl Recovery {
     #[inline]
     pub(crate) fn allowance(&self, flight: u32) -> u32 {
         let room = self.window.congestion.saturating_sub(self.pipe(flight));
+        if self.phase == Phase::Open && self.controller.bbr().is_none() {
+            return room;
+        }
         match (self.phase, &self.episode, self.controller.bbr()) {
             (Phase::Recovery, Some(episode), Some(_)) if episode.prr.is_first() => room.max(self.mss()),
             (_, _, Some(bbr)) => room.min(bbr.quantum(self.mss())),

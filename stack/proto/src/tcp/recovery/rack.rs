@@ -1,6 +1,6 @@
 //! RACK (RFC 8985 section 6): losses are inferred from the times of transmission of what arrived.
 
-use super::delivery::{Delivery, Latest, is_sent_after};
+use super::delivery::{Delivery, is_sent_after};
 use super::rtt::Rtt;
 use crate::tcp::Seq;
 
@@ -55,11 +55,11 @@ impl Rack {
     }
 
     /// Takes over a delivered entry in order.
-    #[inline]
-    pub(super) fn on_first_delivered(&mut self, first: &Latest, now: u32) {
-        self.is_reordering_seen |= first.end.is_before(self.fack);
-        self.fack = self.fack.max(first.end);
-        self.on_latest(first.sent, first.end, now);
+    #[inline(always)]
+    pub(super) fn on_first_delivered(&mut self, sent: u32, end: Seq, now: u32) {
+        self.is_reordering_seen |= end.is_before(self.fack);
+        self.fack = self.fack.max(end);
+        self.on_latest(sent, end, now);
     }
 
     #[inline]

@@ -9,7 +9,7 @@ mod sack;
 #[cfg(test)]
 mod tests;
 
-use super::delivery::{Delivery, Latest};
+use super::delivery::Delivery;
 use super::pool::{Entry, Mark, NONE, SentPool};
 use super::rate::Snapshot;
 use crate::tcp::Seq;
@@ -202,20 +202,20 @@ impl Scoreboard {
     }
 
     /// Removes the first entry if a cumulative acknowledgement ends with it, and it was sent once, before all others.
-    /// Returns its length and its transmission.
-    #[inline]
-    pub(super) fn acknowledge_first(&mut self, pool: &mut SentPool, ack: Seq) -> Option<(u32, Latest)> {
+    /// Returns its start and the time of its transmission.
+    #[inline(always)]
+    pub(super) fn acknowledge_first(&mut self, pool: &mut SentPool, ack: Seq) -> Option<(Seq, u32)> {
         let entry = pool.entries.get(self.head)?;
         if entry.end != ack || entry.is_retransmitted || !entry.is_oldest() {
             return None;
         }
         let (at, next) = (self.head, entry.next);
-        let first = (entry.len(), Latest { sent: entry.sent, end: entry.end, snapshot: entry.snapshot });
-        pool.entries.remove(at);
+        let (start, sent) = (entry.start, entry.sent);
+        pool.entries.discard(at);
         self.unlink_oldest(pool, next);
         self.head = next;
         self.forget(at, next);
-        Some(first)
+        Some((start, sent))
     }
 
     /// Unlinks the first entry, which is the oldest and was removed.
