@@ -186,7 +186,8 @@ pub(super) fn group_id(text: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::MetadataExt;
+    use std::os::unix::fs::{MetadataExt, symlink};
+    use std::os::unix::net::UnixListener;
 
     fn access(mode: &str, group: &str) -> Access {
         Access { mode: Some(mode.into()), owner: None, group: Some(group.into()) }
@@ -211,11 +212,17 @@ mod tests {
     }
 
     #[test]
-    fn a_file_gets_permission_and_group() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let group = file.as_file().metadata().unwrap().gid().to_string();
-        access("0660", &group).apply_to_port(file.path(), "a").unwrap();
-        assert_eq!(file.as_file().metadata().unwrap().mode() & 0o777, 0o660);
+    fn socket_gets_permission_and_group_and_links_are_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, link] = ["socket", "link"].map(|name| folder.path().join(name));
+        let _listener = UnixListener::bind(&path).unwrap();
+        symlink(&path, &link).unwrap();
+        let metadata = || path.metadata().unwrap();
+        let (before, group) = (metadata().mode(), metadata().gid().to_string());
+        assert!(access("0660", &group).apply_to_port(&link, "a").is_err());
+        assert_eq!(metadata().mode(), before);
+        access("0660", &group).apply_to_port(&path, "a").unwrap();
+        assert_eq!(metadata().mode() & 0o777, 0o660);
         let error = access("0660", &group)
             .apply_to_port(Path::new("/nonexistent/socket"), "a")
             .unwrap_err()

@@ -199,7 +199,7 @@ fn a_lock_held_by_another_user_is_named() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
     let stranger = fs::metadata(format!("/proc/{}", holder.0.id())).unwrap().uid() == NOBODY;
-    let expected = if stranger { "of user 65534, which is not a switch" } else { "already running" };
+    let expected = if stranger { "of user 65534, which is not a program" } else { "already running" };
     assert!(said.contains(expected) && said.contains("remedy: "), "{said}");
 }
 

@@ -28,12 +28,11 @@ pub struct Sum {
 
 /// Folds a sum of words to 16 bits, with end-around carry.
 #[inline]
-pub const fn fold(mut total: u64) -> u16 {
-    total = (total & 0xffff_ffff) + (total >> 32);
-    total = (total & 0xffff_ffff) + (total >> 32);
-    total = (total & 0xffff) + (total >> 16);
-    total = (total & 0xffff) + (total >> 16);
-    total as u16
+pub const fn fold(total: u64) -> u16 {
+    // The upper half of the sum of a value and its halves exchanged is the sum of both halves, with the carry of the
+    // lower half.
+    let total = (total.wrapping_add(total.rotate_left(32)) >> 32) as u32;
+    (total.wrapping_add(total.rotate_left(16)) >> 16) as u16
 }
 
 /// The checksum after `old` bytes were replaced by `new` ones (RFC 1624, equation 3). Both have an even length and
@@ -112,8 +111,14 @@ pub const fn add(one: u64, other: u64) -> u64 {
 /// Sum of the 16-bit words of `bytes`, in native byte order, with end-around carry.
 #[inline]
 fn words(bytes: &[u8]) -> u64 {
-    let (chunks, rest) = bytes.as_chunks::<8>();
+    let (blocks, rest) = bytes.as_chunks::<32>();
+    let (chunks, rest) = rest.as_chunks::<8>();
     let mut total = 0;
+    for block in blocks {
+        for chunk in block.as_chunks::<8>().0 {
+            total = add(total, u64::from_ne_bytes(*chunk));
+        }
+    }
     for chunk in chunks {
         total = add(total, u64::from_ne_bytes(*chunk));
     }
@@ -165,6 +170,17 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn folded_sums_keep_their_carries(total: u64, ones in 0_u32..64) {
+            for total in [total, total | u64::MAX << ones, total | u64::MAX >> ones] {
+                let mut expected = total;
+                while expected > 0xffff {
+                    expected = (expected & 0xffff) + (expected >> 16);
+                }
+                prop_assert_eq!(u64::from(fold(total)), expected);
+            }
+        }
+
         #[test]
         fn updated_checksum_is_valid(
             bytes in prop::collection::vec(any::<u8>(), 12..40), new: [u8; 4], at in 0_usize..4,

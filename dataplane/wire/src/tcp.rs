@@ -102,8 +102,10 @@ impl<'a> Tcp<'a> {
     /// no-operations and the option, alone.
     #[inline]
     pub fn aligned_timestamps(&self) -> Option<(u32, u32)> {
-        let [1, 1, 8, 10, values @ ..] = self.options else { return None };
-        values.first_chunk().filter(|_| values.len() == 8).copied().map(pair)
+        let options: &[u8; 12] = self.options.try_into().ok()?;
+        let [first, second, third] = options.as_chunks::<4>().0 else { return None };
+        let word = |bytes: &[u8; 4]| u32::from_be_bytes(*bytes);
+        (*first == [1, 1, 8, 10]).then(|| (word(second), word(third)))
     }
 
     /// Options, up to the first that is malformed (RFC 9293 section 3.1: an option with an illegal length is ignored).
@@ -192,11 +194,14 @@ pub struct TcpBuilder {
     len: usize,
     /// Control bits and window.
     bits: u32,
+    /// Sum of the words written so far, in native byte order.
+    sum: u64,
+    /// Whether options were written that are no whole words, so that their sum is missing.
+    is_ragged: bool,
 }
 
 impl TcpBuilder {
-    /// A header without options. The checksum is zero. Fields are written in whole words, so that a sum of the words
-    /// can follow at once.
+    /// A header without options. The checksum is zero.
     #[inline]
     pub fn new(ports: (u16, u16), sequence: u32, acknowledgement: u32, flags: TcpFlags, window: u16) -> Self {
         let mut bytes = [0; MAX_TCP_HEADER];
@@ -204,7 +209,9 @@ impl TcpBuilder {
         for (to, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(words) {
             *to = word.to_be_bytes();
         }
-        Self { bytes, len: TCP_HEADER, bits: u32::from(flags.0) << 16 | u32::from(window) }
+        let bits = u32::from(flags.0) << 16 | u32::from(window);
+        let sum = words.into_iter().map(in_order).sum();
+        Self { bytes, len: TCP_HEADER, bits, sum, is_ragged: false }
     }
 
     /// Appends a word of options. It is left out if it does not fit.
@@ -212,7 +219,7 @@ impl TcpBuilder {
     fn word(&mut self, word: u32) {
         if let Some(to) = self.bytes.get_mut(self.len..).and_then(<[u8]>::first_chunk_mut) {
             *to = word.to_be_bytes();
-            self.len += 4;
+            (self.len, self.sum) = (self.len + 4, self.sum + in_order(word));
         }
     }
 
@@ -221,7 +228,7 @@ impl TcpBuilder {
     pub fn option(&mut self, bytes: &[u8]) {
         if let Some(to) = self.bytes.get_mut(self.len..self.len + bytes.len()) {
             to.copy_from_slice(bytes);
-            self.len += bytes.len();
+            (self.len, self.is_ragged) = (self.len + bytes.len(), true);
         }
     }
 
@@ -257,26 +264,73 @@ impl TcpBuilder {
         }
     }
 
+    /// Control bits.
+    pub fn flags(&self) -> TcpFlags {
+        TcpFlags((self.bits >> 16) as u8)
+    }
+
     /// Bytes for further options.
     pub fn room(&self) -> usize {
         MAX_TCP_HEADER - self.len
     }
 
+    /// Sets the urgent pointer.
+    pub fn urgent(&mut self, pointer: u16) {
+        self.bits |= u32::from(TcpFlags::URG.0) << 16;
+        self.bytes[18..20].copy_from_slice(&pointer.to_be_bytes());
+        self.sum += in_order(pointer.into());
+    }
+
     /// The header, padded to whole words, with its length in the data offset. The checksum is zero.
     #[inline]
     pub fn finish(&mut self) -> &mut [u8] {
-        let len = self.len.next_multiple_of(4);
-        self.bytes[self.len..len].fill(0);
+        self.seal();
+        &mut self.bytes[..self.len]
+    }
+
+    /// Finishes the header like [`TcpBuilder::finish`]. Returns its length and the sum of its words in native byte order,
+    /// for [`checksum::Sum::add_words`](crate::checksum::Sum::add_words). The sum is that of the values: reading the bytes
+    /// again would wait for the stores.
+    #[inline]
+    pub fn seal(&mut self) -> (usize, u64) {
+        let len = self.len.next_multiple_of(4).min(MAX_TCP_HEADER);
         let word = (len as u32 / 4) << 28 | self.bits;
         self.bytes[12..16].copy_from_slice(&word.to_be_bytes());
+        self.sum += in_order(word);
+        if self.is_ragged {
+            self.pad(len);
+        }
         self.len = len;
-        &mut self.bytes[..len]
+        (len, self.sum)
     }
+
+    #[cold]
+    fn pad(&mut self, len: usize) {
+        self.bytes[self.len..len].fill(0);
+        self.sum = crate::checksum::Sum::of(&self.bytes[..len]).total();
+    }
+
+    /// Copies the finished header to the start of `to`, with this checksum. Bytes up to the longest header are
+    /// overwritten. Does nothing if `to` is shorter than that.
+    #[inline]
+    pub fn write(&self, checksum: [u8; 2], to: &mut [u8]) {
+        if let Some(to) = to.first_chunk_mut() {
+            *to = self.bytes;
+            [to[16], to[17]] = checksum;
+        }
+    }
+}
+
+/// A word as its sum counts, in native byte order.
+#[inline]
+fn in_order(word: u32) -> u64 {
+    word.to_be().into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checksum::{Sum, fold};
     use proptest::prelude::*;
     use std::prelude::v1::*;
 
@@ -310,6 +364,28 @@ mod tests {
         assert_eq!(header.len(), MAX_TCP_HEADER);
         let ranges = [[0, 0, 0, 1, 0, 0, 0, 2], [0, 0, 0, 3, 0, 0, 0, 4], [0, 0, 0, 5, 0, 0, 0, 6]];
         assert_eq!(Tcp::new(&header).unwrap().options().last(), Some(TcpOption::Sack(&ranges)));
+    }
+
+    #[test]
+    fn the_sum_of_a_header_is_that_of_its_bytes() {
+        for (is_ragged, is_urgent) in [(false, false), (true, false), (false, true), (true, true)] {
+            let mut builder = TcpBuilder::new((7, 80), 0xffff_fffe, 2, TcpFlags::ACK, 0x1234);
+            builder.timestamps(3, 4, false);
+            if is_ragged {
+                builder.option(&[3, 3, 7]);
+            }
+            if is_urgent {
+                builder.urgent(0x1234);
+            }
+            let (len, sum) = builder.seal();
+            let mut bytes = [0; MAX_TCP_HEADER];
+            builder.write([0; 2], &mut bytes);
+            assert_eq!(fold(sum), fold(Sum::of(&bytes[..len]).total()));
+            let view = Tcp::new(&bytes[..len]).unwrap();
+            assert_eq!((view.header_len(), view.flags().has(TcpFlags::URG)), (len, is_urgent));
+            builder.write([5, 6], &mut bytes);
+            assert_eq!(bytes[16..18], [5, 6]);
+        }
     }
 
     proptest! {

@@ -1,7 +1,7 @@
 //! A packet of a burst as the stack receives it.
 
 use crate::{Buffer, BufferPool};
-use mem::copy::Kernel;
+use mem::copy::{Kernel, copy_private};
 use port::{Burst, MAX_HEAD, Retainer};
 use stack::Slice;
 use std::marker::PhantomData;
@@ -59,8 +59,12 @@ impl<K: Kernel> stack::Frame for Received<'_, K> {
         offload.is_valid() || offload.is_work()
     }
 
+    #[inline]
     fn sum(&self, range: Range<usize>) -> u64 {
-        self.burst.frame(self.i).sum(range)
+        match self.head().get(range.clone()) {
+            Some(bytes) => mem::sum::private_words(bytes),
+            None => self.burst.frame(self.i).sum(range),
+        }
     }
 
     fn copy_to(&self, at: usize, to: &mut [u8]) {
@@ -74,10 +78,13 @@ impl<K: Kernel> stack::Frame for Received<'_, K> {
         {
             return Some(Slice::of(packet.into(), range));
         }
-        let frame = self.burst.frame(self.i);
-        let copy = |to: &mut [u8]| {
-            frame.copy_behind::<K>(range.start, to);
+        let Self { burst, i, memory, .. } = self;
+        let copy = |to: &mut [u8]| match burst.head(*i).get(range.clone()) {
+            Some(bytes) => copy_private(to, bytes),
+            None => {
+                burst.frame(*i).copy_behind::<K>(range.start, to);
+            }
         };
-        Some(Slice::new(self.memory.pool.fill(range.len(), copy)?))
+        Some(Slice::new(memory.pool.fill(range.len(), copy)?))
     }
 }

@@ -130,7 +130,7 @@ impl Interface {
     }
 
     /// Adds one piece to the last frame of the burst.
-    #[inline]
+    #[inline(always)]
     fn add(&mut self, piece: &Piece<'_, Buffer>) {
         if let Some(to) = self.burst.extend_head(piece.range.len()) {
             return piece.data.copy_to(piece.range.start, to);
@@ -209,7 +209,9 @@ impl Link for Ports {
         if !interface.burst.start_packet(head) {
             return;
         }
-        pieces.for_each(|piece| interface.add(&piece));
+        for piece in pieces {
+            interface.add(&piece);
+        }
         let offload = interface.offload(offload);
         let i = interface.burst.len() - 1;
         interface.burst.set_offload(i, offload);

@@ -1,7 +1,7 @@
 //! Payload of the stack: counted handles of immutable bytes, wherever they are.
 
 use crate::summed::Summed;
-use mem::copy::chosen;
+use mem::copy::{chosen, copy_private};
 use mem::{SharedRange, VolatileSlice};
 use port::Retained;
 use stack::Payload;
@@ -156,13 +156,14 @@ impl Payload for Buffer {
         }
     }
 
+    #[inline]
     fn copy_to(&self, at: usize, to: &mut [u8]) {
         if let Kind::Lent(packet) = &self.0 {
             mem::with_kernel!(chosen(), K => { packet.copy_behind::<K>(at, to); });
         } else if let Kind::Foreign(bytes) = &self.0 {
             bytes.read(at, to);
         } else if let Some(from) = self.bytes().and_then(|bytes| bytes.get(at..at + to.len())) {
-            to.copy_from_slice(from);
+            copy_private(to, from);
         }
     }
 }

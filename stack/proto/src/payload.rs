@@ -58,6 +58,7 @@ pub struct Slice<P> {
 
 impl<P: Payload> Slice<P> {
     /// The whole payload. At most 4 GiB.
+    #[inline]
     pub fn new(data: P) -> Self {
         let len = u32::try_from(data.len()).unwrap_or(u32::MAX);
         Self { data, start: 0, len, sum: None }
@@ -72,6 +73,7 @@ impl<P: Payload> Slice<P> {
 
     /// The same slice with the known folded sum of its words.
     #[must_use]
+    #[inline]
     pub fn with_sum(mut self, sum: u16) -> Self {
         self.sum = Some(sum);
         self
@@ -108,6 +110,7 @@ impl<P: Payload> Slice<P> {
     }
 
     /// The payload.
+    #[inline]
     pub fn data(&self) -> &P {
         &self.data
     }
@@ -119,6 +122,7 @@ impl<P: Payload> Slice<P> {
     }
 
     /// Unfolded sum of the words of a range of the slice.
+    #[inline]
     pub fn words(&self, range: Range<usize>) -> u64 {
         match self.sum {
             Some(sum) if range == (0..self.len as usize) => sum.into(),

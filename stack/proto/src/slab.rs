@@ -17,7 +17,8 @@ enum Slot<T> {
 /// A slab. Indices are reused, last freed first; owners that keep an index beyond its life need a generation of their
 /// own.
 pub(crate) struct Slab<T> {
-    chunks: Vec<Box<[Slot<T>]>>,
+    /// Of fixed length, so that the position in a chunk needs no check.
+    chunks: Vec<Box<[Slot<T>; CHUNK]>>,
     free: u32,
     len: u32,
 }
@@ -38,15 +39,18 @@ impl<T> Slab<T> {
     }
 
     fn slot(&mut self, at: u32) -> Option<&mut Slot<T>> {
-        self.chunks.get_mut(at as usize / CHUNK)?.get_mut(at as usize % CHUNK)
+        Some(&mut self.chunks.get_mut(at as usize / CHUNK)?[at as usize % CHUNK])
     }
 
     #[cold]
     fn grow(&mut self) {
         let first = self.capacity() as u32;
         let next = |i: u32| if i + 1 == CHUNK as u32 { NONE } else { first + i + 1 };
-        self.chunks.push((0..CHUNK as u32).map(|i| Slot::Free { next: next(i) }).collect());
-        self.free = first;
+        let slots: Box<[Slot<T>]> = (0..CHUNK as u32).map(|i| Slot::Free { next: next(i) }).collect();
+        if let Ok(chunk) = slots.try_into() {
+            self.chunks.push(chunk);
+            self.free = first;
+        }
     }
 
     /// Inserts a value and returns its index.
@@ -57,10 +61,10 @@ impl<T> Slab<T> {
         }
         let at = self.free;
         if let Some(slot) = self.slot(at)
-            && let Slot::Free { next } = core::mem::replace(slot, Slot::Used(value))
+            && let Slot::Free { next } = *slot
         {
-            self.free = next;
-            self.len += 1;
+            *slot = Slot::Used(value);
+            (self.free, self.len) = (next, self.len + 1);
         }
         at
     }
@@ -78,9 +82,21 @@ impl<T> Slab<T> {
         if let Slot::Used(value) = old { Some(value) } else { None }
     }
 
+    /// Drops the value at an index, if the slot is used.
+    #[inline]
+    pub(crate) fn discard(&mut self, at: u32) {
+        let free = self.free;
+        if let Some(slot) = self.slot(at)
+            && matches!(slot, Slot::Used(_))
+        {
+            *slot = Slot::Free { next: free };
+            (self.free, self.len) = (at, self.len - 1);
+        }
+    }
+
     #[inline]
     pub(crate) fn get(&self, at: u32) -> Option<&T> {
-        match self.chunks.get(at as usize / CHUNK)?.get(at as usize % CHUNK)? {
+        match &self.chunks.get(at as usize / CHUNK)?[at as usize % CHUNK] {
             Slot::Used(value) => Some(value),
             Slot::Free { .. } => None,
         }
@@ -102,7 +118,7 @@ impl<T> Slab<T> {
 
     /// All used slots, in order of index.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        self.chunks.iter().flatten().enumerate().filter_map(|(at, slot)| match slot {
+        self.chunks.iter().flat_map(|chunk| chunk.iter()).enumerate().filter_map(|(at, slot)| match slot {
             Slot::Used(value) => Some((at as u32, value)),
             Slot::Free { .. } => None,
         })
@@ -121,6 +137,10 @@ mod tests {
         assert!(all.iter().enumerate().all(|(i, at)| slab.get(*at) == Some(&i)));
         assert_eq!((slab.remove(7), slab.remove(7), slab.len()), (Some(7), None, 599));
         assert_eq!(slab.insert(1000), 7);
+        slab.discard(8);
+        slab.discard(8);
+        assert!(slab.get(8).is_none());
+        assert_eq!((slab.insert(8), slab.len()), (8, 600));
         assert_eq!(slab.iter().map(|(_, value)| *value).max(), Some(1000));
         let of_range = |range| slab.range(range).map(|(_, value)| *value).collect::<Vec<_>>();
         assert_eq!(

@@ -33,17 +33,30 @@ impl Echo {
     ) -> Option<Slice<Buffer>> {
         let len = data.len();
         // A clone costs a shared counter, so it is made only if the data may have to wait.
-        let kept = (stack.send_space(to) < len).then(|| data.clone());
-        match stack.send(to, data) {
-            Err(SendError::Full) => return kept,
-            // The connection ends; its last event follows.
-            Err(SendError::Closed) => {}
-            Ok(()) => {
-                self.served.sent += len as u64;
-                stack.consumed(to, len);
-            }
+        if stack.send_space(to) < len {
+            let kept = data.clone();
+            let result = stack.send(to, data);
+            self.note_sent(stack, to, len, result);
+            return (result == Err(SendError::Full)).then_some(kept);
         }
+        let result = stack.send(to, data);
+        self.note_sent(stack, to, len, result);
         None
+    }
+
+    /// Counts what was sent. If the connection was closed instead, its last event follows.
+    #[inline]
+    fn note_sent(
+        &mut self,
+        stack: &mut impl Calls,
+        to: ConnectionId,
+        len: usize,
+        result: Result<(), SendError>,
+    ) {
+        if result.is_ok() {
+            self.served.sent += len as u64;
+            stack.consumed(to, len);
+        }
     }
 
     #[inline]

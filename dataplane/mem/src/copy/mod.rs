@@ -10,6 +10,7 @@
 
 mod choice;
 mod portable;
+mod private;
 mod process;
 mod small;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -20,6 +21,7 @@ use crate::record::{Kind, note};
 use crate::{MARGIN, VolatileSlice};
 pub use choice::{Choice, UnknownKernel, choose, supported};
 pub use portable::Portable;
+pub use private::copy_private;
 pub use process::{chosen, settle};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub use x86::{Avx2, Avx512, Erms, NonTemporal, Sse2};

@@ -5,6 +5,7 @@
 
 use super::{BURST, Burst, HEADROOM, Heads, MAX_HEAD, Shape};
 use mem::VolatileSlice;
+use mem::copy::copy_private;
 use std::ops::{Deref, DerefMut};
 
 /// A burst whose heads its owner can change.
@@ -39,7 +40,7 @@ impl GeneratedBurst {
         if i == BURST || head.len() > MAX_HEAD {
             return false;
         }
-        burst.slots.0[i][HEADROOM..HEADROOM + head.len()].copy_from_slice(head);
+        copy_private(&mut burst.slots.0[i][HEADROOM..HEADROOM + head.len()], head);
         (burst.start[i], burst.head[i], burst.len[i]) =
             (HEADROOM as u16, head.len() as u16, head.len() as u32);
         burst.rest[i] = VolatileSlice::EMPTY;

@@ -30,7 +30,7 @@ impl<P: Payload> Ip<P> {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn ipv4(interface: InterfaceId, head: &[u8; HEAD4], len: usize) -> Option<Packet> {
     let header: &[u8; IPV4_HEADER] = head[HEADER_LEN..].first_chunk()?;
     let end = HEADER_LEN + usize::from(u16::from_be_bytes([header[2], header[3]]));

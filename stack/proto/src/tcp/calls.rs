@@ -234,7 +234,7 @@ impl<P: Payload> Tcp<P> {
         let options = self.share(options);
         let Self { connections, shared, .. } = self;
         let Some(c) = connections.get_mut(id.index).filter(|c| c.generation == id.generation) else { return };
-        c.options = options;
+        (c.options, c.tx.mtu) = (options, 0);
         // Both timers are evaluated with the new settings.
         c.timers.idle = now;
         shared.wheel.schedule(id.index, now);

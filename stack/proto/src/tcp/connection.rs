@@ -1,8 +1,10 @@
 //! State of one connection.
 //!
-//! The parts that every segment reads are first. Rarely used state is at the end, and everything of variable length
-//! (queued data, unacknowledged segments, out-of-order data) is in pools that all connections share, so that an idle
-//! connection is only this structure.
+//! A connection starts at a cache line. What every segment reads or writes is in its first four lines: ends, both
+//! windows, the queue of data and the timers. Loss recovery follows, which segments with new data and acknowledgements of
+//! new data use. Rarely used state is at the end, and everything of variable length (queued data, unacknowledged
+//! segments, out-of-order data) is in pools that all connections share, so that an idle connection is only this
+//! structure.
 
 use super::key::Key;
 use super::out_of_order::OutOfOrder;
@@ -11,6 +13,7 @@ use super::{ListenerId, Options, Seq};
 use crate::ip::PathId;
 use crate::{Payload, Time};
 use alloc::sync::Arc;
+use core::mem::offset_of;
 
 mod receiver;
 mod sender;
@@ -43,6 +46,8 @@ pub(crate) struct Timers {
     /// Unanswered zero-window probes, and keep-alive probes.
     pub(crate) probes: u8,
     pub(crate) keep_alives: u8,
+    /// Segments retransmitted so far, at most 65,535.
+    pub(crate) retransmits: u16,
 }
 
 impl Timers {
@@ -59,30 +64,33 @@ impl Timers {
             disagreed: 0,
             probes: 0,
             keep_alives: 0,
+            retransmits: 0,
         }
     }
 }
 
 /// A connection.
+#[repr(C, align(64))]
 pub(crate) struct Connection<P> {
     pub(crate) key: Key,
-    pub(crate) generation: u32,
-    pub(crate) state: State,
-    pub(crate) flags: Flags,
-    pub(crate) path: PathId,
     /// Folded sum of the pseudo header without its length.
     pub(crate) pseudo: u16,
-    pub(crate) tx: Sender,
-    pub(crate) rx: Receiver,
-    pub(crate) recovery: Recovery,
-    pub(crate) timers: Timers,
-    pub(crate) out_of_order: OutOfOrder<P>,
-    pub(crate) options: Arc<Options>,
+    pub(crate) state: State,
+    pub(crate) flags: Flags,
+    pub(crate) generation: u32,
+    pub(crate) path: PathId,
     /// Offset of timestamps, so that they do not reveal the uptime.
     pub(crate) ts_offset: u32,
+    pub(crate) tx: Sender,
+    pub(crate) rx: Receiver,
     pub(crate) listener: ListenerId,
+    pub(crate) timers: Timers,
+    pub(crate) recovery: Recovery,
+    pub(crate) out_of_order: OutOfOrder<P>,
+    pub(crate) options: Arc<Options>,
 }
 
+const _: () = assert!(offset_of!(Connection<Arc<[u8]>>, recovery) <= 256);
 /// An idle connection is this structure, an entry of the timing wheel (24 bytes) and one of the table.
 const _: () = assert!(size_of::<Connection<Arc<[u8]>>>() <= 512);
 
@@ -137,6 +145,15 @@ impl<P: Payload> Connection<P> {
     #[inline]
     pub(crate) fn flight(&self) -> u32 {
         self.tx.nxt.since(self.tx.una)
+    }
+
+    /// Whether nothing is left to be sent: data, FIN, retransmissions, probes and acknowledgements. False in handshakes.
+    #[inline]
+    pub(crate) fn has_sent_all(&self) -> bool {
+        self.tx.nxt == self.end()
+            && !self.flags.has(Flags::TO_SEND)
+            && !self.recovery.has_lost()
+            && self.state.is_synchronised()
     }
 
     /// Starts the timer of keep-alive and user timeout, unless it runs.
@@ -194,10 +211,10 @@ impl<P: Payload> Connection<P> {
     }
 
     /// Whether the window to announce has moved so far that the peer should learn it without waiting.
+    #[inline]
     pub(crate) fn has_opened(&self) -> bool {
-        let announced = self.rx.edge.since(self.rx.nxt);
         let grown = self.next_edge().since(self.rx.edge);
-        grown > 0 && (announced == 0 || grown >= self.rx.limit / 4)
+        grown > 0 && (self.rx.edge.is_at_most(self.rx.nxt) || grown >= self.rx.limit / 4)
     }
 }
 

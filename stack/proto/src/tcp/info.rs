@@ -57,7 +57,7 @@ fn info<P: Payload>(index: u32, c: &Connection<P>) -> ConnectionInfo {
         out_of_order: c.out_of_order.bytes(),
         segment: c.tx.mss,
         congestion: c.options.congestion,
-        retransmits: c.tx.retransmits,
+        retransmits: c.timers.retransmits,
         timeouts: c.recovery.timeouts(),
         memory: core::mem::size_of::<Connection<P>>(),
     }

@@ -75,7 +75,6 @@ impl<P: Payload> Tcp<P> {
         &mut self,
         key: Key,
         segment: Segment,
-        syn: &SynOptions,
         frame: &mut F,
         io: &mut Io<'_, P>,
     ) {
@@ -92,12 +91,12 @@ impl<P: Payload> Tcp<P> {
         };
         if segment.flags.has(TcpFlags::ACK) {
             return match self.redeem_cookie(&key, &segment, (listener, options), io) {
-                Some(index) => self.receive_connected(index, segment, syn, frame, io),
+                Some(index) => self.receive_connected(index, segment, frame, io),
                 None => self.refuse_ack(&key, &segment, io),
             };
         }
         if segment.flags.has(TcpFlags::SYN) {
-            self.accept(key, segment, syn, (listener, options), frame, io);
+            self.accept(key, segment, (listener, options), frame, io);
         } else {
             io.counters.tcp_no_connection += 1;
         }
@@ -125,11 +124,11 @@ impl<P: Payload> Tcp<P> {
         &mut self,
         key: Key,
         mut segment: Segment,
-        syn: &SynOptions,
         (listener, options): (ListenerId, Arc<Options>),
         frame: &mut F,
         io: &mut Io<'_, P>,
     ) {
+        let syn = &segment.syn_options(frame.head());
         let Ok((path, _)) = io.ip.route(Some(key.local), key.remote, io.now) else {
             io.counters.tcp_syn_refused += 1;
             return;
@@ -241,6 +240,6 @@ pub(super) fn restart<P: Payload>(c: &mut Connection<P>, (irs, iss): (Seq, Seq),
     (c.tx.iss, c.tx.una, c.tx.nxt) = (iss, iss + 1, iss + 1);
     c.tx.queue = super::send_queue::SendQueue::new(iss + 1);
     c.timers = Timers::new(c.timers.heard);
-    c.tx.mss = c.tx.mss.min(c.tx.peer_mss);
+    (c.tx.mss, c.tx.mtu) = (c.tx.mss.min(c.tx.peer_mss), 0);
     c.recovery.on_handshake(&c.options, c.tx.mss, false);
 }

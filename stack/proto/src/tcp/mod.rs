@@ -42,11 +42,10 @@ use key::{Key, Table};
 use listen::Listeners;
 use output::{Progress, Turn};
 use secret::Secret;
-use segment::{Segment, SynOptions};
+use segment::Segment;
 pub(crate) use seq::Seq;
 use shared::Shared;
 use time_wait::TimeWaits;
-use wire::TcpFlags;
 use wire::checksum::fold;
 
 /// Smallest segment size that a peer can impose, in bytes: smaller ones would cost a header for every few bytes.
@@ -109,13 +108,17 @@ impl<P: Payload> Tcp<P> {
         let Some(connection) = connections.get_mut(index) else { return false };
         io.counters.frames_in += 1;
         io.counters.tcp_in += 1;
-        let (mut segment, mut syn) = (Segment::empty(), SynOptions::default());
-        if !read(frame, packet, connection.pseudo, (&mut segment, &mut syn), io) {
+        let mut segment = Segment::empty();
+        if !read(frame, packet, connection.pseudo, &mut segment, io) {
             return true;
         }
         let arrival = Arrival { index, connection, shared, io, frame, segment: &mut segment };
-        let outcome = arrival.process(&syn);
-        self.settle(index, outcome, io);
+        let outcome = arrival.process();
+        if outcome == Outcome::Keep {
+            shared.wheel.schedule(index, connection.deadline());
+        } else {
+            self.remove(index, outcome, io);
+        }
         true
     }
 
@@ -132,15 +135,15 @@ impl<P: Payload> Tcp<P> {
             return;
         }
         let pseudo = key::pseudo(packet.source, packet.destination);
-        let (mut segment, mut syn) = (Segment::empty(), SynOptions::default());
-        if !read(frame, packet, pseudo, (&mut segment, &mut syn), io) {
+        let mut segment = Segment::empty();
+        if !read(frame, packet, pseudo, &mut segment, io) {
             return;
         }
         let Some(key) = Key::of(frame, packet) else { return };
         let connections = &self.connections;
         match self.table.find(&key, |index| connections.get(index).map(|c| &c.key)) {
-            Some(index) => self.receive_connected(index, segment, &syn, frame, io),
-            None => self.receive_other(key, segment, &syn, frame, io),
+            Some(index) => self.receive_connected(index, segment, frame, io),
+            None => self.receive_other(key, segment, frame, io),
         }
     }
 
@@ -149,14 +152,13 @@ impl<P: Payload> Tcp<P> {
         &mut self,
         index: u32,
         mut segment: Segment,
-        syn: &SynOptions,
         frame: &mut F,
         io: &mut Io<'_, P>,
     ) {
         let Self { connections, shared, .. } = self;
         let Some(connection) = connections.get_mut(index) else { return };
         let arrival = Arrival { index, connection, shared, io, frame, segment: &mut segment };
-        let outcome = arrival.process(syn);
+        let outcome = arrival.process();
         self.settle(index, outcome, io);
     }
 
@@ -166,7 +168,6 @@ impl<P: Payload> Tcp<P> {
         &mut self,
         key: Key,
         segment: Segment,
-        syn: &SynOptions,
         frame: &mut F,
         io: &mut Io<'_, P>,
     ) {
@@ -176,7 +177,7 @@ impl<P: Payload> Tcp<P> {
             }
             io.counters.tcp_time_wait_reused += 1;
         }
-        self.receive_unconnected(key, segment, syn, frame, io);
+        self.receive_unconnected(key, segment, frame, io);
     }
 
     /// Schedules the connection's timers, or removes it.
@@ -244,14 +245,13 @@ impl<P: Payload> Tcp<P> {
                 continue;
             };
             connection.flags.clear(Flags::QUEUED);
-            let mut turn = Turn { index, connection, shared, io, link, segment: 0 };
-            let progress = turn.run();
-            match progress {
-                Progress::Done => {}
-                Progress::More => self.requeue(index, false),
-                Progress::Blocked => self.requeue(index, true),
+            let progress = Turn { index, connection, shared, io, link, segment: 0 }.run();
+            if progress != Progress::Done {
+                connection.flags.set(Flags::QUEUED);
+                let is_blocked = progress == Progress::Blocked;
+                if is_blocked { shared.ready.push_front(index) } else { shared.ready.push_back(index) }
             }
-            self.settle(index, Outcome::Keep, io);
+            shared.wheel.schedule(index, connection.deadline());
             if progress == Progress::Blocked {
                 return;
             }
@@ -272,14 +272,6 @@ impl<P: Payload> Tcp<P> {
         }
     }
 
-    fn requeue(&mut self, index: u32, first: bool) {
-        if let Some(c) = self.connections.get_mut(index) {
-            c.flags.set(Flags::QUEUED);
-            let ready = &mut self.shared.ready;
-            if first { ready.push_front(index) } else { ready.push_back(index) }
-        }
-    }
-
     /// Time of the next timer; the origin if segments are ready to be sent.
     #[inline]
     pub(crate) fn deadline(&self) -> Time {
@@ -296,7 +288,7 @@ fn read<F: Frame>(
     frame: &F,
     packet: &Packet,
     pseudo: u16,
-    (segment, syn): (&mut Segment, &mut SynOptions),
+    segment: &mut Segment,
     io: &mut Io<'_, F::Payload>,
 ) -> bool {
     let head = frame.head();
@@ -315,9 +307,6 @@ fn read<F: Frame>(
         }
     }
     segment.read(&view, payload, sum, packet.ecn == 0b11);
-    if segment.flags.has(TcpFlags::SYN) {
-        *syn = SynOptions::of(&view);
-    }
     true
 }
 
@@ -341,7 +330,7 @@ fn announced_segment<P: Payload>(c: &Connection<P>, mtu: u16) -> u16 {
 
 /// Starts with what both sides agreed on in the handshake.
 fn start<P: Payload>(c: &mut Connection<P>, mtu: u16) {
-    c.tx.mss = segment_size(c, mtu);
+    (c.tx.mss, c.tx.mtu) = (segment_size(c, mtu), mtu);
     c.recovery.on_handshake(&c.options, c.tx.mss, c.flags.has(Flags::SACK));
 }
 

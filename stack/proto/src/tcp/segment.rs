@@ -15,6 +15,8 @@ pub(crate) struct Segment {
     pub(crate) flags: TcpFlags,
     /// Window, not scaled.
     pub(crate) window: u16,
+    /// Offset of the header in the frame.
+    header: usize,
     /// Range of the payload in the frame.
     pub(crate) payload: Range<usize>,
     /// Folded sum of the payload's words, if it was computed.
@@ -68,6 +70,7 @@ impl Segment {
             ack: Seq(0),
             flags: TcpFlags(0),
             window: 0,
+            header: 0,
             payload: 0..0,
             sum: None,
             timestamps: None,
@@ -82,6 +85,7 @@ impl Segment {
     pub(crate) fn read(&mut self, view: &Tcp<'_>, payload: Range<usize>, sum: Option<u16>, is_ce: bool) {
         (self.seq, self.ack) = (Seq(view.sequence()), Seq(view.acknowledgement()));
         (self.flags, self.window) = (view.flags(), view.window());
+        self.header = payload.start - view.header_len();
         (self.payload, self.sum, self.is_ce) = (payload, sum, is_ce);
         self.timestamps = view.aligned_timestamps();
         if self.timestamps.is_none() && view.header_len() > wire::TCP_HEADER {
@@ -120,6 +124,13 @@ impl Segment {
         self.len() + u32::from(self.flags.has(TcpFlags::SYN)) + u32::from(self.flags.has(TcpFlags::FIN))
     }
 
+    /// Options of a SYN, whose frame starts with `head`.
+    #[cold]
+    pub(crate) fn syn_options(&self, head: &[u8]) -> SynOptions {
+        let view = head.get(self.header..).and_then(Tcp::new);
+        view.map_or_else(SynOptions::default, |view| SynOptions::of(&view))
+    }
+
     /// SACK ranges.
     pub(crate) fn sack(&self) -> &[(Seq, Seq)] {
         &self.sack[..usize::from(self.sack_len)]
@@ -127,7 +138,7 @@ impl Segment {
 }
 
 impl SynOptions {
-    pub(crate) fn of(view: &Tcp<'_>) -> Self {
+    fn of(view: &Tcp<'_>) -> Self {
         let mut syn = Self::default();
         for option in view.options() {
             match option {

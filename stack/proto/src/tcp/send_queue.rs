@@ -71,6 +71,7 @@ impl SendQueue {
         self.cost
     }
 
+    #[inline(always)]
     pub(crate) fn push<P: Payload>(&mut self, pool: &mut ChunkPool<P>, data: Slice<P>) {
         let len = data.len() as u32;
         let at = pool.0.insert(Chunk { data, next: NONE });
@@ -99,7 +100,7 @@ impl SendQueue {
             if self.cursor == self.head {
                 (self.cursor, self.cursor_base) = (next, end);
             }
-            drop(pool.0.remove(self.head));
+            pool.0.discard(self.head);
             (self.head, self.base) = (next, end);
         }
         if self.head == NONE {
@@ -128,7 +129,7 @@ impl SendQueue {
         if is_ahead && at != NONE {
             (self.cursor, self.cursor_base) = (at, base);
         }
-        Pieces { pool, at, base, from, to }
+        Pieces { pool, at, skip: from.since(base), left: to.since(from.max(base)) }
     }
 
     /// Drops all data.
@@ -140,10 +141,11 @@ impl SendQueue {
 /// Iterator over the pieces of a range.
 pub(crate) struct Pieces<'a, P> {
     pool: &'a ChunkPool<P>,
+    /// Next chunk, and bytes of it before the range.
     at: u32,
-    base: Seq,
-    from: Seq,
-    to: Seq,
+    skip: u32,
+    /// Bytes of the range from there on.
+    left: u32,
 }
 
 impl<P> Clone for Pieces<'_, P> {
@@ -157,13 +159,13 @@ impl<'a, P: Payload> Iterator for Pieces<'a, P> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        if self.to.is_at_most(self.from.max(self.base)) {
+        if self.left == 0 {
             return None;
         }
         let chunk = self.pool.0.get(self.at)?;
-        let end = self.base + chunk.data.len() as u32;
-        let range = self.from.since(self.base) as usize..self.to.min(end).since(self.base) as usize;
-        (self.at, self.base) = (chunk.next, end);
+        let len = (chunk.data.len() as u32).saturating_sub(self.skip).min(self.left);
+        let range = self.skip as usize..(self.skip + len) as usize;
+        (self.at, self.skip, self.left) = (chunk.next, 0, self.left - len);
         Some((&chunk.data, range))
     }
 }

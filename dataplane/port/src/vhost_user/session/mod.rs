@@ -140,10 +140,7 @@ impl Session {
             Request::SetOwner => {}
             Request::SetFeatures(bits) => self.set_features(Features(bits), engine)?,
             Request::SetProtocolFeatures(bits) => self.set_protocol_features(ProtocolFeatures(bits))?,
-            Request::ResetOwner => {
-                self.status = 0;
-                self.stop_all(engine);
-            }
+            Request::ResetOwner => self.stop_all(engine),
             Request::ResetDevice => self.reset(engine),
             Request::SetStatus(status) => self.set_status(status, engine)?,
             Request::SetMemTable(regions) => self.set_mem_table(&regions, descriptor, engine)?,

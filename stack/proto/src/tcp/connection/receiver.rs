@@ -63,9 +63,13 @@ impl Receiver {
     }
 
     /// The application has returned this many bytes, and their share of the memory.
+    #[inline]
     pub(crate) fn consume(&mut self, bytes: u32) {
-        let bytes = bytes.min(self.held);
-        let share = u64::from(self.overhead) * u64::from(bytes) / u64::from(self.held.max(1));
+        if bytes >= self.held {
+            (self.held, self.overhead) = (0, 0);
+            return;
+        }
+        let share = u64::from(self.overhead) * u64::from(bytes) / u64::from(self.held);
         (self.held, self.overhead) = (self.held - bytes, self.overhead - share as u32);
     }
 }

@@ -22,6 +22,8 @@ pub(crate) struct Sender {
     pub(crate) iss: Seq,
     /// Maximum payload of a segment in bytes, without options that only some segments have.
     pub(crate) mss: u16,
+    /// Path MTU from which `mss` was computed; 0 if it must be computed again.
+    pub(crate) mtu: u16,
     /// Maximum segment size that the peer announced.
     pub(crate) peer_mss: u16,
     /// Shift of windows that the peer announces.
@@ -29,8 +31,6 @@ pub(crate) struct Sender {
     pub(crate) queue: SendQueue,
     /// Timestamp of the first retransmission since the last progress (RFC 3522).
     pub(crate) first_retransmit: Option<NonZeroU32>,
-    /// Segments retransmitted so far, at most 65,535.
-    pub(crate) retransmits: u16,
 }
 
 impl Sender {
@@ -45,11 +45,11 @@ impl Sender {
             wl2: Seq(0),
             iss,
             mss,
+            mtu: 0,
             peer_mss: u16::MAX,
             scale: 0,
             queue: SendQueue::new(first),
             first_retransmit: None,
-            retransmits: 0,
         }
     }
 }

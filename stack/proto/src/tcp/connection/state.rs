@@ -113,6 +113,11 @@ impl Flags {
     /// The SYN waits for the neighbour's address: the connection is in `Shared::unresolved`.
     pub(crate) const UNRESOLVED: Self = Self(1 << 24);
 
+    /// Segments to send besides data.
+    pub(crate) const TO_SEND: Self =
+        Self(Self::ACK_NOW.0 | Self::PROBE_NOW.0 | Self::KEEP_ALIVE_NOW.0 | Self::TAIL_PROBE.0);
+
+    /// Whether the flag is set, or one of several.
     #[inline(always)]
     pub(crate) const fn has(self, flag: Self) -> bool {
         self.0 & flag.0 != 0

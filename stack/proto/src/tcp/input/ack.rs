@@ -1,7 +1,7 @@
 //! Acknowledgements and windows.
 
 use super::super::connection::{Connection, Flags, State};
-use super::super::recovery::Ack;
+use super::super::recovery::{Ack, Progress};
 use super::super::segment::MAX_SACK;
 use super::super::{ConnectionId, Seq};
 use super::{Arrival, Outcome};
@@ -71,6 +71,23 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
     /// Reports the acknowledgement to loss recovery.
     #[inline]
     fn recover(&mut self, is_update: bool) {
+        let (c, s) = (&mut *self.connection, &self.segment);
+        let is_plain = s.sack_len == 0 && !s.flags.has(TcpFlags::ECE) && c.tx.una != c.tx.iss;
+        let progress = Progress {
+            una: c.tx.una,
+            ack: s.ack,
+            nxt: c.tx.nxt,
+            is_app_limited: c.flags.has(Flags::APP_LIMITED),
+            now: self.io.now,
+        };
+        if !is_plain || c.recovery.on_plain_ack(&mut self.shared.sent, &progress).is_none() {
+            self.recover_any(is_update);
+        }
+    }
+
+    /// Reports any acknowledgement.
+    #[inline(never)]
+    fn recover_any(&mut self, is_update: bool) {
         let ranges = self.ranges();
         let (c, s, now) = (&mut *self.connection, &self.segment, self.io.now);
         let echo = s.timestamps.map(|(_, echo)| echo).filter(|_| c.flags.has(Flags::TIMESTAMPS));
@@ -95,7 +112,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
             is_app_limited: c.flags.has(Flags::APP_LIMITED),
             now,
         };
-        let acked = c.recovery.on_ack(&mut self.shared.sent, ack);
+        let acked = c.recovery.on_ack(&mut self.shared.sent, &ack);
         if is_handshake {
             let mtu = self.io.ip.path(c.path).map_or(u16::MAX, |(_, mtu)| mtu);
             super::super::start(c, mtu);

@@ -10,7 +10,7 @@ use wire::TcpFlags;
 impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
     /// A segment in SYN-SENT (RFC 9293 section 3.10.7.3).
     #[cold]
-    pub(super) fn syn_sent(&mut self, syn: &SynOptions) -> Outcome {
+    pub(super) fn syn_sent(&mut self) -> Outcome {
         let (c, s) = (&mut *self.connection, &self.segment);
         let has_ack = s.flags.has(TcpFlags::ACK);
         let is_valid = has_ack && c.tx.iss.is_before(s.ack) && s.ack.is_at_most(c.tx.nxt);
@@ -27,7 +27,8 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         if !s.flags.has(TcpFlags::SYN) {
             return Outcome::Keep;
         }
-        negotiate(c, syn, s.seq, s.timestamps, self.io.now);
+        let syn = s.syn_options(self.frame.head());
+        negotiate(c, &syn, s.seq, s.timestamps, self.io.now);
         let has_ecn = s.flags.has(TcpFlags::ECE) && (has_ack != s.flags.has(TcpFlags::CWR));
         c.flags.put(Flags::ECN, has_ecn && c.flags.has(Flags::ECN_SYN));
         self.shared.acknowledge(self.index, c);
@@ -155,6 +156,7 @@ pub(crate) fn negotiate<P: Payload>(
     }
     // RFC 9293 section 3.7.1: the default without the option.
     let default = if c.key.remote.is_v4() { 536 } else { 1220 };
+    c.tx.mtu = 0;
     c.tx.peer_mss = syn.max_segment.unwrap_or(default).max(super::super::MIN_SEGMENT);
     // The window of a SYN is not scaled.
     c.rx.edge = c.rx.nxt + c.free().min(0xffff);

@@ -12,7 +12,7 @@ mod text;
 pub(crate) use handshake::{accepted, negotiate};
 
 use super::connection::{Connection, Flags, State};
-use super::segment::{Segment, SynOptions};
+use super::segment::Segment;
 use super::shared::{Io, Shared};
 use crate::{Closed, Frame, Payload};
 use wire::TcpFlags;
@@ -43,9 +43,9 @@ const UNUSUAL: u8 =
     TcpFlags::FIN.0 | TcpFlags::SYN.0 | TcpFlags::RST.0 | TcpFlags::ECE.0 | TcpFlags::CWR.0 | TcpFlags::URG.0;
 
 impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
-    /// Processes the segment. `syn` has the options of a SYN.
+    /// Processes the segment.
     #[inline]
-    pub(crate) fn process(mut self, syn: &SynOptions) -> Outcome {
+    pub(crate) fn process(mut self) -> Outcome {
         self.connection.timers.heard = self.io.now;
         if self.connection.timers.keep_alives > 0 {
             self.connection.restart_idle(self.io.now);
@@ -54,12 +54,12 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
             self.note_timestamp();
             self.acknowledge_data();
             if !self.segment.payload.is_empty() {
-                self.take_text();
+                self.deliver_all();
             }
             return Outcome::Keep;
         }
         match self.connection.state {
-            State::SynSent => self.syn_sent(syn),
+            State::SynSent => self.syn_sent(),
             _ => self.synchronised(),
         }
     }

@@ -20,9 +20,9 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         }
     }
 
-    /// The whole payload is next, and nothing is held.
+    /// Delivers the whole payload, which is next and in the window; nothing is held.
     #[inline]
-    fn deliver_all(&mut self) {
+    pub(super) fn deliver_all(&mut self) {
         let range = self.segment.payload.clone();
         let Some(mut data) = self.retain(range) else { return self.lose() };
         if let Some(sum) = self.segment.sum {

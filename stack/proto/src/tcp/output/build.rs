@@ -2,15 +2,15 @@
 
 use super::super::connection::{Flags, State};
 use super::super::key::with_len;
-use super::super::shared::Shared;
+use super::super::send_queue::Pieces;
 use super::super::{Connection, Seq};
 use super::{Send, Syn, Turn};
-use crate::ip::{HEAD, Header, NotReady, Outgoing};
+use crate::ip::{HEAD, Header, InterfaceId, NotReady, Outgoing};
 use crate::{Link, Payload, Piece, Segmentation, Slice, TxOffload};
 use alloc::vec::Vec;
 use core::ops::Range;
-use wire::checksum::protocol;
-use wire::{TcpBuilder, TcpFlags};
+use wire::checksum::{Sum, protocol};
+use wire::{MAX_TCP_HEADER, TCP_HEADER, TcpBuilder, TcpFlags};
 
 /// Longest headers before payload: Ethernet with a tag, IPv6, TCP with all options.
 pub(super) const MAX_HEADERS: u32 = 18 + 40 + 60;
@@ -107,39 +107,49 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         } else {
             self.options(&mut builder);
         }
-        let header = builder.finish();
         if self.connection.flags.has(Flags::URGENT) && flags.has(TcpFlags::ACK) {
-            self.mark_urgent(seq, header);
+            self.mark_urgent(seq, &mut builder);
         }
-        let len = range.end.since(range.start) as usize;
+        let (len, words) = builder.seal();
+        let part = Part { header: &builder, len, words, range };
         let mut head = [0; HEAD];
-        let total = header.len() + len;
-        let flow = (ecn, self.connection.flow_label(self.shared.flow_seed));
-        match self.io.ip.header(self.connection.path, total, protocol::TCP, flow, &mut head, self.io.now) {
-            Ok((interface, at)) => {
-                let offload = self.offload(interface, at, header, &range);
-                head[at..at + header.len()].copy_from_slice(header);
-                let c = &mut *self.connection;
-                let pieces = c.tx.queue.pieces(&self.shared.chunks, range.start, range.end);
-                let pieces = pieces.map(|(slice, range)| Piece::of(slice, range));
-                self.link.send(interface, &head[..at + header.len()], pieces, offload);
-                self.io.counters.frames_out += 1;
-            }
+        let (total, c) = (len + part.payload() as usize, &*self.connection);
+        let flow = (ecn, if c.key.remote.is_v4() { 0 } else { c.flow_label(self.shared.flow_seed) });
+        match self.io.ip.header(c.path, total, protocol::TCP, flow, &mut head, self.io.now) {
+            Ok((interface, at)) => self.send(interface, (&mut head, at), &part),
             Err(NotReady::Removed) => {}
             Err(NotReady::Resolving) if flags.has(TcpFlags::SYN) => {
                 self.shared.await_neighbour(self.index, self.connection);
             }
-            Err(NotReady::Resolving | NotReady::Loopback) => self.emit_later(header, &range, ecn),
+            Err(NotReady::Resolving | NotReady::Loopback) => self.emit_later(&part, ecn),
         }
         if flags.has(TcpFlags::ACK) {
             self.note_ack(edge);
         }
     }
 
+    /// Completes the head of a frame, whose first `at` bytes are written, and sends it.
+    #[inline]
+    fn send(&mut self, interface: InterfaceId, (head, at): (&mut [u8; HEAD], usize), part: &Part<'_>) {
+        let (c, shared, len) = (&mut *self.connection, &*self.shared, part.payload());
+        let pieces = c.tx.queue.pieces(&shared.chunks, part.range.start, part.range.end);
+        let is_long = len > self.segment;
+        let (sum, offload) = if (len > SHORT || is_long) && self.link.offloads(interface).checksum {
+            let segment = is_long.then_some(self.segment as u16);
+            (part.pseudo(c.pseudo).partial(), offload(c, at, segment, part.header))
+        } else {
+            (part.checksum(c.pseudo, pieces.clone()), TxOffload::default())
+        };
+        part.header.write(sum, &mut head[at..]);
+        let pieces = pieces.map(|(slice, range)| Piece::of(slice, range));
+        self.link.send(interface, &head[..at + part.len], pieces, offload);
+        self.io.counters.frames_out += 1;
+    }
+
     /// Sets the urgent pointer of a segment that is followed by urgent data: to the number after it, as all
     /// implementations understand it (RFC 6093 section 4).
     #[cold]
-    fn mark_urgent(&mut self, seq: Seq, header: &mut [u8]) {
+    fn mark_urgent(&mut self, seq: Seq, builder: &mut TcpBuilder) {
         let c = &mut *self.connection;
         let Some(end) = self.shared.urgent.get(&c.generation).copied() else { return };
         if end.is_at_most(c.tx.una) {
@@ -147,9 +157,7 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
             return c.flags.clear(Flags::URGENT);
         }
         if seq.is_before(end) {
-            let pointer = u16::try_from(end.since(seq)).unwrap_or(u16::MAX);
-            header[13] |= TcpFlags::URG.0;
-            header[18..20].copy_from_slice(&pointer.to_be_bytes());
+            builder.urgent(u16::try_from(end.since(seq)).unwrap_or(u16::MAX));
         }
     }
 
@@ -203,38 +211,13 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         self.fast_open_option(builder);
     }
 
-    /// Writes the checksum into the header, or the sum of the pseudo header if the link completes it.
-    #[inline]
-    fn offload(
-        &mut self,
-        interface: crate::ip::InterfaceId,
-        at: usize,
-        header: &mut [u8],
-        range: &Range<Seq>,
-    ) -> TxOffload {
-        let (c, offloads) = (&mut *self.connection, self.link.offloads(interface));
-        let len = range.end.since(range.start);
-        let is_long = len > self.segment;
-        if !offloads.checksum || len <= SHORT {
-            write_checksum(c, self.shared, header, range);
-            return TxOffload::default();
-        }
-        let sum = with_len(c.pseudo, header.len() as u32 + len).partial();
-        [header[16], header[17]] = sum;
-        let kind = if c.key.remote.is_v4() { Segmentation::Tcp4 } else { Segmentation::Tcp6 };
-        TxOffload {
-            checksum: Some((at as u16, 16)),
-            segments: is_long.then_some((kind, self.segment as u16)),
-            ecn: is_long && header[13] & TcpFlags::CWR.0 != 0,
-        }
-    }
-
     /// Passes the segment to the IP layer, which holds it until the neighbour is resolved.
     #[cold]
-    fn emit_later(&mut self, header: &mut [u8], range: &Range<Seq>, ecn: u8) {
+    fn emit_later(&mut self, part: &Part<'_>, ecn: u8) {
         let c = &mut *self.connection;
-        write_checksum(c, self.shared, header, range);
-        let pieces = c.tx.queue.pieces(&self.shared.chunks, range.start, range.end);
+        let pieces = c.tx.queue.pieces(&self.shared.chunks, part.range.start, part.range.end);
+        let mut header = [0; MAX_TCP_HEADER];
+        part.header.write(part.checksum(c.pseudo, pieces.clone()), &mut header);
         let payload: Vec<Slice<P>> = pieces
             .map(|(slice, range)| {
                 let mut piece = slice.clone();
@@ -248,7 +231,7 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
             ecn,
             flow: c.flow_label(self.shared.flow_seed),
             hop_limit: 64,
-            header: Header::new(header),
+            header: Header::new(&header[..part.len]),
             payload,
             may_fragment: false,
         };
@@ -256,18 +239,48 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
     }
 }
 
-/// Writes the checksum over the pseudo header, the header and the payload.
-fn write_checksum<P: Payload>(
-    c: &mut Connection<P>,
-    shared: &Shared<P>,
-    header: &mut [u8],
-    range: &Range<Seq>,
-) {
-    let mut sum = with_len(c.pseudo, header.len() as u32 + range.end.since(range.start));
-    sum.add(header);
-    for (slice, part) in c.tx.queue.pieces(&shared.chunks, range.start, range.end) {
-        let len = part.len();
-        sum.add_words(slice.words(part), len);
+/// A segment: its finished header, and the range of its payload.
+struct Part<'a> {
+    header: &'a TcpBuilder,
+    /// Length of the header in bytes, and sum of its words.
+    len: usize,
+    words: u64,
+    range: Range<Seq>,
+}
+
+impl Part<'_> {
+    /// Length of the payload in bytes.
+    #[inline]
+    fn payload(&self) -> u32 {
+        self.range.end.since(self.range.start)
     }
-    [header[16], header[17]] = sum.finish();
+
+    /// Sum of the pseudo header.
+    #[inline]
+    fn pseudo(&self, pseudo: u16) -> Sum {
+        with_len(pseudo, self.len as u32 + self.payload())
+    }
+
+    /// Checksum over the pseudo header, the header and the payload.
+    #[inline(always)]
+    fn checksum<P: Payload>(&self, pseudo: u16, pieces: Pieces<'_, P>) -> [u8; 2] {
+        let mut sum = self.pseudo(pseudo);
+        // Headers are whole words, whatever their length.
+        sum.add_words(self.words, TCP_HEADER);
+        for (slice, part) in pieces {
+            let len = part.len();
+            sum.add_words(slice.words(part), len);
+        }
+        sum.finish()
+    }
+}
+
+/// Offload of a segment's checksum, and its segmentation if `segment` bytes are the payload of one.
+fn offload<P: Payload>(c: &Connection<P>, at: usize, segment: Option<u16>, header: &TcpBuilder) -> TxOffload {
+    let kind = if c.key.remote.is_v4() { Segmentation::Tcp4 } else { Segmentation::Tcp6 };
+    TxOffload {
+        checksum: Some((at as u16, 16)),
+        segments: segment.map(|segment| (kind, segment)),
+        ecn: segment.is_some() && header.flags().has(TcpFlags::CWR),
+    }
 }

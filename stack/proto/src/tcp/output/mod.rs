@@ -62,9 +62,12 @@ pub(crate) struct Turn<'a, 'b, P: Payload, L> {
 
 impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
     /// Sends what is due.
+    #[inline(always)]
     pub(crate) fn run(&mut self) -> Progress {
         let Some((interface, mtu, probe)) = self.path() else { return Progress::Done };
-        self.adapt_segment_size(mtu);
+        if mtu != self.connection.tx.mtu {
+            self.adapt_segment_size(mtu);
+        }
         self.segment = u32::from(self.connection.tx.mss) - self.sack_len();
         if probe > 0 && self.link.has_room(interface) {
             self.probe_mtu(probe);
@@ -78,6 +81,9 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
                 return Progress::Done;
             };
             self.emit(&send);
+            if self.connection.has_sent_all() {
+                return Progress::Done;
+            }
         }
         Progress::More
     }
@@ -96,9 +102,10 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
     }
 
     /// Follows the path MTU and the peer's MSS.
-    #[inline]
+    #[inline(never)]
     fn adapt_segment_size(&mut self, mtu: u16) {
         let c = &mut *self.connection;
+        c.tx.mtu = mtu;
         let mss = super::segment_size(c, mtu);
         if mss != c.tx.mss {
             let is_reduced = mss < c.tx.mss;
@@ -174,13 +181,10 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
             return None;
         }
         let allowance = c.recovery.allowance(c.flight());
-        if c.flags.has(Flags::TAIL_PROBE) {
-            // A probe ignores the congestion window (RFC 8985 section 7.3).
-            let segment = self.segment;
-            if let Some(range) = self.new_range(segment, segment) {
-                self.connection.flags.clear(Flags::TAIL_PROBE);
-                return Some(Send::Data { range, again: false });
-            }
+        if c.flags.has(Flags::TAIL_PROBE)
+            && let Some(range) = self.next_probe()
+        {
+            return Some(Send::Data { range, again: false });
         }
         let c = &mut *self.connection;
         if c.flight() > 0
@@ -189,6 +193,15 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
             return Some(Send::Data { range, again: true });
         }
         self.next_new(interface, allowance).map(|range| Send::Data { range, again: false })
+    }
+
+    /// New data as a tail loss probe, which ignores the congestion window (RFC 8985 section 7.3).
+    #[cold]
+    fn next_probe(&mut self) -> Option<Range<Seq>> {
+        let segment = self.segment;
+        let range = self.new_range(segment, segment)?;
+        self.connection.flags.clear(Flags::TAIL_PROBE);
+        Some(range)
     }
 
     fn next_again(&mut self, allowance: u32) -> Option<Range<Seq>> {
@@ -214,7 +227,8 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         if self.connection.tx.nxt == self.connection.end() {
             return None;
         }
-        let longest = self.longest(interface);
+        let left = self.connection.end().since(self.connection.tx.nxt);
+        let longest = if left <= self.segment { self.segment } else { self.longest(interface) };
         self.new_range(allowance, longest)
     }
 
@@ -232,6 +246,7 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
 
     /// The next new bytes, at most `allowance` and `longest`. `None` if the windows are closed, or if it is better to wait
     /// for more: Nagle's algorithm (RFC 9293 section 3.7.4), silly windows (section 3.8.6.2.1), and cork.
+    #[inline(always)]
     fn new_range(&mut self, allowance: u32, longest: u32) -> Option<Range<Seq>> {
         let c = &mut *self.connection;
         let (nxt, mss) = (c.tx.nxt, self.segment);
@@ -291,18 +306,12 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
     }
 
     /// Records the transmission of a range.
-    #[inline]
+    #[inline(always)]
     fn note_sent(&mut self, range: Range<Seq>, again: bool) {
-        let (c, now) = (&mut *self.connection, self.io.now);
         if again {
-            self.io.counters.tcp_retransmits += 1;
-            c.tx.retransmits = c.tx.retransmits.saturating_add(1);
-            self.shared.fail_mtu_probe(c, &range, self.io);
-            if c.tx.first_retransmit.is_none() {
-                c.tx.first_retransmit = NonZeroU32::new(c.timestamp(now).max(1));
-            }
-            return c.recovery.on_retransmitted(&mut self.shared.sent, range, now);
+            return self.note_sent_again(range);
         }
+        let (c, now) = (&mut *self.connection, self.io.now);
         self.io.counters.tcp_out += 1;
         if c.timers.stalled.is_never() {
             c.timers.stalled = now;
@@ -311,5 +320,17 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         c.tx.nxt = c.tx.nxt.max(range.end);
         c.flags.put(Flags::APP_LIMITED, c.tx.nxt == c.end());
         c.recovery.on_sent(&mut self.shared.sent, range, now);
+    }
+
+    #[cold]
+    fn note_sent_again(&mut self, range: Range<Seq>) {
+        let (c, now) = (&mut *self.connection, self.io.now);
+        self.io.counters.tcp_retransmits += 1;
+        c.timers.retransmits = c.timers.retransmits.saturating_add(1);
+        self.shared.fail_mtu_probe(c, &range, self.io);
+        if c.tx.first_retransmit.is_none() {
+            c.tx.first_retransmit = NonZeroU32::new(c.timestamp(now).max(1));
+        }
+        c.recovery.on_retransmitted(&mut self.shared.sent, range, now);
     }
 }

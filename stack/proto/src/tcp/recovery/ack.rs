@@ -3,6 +3,21 @@
 use crate::Time;
 use crate::tcp::Seq;
 
+/// A cumulative acknowledgement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Progress {
+    /// First unacknowledged sequence number before.
+    pub(crate) una: Seq,
+    /// Acknowledgement number.
+    pub(crate) ack: Seq,
+    /// Next sequence number to send.
+    pub(crate) nxt: Seq,
+    /// Whether the application had nothing more to send when `nxt` was reached.
+    pub(crate) is_app_limited: bool,
+    /// Time.
+    pub(crate) now: Time,
+}
+
 /// An acknowledgement that the connection has accepted (RFC 9293 section 3.10.7.4).
 #[expect(clippy::struct_field_names, reason = "`ack` is the name of the field of the header")]
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +46,28 @@ pub(crate) struct Ack<'a> {
     pub(crate) is_app_limited: bool,
     /// Time.
     pub(crate) now: Time,
+}
+
+impl Ack<'_> {
+    #[inline]
+    pub(super) const fn progress(&self) -> Progress {
+        let Self { una, ack, nxt, is_app_limited, now, .. } = *self;
+        Progress { una, ack, nxt, is_app_limited, now }
+    }
+}
+
+impl Progress {
+    /// Whether data is newly acknowledged.
+    #[inline]
+    pub(super) const fn is_advancing(&self) -> bool {
+        self.una.is_before(self.ack)
+    }
+
+    /// Sequence numbers that are still unacknowledged.
+    #[inline]
+    pub(super) const fn left(&self) -> u32 {
+        self.nxt.since(self.ack)
+    }
 }
 
 /// Consequences of an acknowledgement.

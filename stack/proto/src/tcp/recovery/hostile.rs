@@ -135,7 +135,7 @@ impl Driver {
             is_app_limited: arrival.flags & 0x10 > 0,
             now: self.now,
         };
-        let acked = self.recovery.on_ack(&mut self.pool, ack);
+        let acked = self.recovery.on_ack(&mut self.pool, &ack);
         assert!(acked.delivered <= flight);
         self.bound += u64::from(acked.delivered);
         self.una = ack.ack;

@@ -6,7 +6,7 @@ use super::episode::{Episode, Frto};
 use super::pool::SentPool;
 use super::prr::Prr;
 use super::rack::DUPLICATE_THRESHOLD;
-use super::{Ack, Acked, Cause, LossTimer, Phase, Probe, Recovery, stamp};
+use super::{Ack, Acked, Cause, LossTimer, Phase, Probe, Progress, Recovery, stamp};
 use crate::Time;
 use crate::tcp::Seq;
 use alloc::boxed::Box;
@@ -312,13 +312,14 @@ impl Recovery {
 
     /// Restarts or stops the timers after an acknowledgement.
     #[inline]
-    pub(super) fn schedule(&mut self, ack: &Ack<'_>, is_advancing: bool) {
+    pub(super) fn schedule(&mut self, progress: &Progress) {
+        let is_advancing = progress.is_advancing();
         if self.board.is_empty() {
             (self.rto_at, self.loss_at) = (Time::NEVER, Time::NEVER);
             return;
         }
         if is_advancing {
-            self.rto_at = ack.now.after_micros(u64::from(self.rtt.rto()));
+            self.rto_at = progress.now.after_micros(u64::from(self.rtt.rto()));
         }
         if self.cause != Cause::Probe && !self.loss_at.is_never() {
             return;
@@ -326,7 +327,7 @@ impl Recovery {
         if self.phase != Phase::Open || self.probe != Probe::None || self.board.sacked() > 0 {
             self.loss_at = Time::NEVER;
         } else if is_advancing {
-            self.schedule_probe(ack.now, ack.nxt.since(ack.ack) <= u32::from(self.mss));
+            self.schedule_probe(progress.now, progress.left() <= u32::from(self.mss));
         }
     }
 

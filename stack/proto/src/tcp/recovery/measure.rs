@@ -1,9 +1,9 @@
 //! Round-trip time and delivery rate of an acknowledgement, passed to the estimators and the controller.
 
 use super::cc::{AckSample, Bbr, CongestionControl};
-use super::delivery::Delivery;
+use super::delivery::{Delivery, Latest};
 use super::rate::Rate;
-use super::{Ack, Phase, Recovery, stamp};
+use super::{Ack, Phase, Progress, Recovery, stamp};
 
 impl Recovery {
     #[inline]
@@ -28,39 +28,69 @@ impl Recovery {
         }
     }
 
-    /// Passes a delivery to the controller.
+    /// Samples the round-trip time of an entry that was sent once and is the oldest and the latest delivered.
+    #[inline(always)]
+    pub(super) fn sample_first(&mut self, sent: u32, now: u32) {
+        let rtt = now.wrapping_sub(sent);
+        self.rtt.sample_minimum(rtt, now);
+        self.rtt.sample(rtt);
+        (self.timeouts, self.may_probe) = (0, true);
+    }
+
+    /// Passes a delivery to the controller; `latest` is the unambiguous entry sent last.
     #[inline]
-    pub(super) fn control(&mut self, ack: &Ack<'_>, delivery: &Delivery) {
-        let latest = delivery.latest.map(|latest| (latest.sent, latest.snapshot));
-        let now = stamp(ack.now);
-        let rate = self.rate.on_delivered(delivery.bytes(), latest, self.rtt.minimum(), now);
-        let pipe = self.pipe(ack.nxt.since(ack.ack));
-        let is_probing_rtt = self.controller.bbr().is_some_and(Bbr::is_probing_rtt);
-        if is_probing_rtt || ack.is_app_limited && pipe < self.window.congestion {
-            self.rate.on_app_limited(pipe);
-        }
+    pub(super) fn control(&mut self, progress: &Progress, delivered: u32, latest: Option<&Latest>) {
+        let (now, pipe) = (stamp(progress.now), self.pipe(progress.left()));
+        let rate = if let Some(is_probing_rtt) = self.controller.bbr().map(Bbr::is_probing_rtt) {
+            self.sample_rate(progress, delivered, latest, pipe, is_probing_rtt)
+        } else {
+            self.rate.count(delivered, now);
+            None
+        };
         // Duplicate acknowledgements leave the window as it is (RFC 5681 section 3.2).
-        let is_advancing = ack.una.is_before(ack.ack);
-        let is_governed = self.controller.bbr().is_some()
-            || is_advancing && matches!(self.phase, Phase::Open | Phase::Loss);
-        if is_governed && delivery.bytes() > 0 {
-            let sample = self.sample(ack, delivery, rate, pipe);
+        let is_growing = progress.is_advancing() && matches!(self.phase, Phase::Open | Phase::Loss);
+        if delivered > 0 && (is_growing || self.controller.bbr().is_some()) {
+            let rtt = latest.map(|latest| now.wrapping_sub(latest.sent));
+            let sample = self.sample(progress, delivered, (rtt, rate), pipe);
             self.controller.on_ack(&mut self.window, &sample);
         }
     }
 
-    #[inline]
-    fn sample(&self, ack: &Ack<'_>, delivery: &Delivery, rate: Option<Rate>, pipe: u32) -> AckSample {
-        let (now, flight) = (stamp(ack.now), ack.nxt.since(ack.una));
+    /// Measures the delivery rate, for a controller that uses it.
+    #[inline(never)]
+    fn sample_rate(
+        &mut self,
+        progress: &Progress,
+        delivered: u32,
+        latest: Option<&Latest>,
+        pipe: u32,
+        is_probing_rtt: bool,
+    ) -> Option<Rate> {
+        let latest = latest.map(|latest| (latest.sent, latest.snapshot));
+        let rate = self.rate.on_delivered(delivered, latest, self.rtt.minimum(), stamp(progress.now));
+        if is_probing_rtt || progress.is_app_limited && pipe < self.window.congestion {
+            self.rate.on_app_limited(pipe);
+        }
+        rate
+    }
+
+    #[inline(always)]
+    pub(super) fn sample(
+        &self,
+        progress: &Progress,
+        delivered: u32,
+        (rtt, rate): (Option<u32>, Option<Rate>),
+        pipe: u32,
+    ) -> AckSample {
         AckSample {
-            now,
-            delivered: delivery.bytes(),
-            flight,
+            now: stamp(progress.now),
+            delivered,
+            flight: progress.nxt.since(progress.una),
             pipe,
             mss: self.mss(),
-            una: ack.ack,
-            nxt: ack.nxt,
-            rtt: delivery.latest.map(|latest| now.wrapping_sub(latest.sent)),
+            una: progress.ack,
+            nxt: progress.nxt,
+            rtt,
             smoothed_rtt: self.rtt.get().map_or(0, |(smoothed, _)| smoothed),
             rate,
             total_delivered: self.rate.delivered(),

@@ -34,7 +34,7 @@ mod usage;
 
 use super::{Options, Seq};
 use crate::Time;
-pub(crate) use ack::{Ack, Acked, LossTimer};
+pub(crate) use ack::{Ack, Acked, LossTimer, Progress};
 use alloc::boxed::Box;
 use cc::{Bbr, CongestionControl, Controller, Window};
 use core::ops::Range;
@@ -176,21 +176,21 @@ impl Recovery {
         if !range.start.is_before(range.end) {
             return;
         }
-        let is_first = self.board.is_empty();
+        let (is_first, stamp, rto) = (self.board.is_empty(), stamp(now), self.rtt.rto());
         if is_first {
             self.rack.fack = range.start;
-            if self.rate.idle_time(stamp(now)) > self.rtt.rto() {
+            if self.rate.idle_time(stamp) > rto {
                 self.on_idle();
             }
         }
         let (start, end) = (range.start, range.end);
         let bytes = end.since(range.start);
-        let snapshot = self.rate.on_sent(stamp(now), is_first);
-        self.board.push(pool, range, stamp(now), snapshot);
+        let snapshot = self.rate.on_sent(stamp, is_first);
+        self.board.push(pool, range, stamp, snapshot);
         self.controller.on_sent(bytes, now);
         self.usage.on_sent(is_first.then_some(start), end);
         if self.rto_at.is_never() {
-            self.rto_at = now.after_micros(u64::from(self.rtt.rto()));
+            self.rto_at = now.after_micros(u64::from(rto));
         }
         if self.phase == Phase::Open && self.probe == Probe::None && self.board.sacked() == 0 {
             self.schedule_probe(now, is_first && bytes <= self.mss());
@@ -221,15 +221,46 @@ impl Recovery {
         }
     }
 
+    /// Processes an acknowledgement without SACK ranges and congestion marks, of an entry that was sent once and in order,
+    /// while nothing is lost, selectively acknowledged or in doubt, for a controller that needs no rates. Returns the bytes
+    /// delivered; `None`, without doing anything, if this is another acknowledgement.
+    #[inline(always)]
+    pub(crate) fn on_plain_ack(&mut self, pool: &mut SentPool, progress: &Progress) -> Option<u32> {
+        if !self.is_quiet() || !progress.is_advancing() || self.controller.bbr().is_some() {
+            return None;
+        }
+        let (start, sent) = self.board.acknowledge_first(pool, progress.ack)?;
+        let (bytes, now) = (progress.ack.since(start), stamp(progress.now));
+        self.usage.on_ack(progress.ack);
+        self.sample_first(sent, now);
+        self.rack.on_first_delivered(sent, progress.ack, now);
+        self.rate.count(bytes, now);
+        let sample = self.sample(progress, bytes, (Some(now.wrapping_sub(sent)), None), progress.left());
+        self.controller.on_plain_ack(&mut self.window, &sample);
+        self.schedule(progress);
+        Some(bytes)
+    }
+
+    /// Whether nothing is lost, selectively acknowledged or in doubt.
+    #[inline]
+    const fn is_quiet(&self) -> bool {
+        matches!((self.phase, self.probe), (Phase::Open, Probe::None))
+            && self.episode.is_none()
+            && self.board.sacked() | self.board.lost() | self.duplicates as u32 == 0
+    }
+
     /// Processes an acknowledgement. Called for every acceptable one while data is unacknowledged, and for every one
     /// with a D-SACK, which can answer a probe after everything is acknowledged.
-    #[inline]
-    pub(crate) fn on_ack(&mut self, pool: &mut SentPool, ack: Ack<'_>) -> Acked {
+    pub(crate) fn on_ack(&mut self, pool: &mut SentPool, ack: &Ack<'_>) -> Acked {
+        let is_plain = ack.sack.is_empty() && ack.duplicate.is_none() && !ack.has_ece;
+        if is_plain && let Some(delivered) = self.on_plain_ack(pool, &ack.progress()) {
+            return Acked { delivered, ..Acked::default() };
+        }
         let now = stamp(ack.now);
         let recover = self.episode.as_ref().map_or(ack.una, |episode| episode.recover);
         let echoes_original = ack.echoes_original == Some(true);
         let mut delivery = Delivery::new(now, self.rtt.minimum(), echoes_original, self.rack.fack, recover);
-        let sacked = self.board.sacked();
+        let was_quiet = self.is_quiet();
         self.board.acknowledge(pool, ack.ack, &mut delivery);
         self.usage.on_ack(ack.ack);
         self.has_sack |= ack.duplicate.is_some();
@@ -238,23 +269,15 @@ impl Recovery {
             self.board.select(pool, ack.sack, self.mss(), &mut delivery);
         }
         let is_advancing = ack.una.is_before(ack.ack);
-        self.sample_rtt(&ack, &delivery, is_advancing);
+        self.sample_rtt(ack, &delivery, is_advancing);
         self.rack.on_delivered(&delivery, now);
-        let is_quiet = self.phase == Phase::Open
-            && self.episode.is_none()
-            && self.probe == Probe::None
-            && self.duplicates == 0
-            && is_advancing
-            && sacked | self.board.sacked() | self.board.lost() == 0
-            && ack.duplicate.is_none()
-            && !ack.has_ece;
-        let acked = if is_quiet {
+        let acked = if is_plain && is_advancing && was_quiet {
             Acked { delivered: delivery.bytes(), ..Acked::default() }
         } else {
-            self.on_irregular_ack(pool, &ack, &delivery)
+            self.on_irregular_ack(pool, ack, &delivery)
         };
-        self.control(&ack, &delivery);
-        self.schedule(&ack, is_advancing);
+        self.control(&ack.progress(), delivery.bytes(), delivery.latest.as_ref());
+        self.schedule(&ack.progress());
         acked
     }
 
@@ -286,6 +309,9 @@ impl Recovery {
     #[inline]
     pub(crate) fn allowance(&self, flight: u32) -> u32 {
         let room = self.window.congestion.saturating_sub(self.pipe(flight));
+        if self.phase == Phase::Open && self.controller.bbr().is_none() {
+            return room;
+        }
         match (self.phase, &self.episode, self.controller.bbr()) {
             (Phase::Recovery, Some(episode), Some(_)) if episode.prr.is_first() => room.max(self.mss()),
             (_, _, Some(bbr)) => room.min(bbr.quantum(self.mss())),

@@ -297,7 +297,7 @@ impl Transfer {
             is_app_limited: self.nxt == self.conditions.bytes,
             now: self.time(),
         };
-        let acked = self.recovery.on_ack(&mut self.pool, ack);
+        let acked = self.recovery.on_ack(&mut self.pool, &ack);
         self.undone += u32::from(acked.is_undone);
         self.reductions += u32::from(acked.is_reduced_by_ece);
         self.has_cwr |= acked.is_reduced_by_ece;

@@ -49,6 +49,12 @@ impl Entry {
     pub(super) const fn len(&self) -> u32 {
         self.end.since(self.start)
     }
+
+    /// Whether the first entry in order of sequence numbers is the oldest one in flight too.
+    #[inline]
+    pub(super) fn is_oldest(&self) -> bool {
+        self.mark == Mark::InFlight && self.older == NONE && self.newer == self.next
+    }
 }
 
 /// Entries of the scoreboards of all connections, shared so that an idle connection holds none.

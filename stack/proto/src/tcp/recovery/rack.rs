@@ -49,10 +49,24 @@ impl Rack {
     pub(super) fn on_delivered(&mut self, delivery: &Delivery, now: u32) {
         self.fack = delivery.highest;
         self.is_reordering_seen |= delivery.is_reordered;
-        let Some(latest) = delivery.latest else { return };
-        self.rtt = now.wrapping_sub(latest.sent);
-        if !self.is_valid || is_sent_after(latest.sent, latest.end, self.xmit, self.end) {
-            (self.xmit, self.end, self.is_valid) = (latest.sent, latest.end, true);
+        if let Some(latest) = delivery.latest {
+            self.on_latest(latest.sent, latest.end, now);
+        }
+    }
+
+    /// Takes over a delivered entry in order.
+    #[inline(always)]
+    pub(super) fn on_first_delivered(&mut self, sent: u32, end: Seq, now: u32) {
+        self.is_reordering_seen |= end.is_before(self.fack);
+        self.fack = self.fack.max(end);
+        self.on_latest(sent, end, now);
+    }
+
+    #[inline]
+    fn on_latest(&mut self, sent: u32, end: Seq, now: u32) {
+        self.rtt = now.wrapping_sub(sent);
+        if !self.is_valid || is_sent_after(sent, end, self.xmit, self.end) {
+            (self.xmit, self.end, self.is_valid) = (sent, end, true);
         }
     }
 

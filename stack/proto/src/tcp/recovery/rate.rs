@@ -80,6 +80,13 @@ impl RateSampler {
         self.is_app_limited = true;
     }
 
+    /// Counts delivered bytes without a sample.
+    #[inline]
+    pub(super) const fn count(&mut self, bytes: u32, now: u32) {
+        self.delivered = self.delivered.wrapping_add(bytes);
+        self.delivered_at = now;
+    }
+
     /// Counts delivered bytes. Returns the sample of the entry sent last among them. Intervals shorter than the minimum
     /// round-trip time give no rate.
     #[inline]
@@ -90,8 +97,7 @@ impl RateSampler {
         min_rtt: u32,
         now: u32,
     ) -> Option<Rate> {
-        self.delivered = self.delivered.wrapping_add(bytes);
-        self.delivered_at = now;
+        self.count(bytes, now);
         self.is_app_limited &= self.limited_until.wrapping_sub(self.delivered).cast_signed() >= 0;
         let (sent, snapshot) = latest?;
         self.first_sent = sent;

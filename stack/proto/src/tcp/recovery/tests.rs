@@ -156,7 +156,7 @@ impl Connection {
             now: self.now,
         };
         change(&mut segment);
-        let acked = self.recovery.on_ack(&mut self.pool, segment);
+        let acked = self.recovery.on_ack(&mut self.pool, &segment);
         self.una = ack;
         self.recovery.board.check(&self.pool, Seq(self.una)..Seq(self.nxt));
         acked

@@ -54,21 +54,21 @@ impl Default for Cubic {
 
 impl Cubic {
     /// Returns the delivered bytes that slow start does not use.
+    #[inline]
     fn slow_start(&mut self, window: &mut Window, ack: &AckSample) -> u32 {
         let mut delivered = ack.delivered;
         // The threshold of a former loss ends later slow starts (RFC 9406 section 4.3).
         if window.threshold == super::MAX_WINDOW {
-            let mut start = match self.mode {
-                Mode::SlowStart(start) => start,
-                Mode::Avoidance(_) => HyStart::new(),
-            };
-            let is_finished = start.on_ack(ack);
-            self.mode = Mode::SlowStart(start);
-            if is_finished {
-                window.threshold = window.congestion;
-                return delivered;
+            if let Mode::Avoidance(_) = self.mode {
+                self.mode = Mode::SlowStart(HyStart::new());
             }
-            delivered /= start.divisor();
+            if let Mode::SlowStart(start) = &mut self.mode {
+                if start.on_ack(ack) {
+                    window.threshold = window.congestion;
+                    return delivered;
+                }
+                delivered /= start.divisor();
+            }
         }
         let segments = if ack.is_repairing { 1 } else { SLOW_START_LIMIT };
         if ack.is_limited { window.slow_start(delivered, segments * ack.mss) } else { 0 }
@@ -76,27 +76,27 @@ impl Cubic {
 
     /// Starts a stage with the present window.
     #[cold]
-    fn start_stage(&mut self, window: Window, ack: &AckSample) -> Stage {
+    fn start_stage(&mut self, window: Window, now: u32, mss: u32) -> Stage {
         if self.is_after_timeout || self.w_max < window.congestion {
             (self.w_max, self.is_after_timeout) = (window.congestion, false);
         }
-        let period = period(self.w_max - window.congestion, ack.mss);
-        Stage { start: ack.now, period, reno: window.congestion, reno_rest: 0, rest: 0 }
+        let period = period(self.w_max - window.congestion, mss);
+        Stage { start: now, period, reno: window.congestion, reno_rest: 0, rest: 0 }
     }
 
     /// Congestion avoidance (RFC 9438 sections 4.3 to 4.5).
-    fn avoid(&mut self, window: &mut Window, ack: &AckSample, delivered: u32) {
+    fn avoid(&mut self, window: &mut Window, (now, rtt): (u32, u32), mss: u32, delivered: u32) {
         let mut stage = match self.mode {
             Mode::Avoidance(stage) => stage,
-            Mode::SlowStart(_) => self.start_stage(*window, ack),
+            Mode::SlowStart(_) => self.start_stage(*window, now, mss),
         };
         let cwnd = window.congestion.max(1);
-        stage.reno = grow_reno(&mut stage, delivered, cwnd, ack.mss, self.prior);
-        let elapsed = ack.now.wrapping_sub(stage.start);
-        if self.window_at(&stage, elapsed, ack.mss) < stage.reno {
+        stage.reno = grow_reno(&mut stage, delivered, cwnd, mss, self.prior);
+        let elapsed = now.wrapping_sub(stage.start);
+        if self.window_at(&stage, elapsed, mss) < stage.reno {
             window.congestion = window.congestion.max(stage.reno);
         } else {
-            let target = self.window_at(&stage, elapsed.saturating_add(ack.smoothed_rtt), ack.mss);
+            let target = self.window_at(&stage, elapsed.saturating_add(rtt), mss);
             let target = target.clamp(cwnd, cwnd.saturating_add(cwnd / 2));
             let growth = u64::from(target - cwnd) * u64::from(delivered.min(cwnd)) + u64::from(stage.rest);
             stage.rest = (growth % u64::from(cwnd)) as u32;
@@ -142,7 +142,7 @@ fn cubic_root(value: u128) -> u32 {
 }
 
 impl CongestionControl for Cubic {
-    #[inline]
+    #[inline(always)]
     fn on_ack(&mut self, window: &mut Window, ack: &AckSample) {
         let mut delivered = ack.delivered;
         if window.is_slow_start() {
@@ -152,7 +152,7 @@ impl CongestionControl for Cubic {
             return;
         }
         if ack.is_limited {
-            self.avoid(window, ack, delivered);
+            self.avoid(window, (ack.now, ack.smoothed_rtt), ack.mss, delivered);
         } else if matches!(self.mode, Mode::Avoidance(_)) {
             // Time without a full window is no part of a stage (RFC 9438 section 5.8).
             self.mode = Mode::SlowStart(HyStart::new());

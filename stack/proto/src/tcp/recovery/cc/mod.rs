@@ -136,6 +136,16 @@ impl Controller {
         if self.bbr().is_some() { None } else { Some(self.clone()) }
     }
 
+    /// [`CongestionControl::on_ack`] of a controller without pacing.
+    #[inline]
+    pub(super) fn on_plain_ack(&mut self, window: &mut Window, ack: &AckSample) {
+        match self {
+            Self::NewReno(controller) => controller.on_ack(window, ack),
+            Self::Cubic(controller) => controller.on_ack(window, ack),
+            Self::Bbr(_) => {}
+        }
+    }
+
     /// Records a transmission, for pacing.
     #[inline]
     pub(super) fn on_sent(&mut self, bytes: u32, now: Time) {

@@ -201,17 +201,40 @@ impl Scoreboard {
         self.acknowledge_part(pool, ack, delivery);
     }
 
+    /// Removes the first entry if a cumulative acknowledgement ends with it, and it was sent once, before all others.
+    /// Returns its start and the time of its transmission.
+    #[inline(always)]
+    pub(super) fn acknowledge_first(&mut self, pool: &mut SentPool, ack: Seq) -> Option<(Seq, u32)> {
+        let entry = pool.entries.get(self.head)?;
+        if entry.end != ack || entry.is_retransmitted || !entry.is_oldest() {
+            return None;
+        }
+        let (at, next) = (self.head, entry.next);
+        let (start, sent) = (entry.start, entry.sent);
+        pool.entries.discard(at);
+        self.unlink_oldest(pool, next);
+        self.head = next;
+        self.forget(at, next);
+        Some((start, sent))
+    }
+
+    /// Unlinks the first entry, which is the oldest and was removed.
+    #[inline]
+    fn unlink_oldest(&mut self, pool: &mut SentPool, next: u32) {
+        self.oldest = next;
+        if next == NONE {
+            (self.tail, self.newest) = (NONE, NONE);
+        } else if let Some(next) = pool.entries.get_mut(next) {
+            (next.previous, next.older) = (NONE, NONE);
+        }
+    }
+
     /// Unlinks the first entry, which is removed. It is the oldest unless there were retransmissions.
     #[inline]
     fn unlink_first(&mut self, pool: &mut SentPool, entry: &Entry) {
         let at = self.head;
-        if entry.older == NONE && entry.newer == entry.next && entry.mark == Mark::InFlight {
-            self.oldest = entry.next;
-            if let Some(next) = pool.entries.get_mut(entry.next) {
-                (next.previous, next.older) = (NONE, NONE);
-            } else {
-                (self.tail, self.newest) = (NONE, NONE);
-            }
+        if entry.is_oldest() {
+            self.unlink_oldest(pool, entry.next);
         } else {
             if entry.mark == Mark::InFlight {
                 self.unlink(pool, entry.older, entry.newer);
