@@ -187,6 +187,7 @@ impl<P: Payload> Ip<P> {
         }
         if let Some(frame) = resolve::announcement(&self.interfaces, interface, address.address) {
             self.outbox.push(frame);
+            self.clients.repeat_announcement(interface, address.address, now);
         }
     }
 

@@ -174,6 +174,14 @@ fn new_addresses_are_announced() {
     let view = Arp::new(&frames[0][14..]).unwrap();
     assert_eq!((view.sender_ip(), view.target_ip()), (v4(8), v4(8)));
     assert_eq!(icmp_of(&frames[1]).unwrap().1[0], 136);
+    // RFC 5227 section 2.3: twice, unless the address is removed before.
+    a.ip.add_address(InterfaceId(0), "10.0.0.9/24".parse().unwrap(), START);
+    a.ip.remove_address(InterfaceId(0), address("10.0.0.9"), START);
+    drop(a.output());
+    assert!(ethertypes(&a.wait(1_900)).iter().all(|kind| *kind != EtherType::ARP));
+    let repeated: Vec<_> = a.wait(200).into_iter().filter(|sent| sent[12..14] == [8, 6]).collect();
+    assert_eq!(repeated, frames[..1]);
+    assert!(ethertypes(&a.wait(10_000)).iter().all(|kind| *kind != EtherType::ARP));
     let (mut b, path) = resolved("fd00::2");
     assert_eq!(next_hop(&mut b, path), Some(B));
 }
