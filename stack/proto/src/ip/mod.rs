@@ -157,7 +157,7 @@ impl<P: Payload> Ip<P> {
         Self {
             interfaces: Interfaces::default(),
             routes: Routes::default(),
-            neighbours: Neighbours::new(limits, hasher, now),
+            neighbours: Neighbours::new(limits, hasher, Random::new(&config.secret, "neighbours", 0), now),
             paths: Paths::new(limits.paths, hasher),
             outbox: Outbox::new(limits.outbox),
             loopback: VecDeque::new(),

@@ -8,6 +8,7 @@ mod entry;
 
 use super::lru::Lru;
 use super::{InterfaceId, Keyed};
+use crate::random::Random;
 use crate::slab::Slab;
 use crate::wheel::Wheel;
 use crate::{Address, Limits, Time};
@@ -27,6 +28,7 @@ pub(super) struct Neighbours<Q> {
     proved: Lru,
     unproved: Lru,
     generation: u32,
+    random: Random,
     limit: usize,
     queue_limit: usize,
     /// Packets dropped since [`Neighbours::take_failed`].
@@ -36,7 +38,7 @@ pub(super) struct Neighbours<Q> {
 }
 
 impl<Q> Neighbours<Q> {
-    pub(super) fn new(limits: &Limits, hasher: Keyed, now: Time) -> Self {
+    pub(super) fn new(limits: &Limits, hasher: Keyed, random: Random, now: Time) -> Self {
         Self {
             slab: Slab::new(),
             index: HashMap::with_hasher(hasher),
@@ -44,6 +46,7 @@ impl<Q> Neighbours<Q> {
             proved: Lru::new(),
             unproved: Lru::new(),
             generation: 0,
+            random,
             limit: limits.neighbours as usize,
             queue_limit: limits.neighbour_queue as usize,
             failed: 0,
@@ -205,7 +208,9 @@ impl<Q> Neighbours<Q> {
     /// Changes the state, with its timers.
     fn set(&mut self, index: u32, state: State, now: Time) {
         let Some(entry) = self.slab.get_mut(index) else { return };
-        (entry.fresh, entry.due) = state.timers(now);
+        // Varied, so that hosts do not send their probes together (RFC 4861 section 6.3.2).
+        let reachable = REACHABLE_TIME.0 + self.random.delay(REACHABLE_TIME.1);
+        (entry.fresh, entry.due) = state.timers(now, reachable);
         (entry.state, entry.sent) = (state, 1);
         if entry.due.is_never() {
             self.wheel.cancel(index);
@@ -284,7 +289,7 @@ impl<Q> Neighbours<Q> {
         let Some(entry) = self.slab.get(id.index).filter(|entry| entry.generation == id.generation) else {
             return;
         };
-        let is_recent = now.after(REACHABLE_TIME) <= entry.fresh.after(CONFIRM_INTERVAL);
+        let is_recent = now <= entry.used.after(CONFIRM_INTERVAL);
         match entry.state {
             State::Reachable if is_recent => {}
             State::Reachable | State::Stale | State::Delay | State::Probe => {
