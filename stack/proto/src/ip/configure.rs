@@ -280,6 +280,13 @@ impl<P: Payload> Ip<P> {
         slaac.is_none_or(|slaac| slaac.advertise(source, datagram.hop_limit, message, now))
     }
 
+    /// A neighbour advertised that it is no router.
+    pub(super) fn remove_router(&mut self, id: InterfaceId, address: Address, now: Time) {
+        if let Some(slaac) = self.clients.slaac(id) {
+            slaac.remove_router(address, now);
+        }
+    }
+
     /// Passes a Neighbor Solicitation or Advertisement on, for duplicate address detection.
     pub(super) fn detect_duplicate(
         &mut self,

@@ -240,6 +240,12 @@ impl<Q> Neighbours<Q> {
         entry.is_some_and(|entry| matches!(entry.state, State::Incomplete | State::Probe))
     }
 
+    /// Whether a neighbour is resolved, to this Ethernet address if it is given.
+    pub(super) fn is_resolved(&self, key: (InterfaceId, Address), mac: Option<MacAddress>) -> bool {
+        let entry = self.index.get(&key).and_then(|index| self.slab.get(*index));
+        entry.is_some_and(|entry| entry.state != State::Incomplete && mac.is_none_or(|mac| mac == entry.mac))
+    }
+
     /// Processes what a message says about a neighbour (RFC 4861 sections 7.2.3 and 7.2.5). Returns the Ethernet
     /// address and the packets that waited for it.
     pub(super) fn learn(

@@ -230,8 +230,13 @@ impl<P: Payload> Ip<P> {
             return false;
         }
         self.detect_duplicate(datagram, target, true, now);
-        let NaFlags { solicited, overrides, .. } = flags;
-        self.learn((packet.interface, target), News { mac, solicited, overrides, may_create: false }, now);
+        let NaFlags { router, solicited, overrides } = flags;
+        let key = (packet.interface, target);
+        self.learn(key, News { mac, solicited, overrides, may_create: false }, now);
+        // The flag counts if the advertisement was not ignored (RFC 4861 section 7.2.5).
+        if !router && self.neighbours.is_resolved(key, mac) {
+            self.remove_router(packet.interface, target, now);
+        }
         true
     }
 
