@@ -224,7 +224,8 @@ impl Recovery {
             }
             Phase::Recovery | Phase::Loss => return,
         }
-        self.phase = Phase::Recovery;
+        // RFC 8985 section 7.1.
+        (self.phase, self.probe) = (Phase::Recovery, Probe::None);
     }
 
     /// Reduces the window for a congestion mark, once for each window. Returns whether the mark is answered by now.

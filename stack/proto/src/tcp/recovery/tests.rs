@@ -274,6 +274,19 @@ fn undoing_a_reduction_keeps_a_window_that_has_grown_beyond_the_former_one() {
     }
 }
 
+/// RFC 8985 section 7.1.
+#[test]
+fn fast_recovery_ends_a_probe() {
+    let mut connection = Connection::established(Cubic);
+    connection.send_segments(10);
+    assert_eq!(connection.expire(), LossTimer::Probe);
+    connection.recovery.on_retransmitted(&mut connection.pool, Seq(9_001)..Seq(10_001), connection.now);
+    assert_eq!(connection.recovery.probe, Probe::Retransmission);
+    connection.wait(10_000);
+    connection.ack(1, &[(5_001, 10_001)]);
+    assert_eq!((connection.recovery.phase, connection.recovery.probe), (Phase::Recovery, Probe::None));
+}
+
 #[test]
 fn smaller_segments_are_sent_again_without_reduction() {
     let mut connection = Connection::established(Cubic);
