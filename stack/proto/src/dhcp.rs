@@ -31,6 +31,11 @@ const EXTEND: Duration = Duration::from_mins(1);
 /// Pause after a conflict was reported (RFC 2131 section 3.1, step 5), and after a refusal.
 const PAUSE: Duration = Duration::from_secs(10);
 
+/// Conflicts in a row after which addresses are probed less often, and the pause after each further one (RFC 5227
+/// section 1.1, `MAX_CONFLICTS` and `RATE_LIMIT_INTERVAL`).
+const MAX_CONFLICTS: u8 = 10;
+const CONFLICT_PAUSE: Duration = Duration::from_mins(1);
+
 /// ARP probes of a leased address (RFC 5227 section 1.1, `PROBE_NUM`).
 const PROBES: u32 = 3;
 /// Minimum time between two probes, and how much longer it is at most (`PROBE_MIN`, `PROBE_MAX`).
@@ -67,6 +72,8 @@ pub(crate) struct Dhcp {
     lease: Option<Lease>,
     /// The lease whose address is probed.
     next: Option<Lease>,
+    /// Leased addresses that other hosts had, since the last one that was assigned.
+    conflicts: u8,
     has_changed: bool,
     transaction: u32,
     /// Time of the first message of the transaction.
@@ -94,6 +101,7 @@ impl Dhcp {
             state: State::Init,
             lease: None,
             next: None,
+            conflicts: 0,
             has_changed: false,
             transaction: 0,
             started: now,
@@ -199,7 +207,10 @@ impl Dhcp {
             return Some(address);
         }
         match self.next.take().filter(|lease| now < lease.expires) {
-            Some(lease) => self.bind(lease, now),
+            Some(lease) => {
+                self.conflicts = 0;
+                self.bind(lease, now);
+            }
             None => self.restart(now),
         }
         None
@@ -215,7 +226,9 @@ impl Dhcp {
             broadcast: false,
             ..self.message(View::DECLINE)
         });
-        self.restart(now.after(PAUSE));
+        self.conflicts = self.conflicts.saturating_add(1);
+        let pause = if self.conflicts < MAX_CONFLICTS { PAUSE } else { CONFLICT_PAUSE };
+        self.restart(now.after(pause));
     }
 
     /// Stops the client. Returns the message that gives the address back to its server, if there is a lease (RFC 2131

@@ -27,7 +27,7 @@ const ALL_ROUTERS: Address = Address::v6([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 const MIN_MTU: u32 = 1280;
 /// Maximum delay before the first solicitation or probe (RFC 4861 section 10, `MAX_RTR_SOLICITATION_DELAY`).
 pub(crate) const DELAY: Duration = Duration::from_secs(1);
-/// First and maximum interval of solicitations, in seconds (RFC 7559 section 2).
+/// First and maximum interval of solicitations, in seconds (RFC 7559 section 2, `IRT` and `MRT`).
 const SOLICIT: (u64, u64) = (4, 3600);
 
 /// Actions that the caller must take, in order.
@@ -136,7 +136,8 @@ impl Slaac {
     pub(crate) fn advertise(&mut self, source: Address, hop_limit: u8, message: &[u8], now: Time) -> bool {
         let view = RouterAdvertisement::new(message).filter(|_| hop_limit == 255 && is_link_local(source));
         let Some(view) = view else { return false };
-        if view.router_seconds() > 0 {
+        // One solicitation is sent anyway: its answer may say more (RFC 4861 section 6.3.7).
+        if view.router_seconds() > 0 && self.solicited > 0 {
             self.solicit_at = Time::NEVER;
         }
         self.routers.add_router(source, view.router_seconds(), now, &mut self.actions);
@@ -152,6 +153,11 @@ impl Slaac {
             }
         }
         true
+    }
+
+    /// A neighbour stopped to be a router (RFC 4861 section 7.2.5).
+    pub(crate) fn remove_router(&mut self, address: Address, now: Time) {
+        self.routers.add_router(address, 0, now, &mut self.actions);
     }
 
     fn set_mtu(&mut self, mtu: u16) {

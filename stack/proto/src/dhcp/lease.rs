@@ -71,16 +71,16 @@ impl Lease {
     }
 }
 
-/// T1 and T2: those of the message if they are in order, and otherwise a half and seven eighths of the lease time.
+/// T1 and T2: each that of the message, or else a half and seven eighths of the lease time (RFC 2131 section 4.4.5). The
+/// latter also if they are not in order.
 fn times(view: &View<'_>, seconds: u32) -> (Duration, Duration) {
     let lease = Duration::from_secs(seconds.into());
     let given = |seconds: Option<u32>| seconds.map(|seconds| Duration::from_secs(seconds.into()));
-    match (given(view.renewal_seconds()), given(view.rebinding_seconds())) {
-        (Some(renew), Some(rebind)) if !renew.is_zero() && renew < rebind && rebind < lease => {
-            (renew, rebind)
-        }
-        _ => (lease / 2, lease / 8 * 7),
-    }
+    let defaults = (lease / 2, lease / 8 * 7);
+    let renew = given(view.renewal_seconds()).unwrap_or(defaults.0);
+    let rebind = given(view.rebinding_seconds()).unwrap_or(defaults.1);
+    let is_in_order = !renew.is_zero() && renew < rebind && rebind < lease;
+    if is_in_order { (renew, rebind) } else { defaults }
 }
 
 fn is_unicast(address: Ipv4Addr) -> bool {

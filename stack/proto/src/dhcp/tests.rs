@@ -231,6 +231,52 @@ fn a_conflict_declines_the_lease() {
     assert!(network.now.micros_since(before) >= 10_000_000);
 }
 
+/// RFC 5227 section 2.1.1: after ten conflicts, at most one address a minute is probed.
+#[test]
+fn repeated_conflicts_slow_the_client_down() {
+    let mut network = Network::new(3600);
+    for conflicts in 1..13 {
+        while network.client.probing().is_none() {
+            let packet = network.step();
+            if let Some(answer) = packet.and_then(|packet| network.server.answer(&packet)) {
+                network.client.receive(&answer, network.now);
+            }
+        }
+        network.client.conflict(network.now);
+        let before = network.now;
+        assert_eq!(network.step().as_ref().and_then(Network::kind), Some(View::DECLINE));
+        let pause = network.client.deadline().micros_since(before) / 1_000_000;
+        assert_eq!(pause, if conflicts < 10 { 10 } else { 60 });
+    }
+    network.bind();
+    network.client.conflict(network.now);
+    network.step();
+    assert_eq!(network.client.deadline(), network.now.after(PAUSE), "counted anew");
+}
+
+/// RFC 2131 section 4.4.5: T1 and T2 have separate defaults, and are in order before the end of the lease.
+#[test]
+fn a_server_may_choose_the_time_of_renewal_alone() {
+    let mut random = Random::new(&[0; 16], "dhcp", 0);
+    for (options, expected) in [
+        (&[][..], (1800, 3150)),
+        (&[58, 4, 0, 0, 0, 60], (60, 3150)),
+        (&[59, 4, 0, 0, 12, 0], (1800, 3072)),
+        (&[58, 4, 0, 0, 0, 60, 59, 4, 0, 0, 12, 0], (60, 3072)),
+        (&[58, 4, 0, 0, 13, 0], (1800, 3150)),
+        (&[59, 4, 0, 0, 15, 0], (1800, 3150)),
+    ] {
+        let mut bytes = reply(View::ACK, 1, 3600);
+        bytes.pop();
+        bytes.extend(options);
+        bytes.push(255);
+        let lease = Lease::new(&View::new(&bytes).unwrap(), SERVER, Time(0), &mut random).unwrap();
+        let [renew, rebind] = [lease.renew, lease.rebind].map(|time| time.micros() / 1_000_000);
+        assert_eq!(rebind, expected.1);
+        assert!((expected.0 * 97 / 100..=expected.0).contains(&renew), "{renew}");
+    }
+}
+
 #[test]
 fn an_address_of_another_host_is_declined_before_its_use() {
     let mut network = Network::new(3600);

@@ -4,7 +4,7 @@
 
 use super::input::Datagram;
 use super::interface::solicited_node;
-use super::resolve::arp_probe;
+use super::resolve::{announcement, arp_probe};
 use super::{InterfaceId, Ip, Route};
 use crate::control::Control;
 use crate::dhcp::{CLIENT_PORT, Dhcp};
@@ -14,11 +14,15 @@ use crate::{Address, Cidr, Counters, Frame, Identifier, Lease, Payload, Time};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
+use core::time::Duration;
 use wire::checksum::{Sum, protocol};
 use wire::{UDP_HEADER, Udp};
 
 /// Default network of IPv4.
 const DEFAULT: Cidr = Cidr { address: Address::v4([0; 4]), prefix: 0 };
+
+/// Time between the two announcements of an IPv4 address (RFC 5227 section 1.1, `ANNOUNCE_INTERVAL`).
+const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A DHCP client, and the lease that the interface has.
 struct Client {
@@ -42,6 +46,8 @@ pub(super) struct Clients {
     dhcp: Vec<Client>,
     slaac: Vec<(InterfaceId, Slaac)>,
     probes: Vec<Probe>,
+    /// Addresses that are announced again, and when.
+    announcements: Vec<(InterfaceId, Address, Time)>,
     /// Whether addresses were added or removed since [`Ip::take_address_change`].
     has_changed: bool,
     /// Probed addresses that other hosts have, not counted yet.
@@ -67,6 +73,13 @@ impl Clients {
         }
     }
 
+    /// Schedules the second announcement of a new IPv4 address (RFC 5227 section 2.3).
+    pub(super) fn repeat_announcement(&mut self, id: InterfaceId, address: Address, now: Time) {
+        if address.is_v4() {
+            self.announcements.push((id, address, now.after(ANNOUNCE_INTERVAL)));
+        }
+    }
+
     /// Number of addresses of other hosts that were probed since the last call.
     pub(super) fn take_duplicates(&mut self) -> u64 {
         core::mem::take(&mut self.duplicates)
@@ -76,7 +89,8 @@ impl Clients {
         let dhcp = self.dhcp.iter().map(|client| client.dhcp.deadline());
         let slaac = self.slaac.iter().map(|(_, slaac)| slaac.deadline());
         let probes = self.probes.iter().map(|probe| probe.at);
-        dhcp.chain(slaac).chain(probes).min().unwrap_or(Time::NEVER)
+        let announcements = self.announcements.iter().map(|(_, _, at)| *at);
+        dhcp.chain(slaac).chain(probes).chain(announcements).min().unwrap_or(Time::NEVER)
     }
 }
 
@@ -168,6 +182,18 @@ impl<P: Payload> Ip<P> {
             self.act(id, now, counters);
         }
         self.advance_probes(now, counters);
+        self.advance_announcements(now);
+    }
+
+    /// Announces addresses again that are still those of their interface.
+    fn advance_announcements(&mut self, now: Time) {
+        for (id, address, _) in self.clients.announcements.extract_if(.., |(_, _, at)| *at <= now) {
+            if self.interfaces.get(id).is_some_and(|interface| interface.has(address))
+                && let Some(frame) = announcement(&self.interfaces, id, address)
+            {
+                self.outbox.push(frame);
+            }
+        }
     }
 
     /// Sends a message or probe of a DHCP client that is due. Returns whether there was one.
@@ -252,6 +278,13 @@ impl<P: Payload> Ip<P> {
         let (id, source) = (datagram.packet.interface, datagram.packet.source);
         let slaac = self.clients.slaac(id);
         slaac.is_none_or(|slaac| slaac.advertise(source, datagram.hop_limit, message, now))
+    }
+
+    /// A neighbour advertised that it is no router.
+    pub(super) fn remove_router(&mut self, id: InterfaceId, address: Address, now: Time) {
+        if let Some(slaac) = self.clients.slaac(id) {
+            slaac.remove_router(address, now);
+        }
     }
 
     /// Passes a Neighbor Solicitation or Advertisement on, for duplicate address detection.

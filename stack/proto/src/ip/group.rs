@@ -107,8 +107,10 @@ impl Groups {
         let is_from_link = hop_limit == 1 && (is_v4 || matches!(source.octets(), [0xfe, 0x80..=0xbf, ..]));
         match parsed.filter(|_| is_from_link) {
             Some(Membership::Query { group, delay, is_old }) => {
-                if is_old {
-                    self.queriers.see_old(interface, is_v4, now);
+                // IGMP counts general queries only (RFC 3376 section 7.2.1), MLD all (RFC 3810 section 8.2.1).
+                let counts = is_old && (group.is_none() || !is_v4);
+                if counts && self.queriers.see_old(interface, is_v4, now) {
+                    self.cancel((interface, is_v4));
                 }
                 self.answer((interface, is_v4), group.map(Into::into), delay, now);
                 true
@@ -122,6 +124,12 @@ impl Groups {
             }
             None => false,
         }
+    }
+
+    /// The version changed: reports that are scheduled are not sent (RFC 3376 section 7.2.1, RFC 3810 section 8.2.1).
+    fn cancel(&mut self, link: (InterfaceId, bool)) {
+        self.members.iter_mut().filter(|member| member.is_on(link.0, link.1)).for_each(Member::cancel);
+        self.members.retain(|member| !member.is_done());
     }
 
     /// Schedules the answers to a query: one time for all groups, or separate times for an older version, so that the
@@ -161,7 +169,7 @@ impl Groups {
         let mut records: Vec<(GroupRecord, IpAddr)> = Vec::new();
         for member in self.members.iter_mut().filter(|member| member.is_on(link.0, link.1)) {
             if member.deadline() <= now && records.len() < RECORDS {
-                records.push((member.take_record(now, &mut self.random), member.group().ip()));
+                records.push((member.take_record(now, false, &mut self.random), member.group().ip()));
             }
         }
         let to = if link.1 { IGMP_ROUTERS } else { MLD_ROUTERS };
@@ -172,7 +180,7 @@ impl Groups {
     fn report_old(&mut self, link: (InterfaceId, bool), source: Address, now: Time) -> Option<Control> {
         let mut all = self.members.iter_mut().filter(|member| member.is_on(link.0, link.1));
         let member = all.find(|member| member.deadline() <= now)?;
-        let is_leaving = member.take_record(now, &mut self.random) == GroupRecord::Left;
+        let is_leaving = member.take_record(now, true, &mut self.random) == GroupRecord::Left;
         let to = match is_leaving {
             true if link.1 => ALL_ROUTERS_4,
             true => ALL_ROUTERS_6,

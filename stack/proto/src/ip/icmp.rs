@@ -13,7 +13,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use wire::checksum::{Sum, protocol, update};
-use wire::{ICMP_HEADER, Icmp, IcmpKind, Ipv4, Ipv6, NdKind, Quoted, Version, icmp_header};
+use wire::{ICMP_HEADER, IPV6_HEADER, Icmp, IcmpKind, Ipv4, Ipv6, NdKind, Quoted, Version, icmp_header};
 
 /// Bytes of a message that are parsed. Router advertisements can be as long as a packet.
 pub(super) const MESSAGE: usize = 1536;
@@ -46,7 +46,10 @@ impl<P: Payload> Ip<P> {
         match view.kind() {
             IcmpKind::EchoRequest => self.echo(frame, packet, &view, now, counters),
             IcmpKind::EchoReply => {}
-            IcmpKind::Other => self.other(datagram, len, message, now, counters),
+            IcmpKind::Other => {
+                let headers = frame.head().get(datagram.network..packet.transport).unwrap_or_default();
+                self.other(datagram, headers, len, message, now, counters);
+            }
             kind => {
                 let error = view.quoted().and_then(|quoted| self.error(kind, version, &quoted, now));
                 return error.map_or(Received::Consumed, Received::Error);
@@ -55,12 +58,24 @@ impl<P: Payload> Ip<P> {
         Received::Consumed
     }
 
-    /// Processes messages other than echo and errors.
-    fn other(&mut self, datagram: &Datagram, len: usize, message: &[u8], now: Time, counters: &mut Counters) {
+    /// Processes messages other than echo and errors, which follow the IP headers `headers`.
+    fn other(
+        &mut self,
+        datagram: &Datagram,
+        headers: &[u8],
+        len: usize,
+        message: &[u8],
+        now: Time,
+        counters: &mut Counters,
+    ) {
         let Packet { interface, source, .. } = datagram.packet;
         let is_valid = match message.first() {
             _ if source.is_v4() => true,
-            Some(130..=132 | 143) => self.groups.receive(interface, source, datagram.hop_limit, message, now),
+            // RFC 3810 section 6.2.
+            Some(130..=132 | 143) => {
+                has_router_alert(headers)
+                    && self.groups.receive(interface, source, datagram.hop_limit, message, now)
+            }
             Some(kind) if NdKind::of(*kind).is_some() => {
                 let is_valid = len <= MESSAGE && self.discover(datagram, message, now);
                 self.act(interface, now, counters);
@@ -259,6 +274,22 @@ fn message<P>(
         header: Header { bytes, len: ICMP_HEADER as u8 },
         payload,
         may_fragment,
+    }
+}
+
+/// Whether a Hop-by-Hop Options header after the IPv6 header has the option Router Alert for MLD (RFC 2711 section 2.1).
+fn has_router_alert(headers: &[u8]) -> bool {
+    let (Some(0), Some([_, units, options @ ..])) = (headers.get(6), headers.get(IPV6_HEADER..)) else {
+        return false;
+    };
+    let mut options = options.get(..usize::from(*units) * 8 + 6).unwrap_or_default();
+    loop {
+        options = match options {
+            [5, 2, 0, 0, ..] => return true,
+            [0, rest @ ..] => rest,
+            [_, len, rest @ ..] => rest.get(usize::from(*len)..).unwrap_or_default(),
+            _ => return false,
+        };
     }
 }
 

@@ -157,7 +157,7 @@ impl<P: Payload> Ip<P> {
         Self {
             interfaces: Interfaces::default(),
             routes: Routes::default(),
-            neighbours: Neighbours::new(limits, hasher, now),
+            neighbours: Neighbours::new(limits, hasher, Random::new(&config.secret, "neighbours", 0), now),
             paths: Paths::new(limits.paths, hasher),
             outbox: Outbox::new(limits.outbox),
             loopback: VecDeque::new(),
@@ -187,6 +187,7 @@ impl<P: Payload> Ip<P> {
         }
         if let Some(frame) = resolve::announcement(&self.interfaces, interface, address.address) {
             self.outbox.push(frame);
+            self.clients.repeat_announcement(interface, address.address, now);
         }
     }
 

@@ -8,6 +8,7 @@ mod entry;
 
 use super::lru::Lru;
 use super::{InterfaceId, Keyed};
+use crate::random::Random;
 use crate::slab::Slab;
 use crate::wheel::Wheel;
 use crate::{Address, Limits, Time};
@@ -27,6 +28,7 @@ pub(super) struct Neighbours<Q> {
     proved: Lru,
     unproved: Lru,
     generation: u32,
+    random: Random,
     limit: usize,
     queue_limit: usize,
     /// Packets dropped since [`Neighbours::take_failed`].
@@ -36,7 +38,7 @@ pub(super) struct Neighbours<Q> {
 }
 
 impl<Q> Neighbours<Q> {
-    pub(super) fn new(limits: &Limits, hasher: Keyed, now: Time) -> Self {
+    pub(super) fn new(limits: &Limits, hasher: Keyed, random: Random, now: Time) -> Self {
         Self {
             slab: Slab::new(),
             index: HashMap::with_hasher(hasher),
@@ -44,6 +46,7 @@ impl<Q> Neighbours<Q> {
             proved: Lru::new(),
             unproved: Lru::new(),
             generation: 0,
+            random,
             limit: limits.neighbours as usize,
             queue_limit: limits.neighbour_queue as usize,
             failed: 0,
@@ -205,7 +208,9 @@ impl<Q> Neighbours<Q> {
     /// Changes the state, with its timers.
     fn set(&mut self, index: u32, state: State, now: Time) {
         let Some(entry) = self.slab.get_mut(index) else { return };
-        (entry.fresh, entry.due) = state.timers(now);
+        // Varied, so that hosts do not send their probes together (RFC 4861 section 6.3.2).
+        let reachable = REACHABLE_TIME.0 + self.random.delay(REACHABLE_TIME.1);
+        (entry.fresh, entry.due) = state.timers(now, reachable);
         (entry.state, entry.sent) = (state, 1);
         if entry.due.is_never() {
             self.wheel.cancel(index);
@@ -233,6 +238,12 @@ impl<Q> Neighbours<Q> {
     pub(super) fn is_awaited(&self, key: (InterfaceId, Address)) -> bool {
         let entry = self.index.get(&key).and_then(|index| self.slab.get(*index));
         entry.is_some_and(|entry| matches!(entry.state, State::Incomplete | State::Probe))
+    }
+
+    /// Whether a neighbour is resolved, to this Ethernet address if it is given.
+    pub(super) fn is_resolved(&self, key: (InterfaceId, Address), mac: Option<MacAddress>) -> bool {
+        let entry = self.index.get(&key).and_then(|index| self.slab.get(*index));
+        entry.is_some_and(|entry| entry.state != State::Incomplete && mac.is_none_or(|mac| mac == entry.mac))
     }
 
     /// Processes what a message says about a neighbour (RFC 4861 sections 7.2.3 and 7.2.5). Returns the Ethernet
@@ -284,7 +295,7 @@ impl<Q> Neighbours<Q> {
         let Some(entry) = self.slab.get(id.index).filter(|entry| entry.generation == id.generation) else {
             return;
         };
-        let is_recent = now.after(REACHABLE_TIME) <= entry.fresh.after(CONFIRM_INTERVAL);
+        let is_recent = now <= entry.used.after(CONFIRM_INTERVAL);
         match entry.state {
             State::Reachable if is_recent => {}
             State::Reachable | State::Stale | State::Delay | State::Probe => {

@@ -21,7 +21,7 @@ use wire::{
 
 /// Hop limit of Neighbor Discovery, which proves that no router forwarded the packet (RFC 4861 section 3.1).
 const ND_HOP_LIMIT: u8 = 255;
-/// RFC 5227 section 1.1.
+/// Minimum time between two announcements in defence of an address (RFC 5227 section 1.1, `DEFEND_INTERVAL`).
 const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
 const ALL_NODES: Address = Address::v6([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
 
@@ -162,7 +162,7 @@ impl<P: Payload> Ip<P> {
         }
     }
 
-    /// Announces an own address that another host uses, at most once in an interval (RFC 5227 section 2.4 b).
+    /// Announces an own address that another host uses, at most once in an interval (RFC 5227 section 2.4 c).
     fn defend(&mut self, id: InterfaceId, address: Address, now: Time) {
         let is_recent = self.defended.is_some_and(|last| now < last.after(DEFEND_INTERVAL));
         if let Some(frame) = announcement(&self.interfaces, id, address).filter(|_| !is_recent) {
@@ -230,8 +230,13 @@ impl<P: Payload> Ip<P> {
             return false;
         }
         self.detect_duplicate(datagram, target, true, now);
-        let NaFlags { solicited, overrides, .. } = flags;
-        self.learn((packet.interface, target), News { mac, solicited, overrides, may_create: false }, now);
+        let NaFlags { router, solicited, overrides } = flags;
+        let key = (packet.interface, target);
+        self.learn(key, News { mac, solicited, overrides, may_create: false }, now);
+        // The flag counts if the advertisement was not ignored (RFC 4861 section 7.2.5).
+        if !router && self.neighbours.is_resolved(key, mac) {
+            self.remove_router(packet.interface, target, now);
+        }
         true
     }
 

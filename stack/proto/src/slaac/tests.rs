@@ -149,6 +149,19 @@ fn solicitations_back_off_until_a_router_answers() {
     assert_eq!(host.slaac.deadline(), seconds(3600 + 9000));
 }
 
+/// RFC 4861 section 6.3.7: the answer to a solicitation may say more than other advertisements.
+#[test]
+fn one_solicitation_is_sent_although_a_router_advertised_before() {
+    let mut host = Host::new(Identifier::Opaque, |_| ());
+    assert!(host.advertise("fe80::1", &advertisement(9000, &[])));
+    host.run(seconds(2));
+    let count = |host: &mut Host| host.sent().iter().filter(|sent| sent.0 == 133).count();
+    assert_eq!(count(&mut host), 1);
+    assert!(host.advertise("fe80::1", &advertisement(9000, &[])));
+    host.run(seconds(5000));
+    assert_eq!(count(&mut host), 1);
+}
+
 #[test]
 fn a_duplicate_address_is_not_assigned() {
     let mut host = Host::new(Identifier::Opaque, |_| ());

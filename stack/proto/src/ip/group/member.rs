@@ -6,10 +6,12 @@ use crate::{Address, Time};
 use core::time::Duration;
 use wire::GroupRecord;
 
-/// Times that a change is reported (robustness variable, RFC 3376 section 8.1).
+/// Times that a change is reported (robustness variable, RFC 3376 section 8.1, RFC 3810 section 9.1).
 const REPORTS: u8 = 2;
-/// Maximum interval between these reports (RFC 3376 section 8.11).
+/// Maximum interval between these reports (RFC 3376 section 8.11, RFC 3810 section 9.11).
 const INTERVAL: Duration = Duration::from_secs(1);
+/// The same for a querier of an older version (RFC 2236 section 8.10, RFC 2710 section 7.10).
+const OLD_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A group that is joined, or was left and is still reported.
 pub(super) struct Member {
@@ -91,24 +93,32 @@ impl Member {
     /// Another host has reported the group to a querier of an older version.
     pub(super) fn suppress(&mut self) {
         if self.is_joined() {
-            (self.reports, self.report_at, self.answer_at) = (0, Time::NEVER, Time::NEVER);
+            self.cancel();
         }
+    }
+
+    /// Sends none of the reports that are scheduled.
+    pub(super) fn cancel(&mut self) {
+        (self.reports, self.report_at, self.answer_at) = (0, Time::NEVER, Time::NEVER);
     }
 
     pub(super) fn deadline(&self) -> Time {
         self.report_at.min(self.answer_at)
     }
 
-    /// The record that is due. A report of a change also answers a query.
-    pub(super) fn take_record(&mut self, now: Time, random: &mut Random) -> GroupRecord {
+    /// The record that is due. A report of a change also answers a query. The leave message of an older version
+    /// (`is_old`) is not repeated (RFC 2236 section 3, RFC 2710 section 4).
+    pub(super) fn take_record(&mut self, now: Time, is_old: bool, random: &mut Random) -> GroupRecord {
         if self.answer_at <= now {
             self.answer_at = Time::NEVER;
         }
         if self.report_at > now {
             return GroupRecord::Member;
         }
-        self.reports = self.reports.saturating_sub(1);
-        self.report_at = if self.reports > 0 { now.after(random.delay(INTERVAL)) } else { Time::NEVER };
+        let is_last = is_old && !self.is_joined();
+        self.reports = if is_last { 0 } else { self.reports.saturating_sub(1) };
+        let interval = if is_old { OLD_INTERVAL } else { INTERVAL };
+        self.report_at = if self.reports > 0 { now.after(random.delay(interval)) } else { Time::NEVER };
         if self.is_joined() { GroupRecord::Joined } else { GroupRecord::Left }
     }
 }

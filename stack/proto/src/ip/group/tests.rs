@@ -137,10 +137,60 @@ fn an_older_querier_gets_reports_of_its_version_for_a_time() {
         assert!(host.run(seconds(35)).is_empty(), "another host answered");
         host.groups.leave(PORT, address(group), host.now);
         let sent = host.run(seconds(40));
-        assert!(sent.iter().all(|sent| (sent.0, sent.1[0]) == (address(routers), leave)) && !sent.is_empty());
+        assert!(sent.iter().all(|sent| (sent.0, sent.1[0]) == (address(routers), leave)));
+        assert_eq!(sent.len(), 1, "a leave message is not repeated");
         host.run(seconds(300));
         host.groups.join(PORT, address(group), host.now);
         assert_eq!(records(&host.run(seconds(301))[0].1), [(4, address(group))]);
+    }
+}
+
+/// RFC 3376 section 7.2.1, RFC 3810 section 8.2.1.
+#[test]
+fn a_change_of_the_version_cancels_reports() {
+    for ((is_v4, router, group, _), report) in VERSIONS.into_iter().zip([0x16, 131]) {
+        let left = address(if is_v4 { "224.9.9.9" } else { "ff02::99" });
+        let mut host = Host::new(10);
+        host.groups.join(PORT, left, host.now);
+        host.run(seconds(2));
+        host.groups.join(PORT, address(group), host.now);
+        host.groups.leave(PORT, left, host.now);
+        assert_eq!(host.run(seconds(2)).len(), 1, "both changes in one report, to be repeated");
+        assert!(host.receive(router, &query(is_v4, None, true)));
+        let sent = host.run(seconds(60));
+        let kinds: Vec<_> = sent.iter().map(|sent| (sent.0, sent.1[0])).collect();
+        assert_eq!(kinds, [(address(group), report)], "the answer to the query");
+        assert_eq!(host.groups.members.len(), 1);
+    }
+}
+
+#[test]
+fn an_old_query_for_one_group_changes_the_version_of_mld_only() {
+    for (is_v4, router, group, to) in VERSIONS {
+        let mut host = Host::new(10);
+        host.groups.join(PORT, address(group), host.now);
+        host.run(seconds(2));
+        assert!(host.receive(router, &query(is_v4, Some(group), true)));
+        let sent = host.run(seconds(13));
+        assert_eq!((sent.len(), sent[0].0), (1, address(if is_v4 { to } else { group })));
+    }
+}
+
+/// RFC 2236 section 8.10, RFC 2710 section 7.10.
+#[test]
+fn older_reports_of_a_change_are_repeated_within_ten_seconds() {
+    for (is_v4, router, ..) in VERSIONS {
+        let mut host = Host::new(40);
+        host.receive(router, &query(is_v4, None, true));
+        for number in 1..30 {
+            let octets = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, number];
+            let group = if is_v4 { Address::v4([224, 9, 9, number]) } else { Address::v6(octets) };
+            host.groups.join(PORT, group, host.now);
+        }
+        assert_eq!(host.run(Time(0)).len(), 29);
+        assert!(host.run(seconds(2)).len() < 20);
+        assert!(host.run(seconds(8)).len() > 1 && host.run(seconds(10)).len() > 1);
+        assert!(host.groups.deadline().is_never());
     }
 }
 

@@ -6,10 +6,14 @@ use alloc::collections::VecDeque;
 use core::time::Duration;
 use wire::MacAddress;
 
-/// Constants of RFC 4861 section 10.
-pub(super) const REACHABLE_TIME: Duration = Duration::from_secs(30);
+/// Minimum reachable time, and how much longer it is at most (RFC 4861 section 10: `REACHABLE_TIME` times
+/// `MIN_RANDOM_FACTOR` to `MAX_RANDOM_FACTOR`).
+pub(super) const REACHABLE_TIME: (Duration, Duration) = (Duration::from_secs(15), Duration::from_secs(30));
+/// `RETRANS_TIMER`.
 pub(super) const RETRANSMIT_TIME: Duration = Duration::from_secs(1);
+/// `DELAY_FIRST_PROBE_TIME`.
 const DELAY_FIRST_PROBE: Duration = Duration::from_secs(5);
+/// `MAX_MULTICAST_SOLICIT` and `MAX_UNICAST_SOLICIT`.
 pub(super) const MAX_SOLICITATIONS: u8 = 3;
 /// Interval in which confirmations are noted.
 pub(super) const CONFIRM_INTERVAL: Duration = Duration::from_secs(1);
@@ -41,11 +45,12 @@ pub(super) enum State {
 }
 
 impl State {
-    /// Time until which packets are sent without a change of state, and time of the next solicitation.
-    pub(super) fn timers(self, now: Time) -> (Time, Time) {
+    /// Time until which packets are sent without a change of state, and time of the next solicitation. `reachable` is
+    /// the time for which a confirmation counts.
+    pub(super) fn timers(self, now: Time, reachable: Duration) -> (Time, Time) {
         match self {
             Self::Incomplete => (Time(0), now.after(RETRANSMIT_TIME)),
-            Self::Reachable => (now.after(REACHABLE_TIME), Time::NEVER),
+            Self::Reachable => (now.after(reachable), Time::NEVER),
             Self::Stale => (Time(0), Time::NEVER),
             Self::Delay => (Time::NEVER, now.after(DELAY_FIRST_PROBE)),
             Self::Probe => (Time::NEVER, now.after(RETRANSMIT_TIME)),

@@ -13,7 +13,7 @@ fn key(last: u8) -> (InterfaceId, Address) {
 
 fn cache(neighbours: u32) -> Neighbours<u32> {
     let limits = Limits { neighbours, neighbour_queue: 2, ..Limits::default() };
-    Neighbours::new(&limits, Keyed([0; 16]), Time(0))
+    Neighbours::new(&limits, Keyed([0; 16]), Random::new(&[0; 16], "neighbours", 0), Time(0))
 }
 
 fn at(seconds: u64) -> Time {
@@ -75,15 +75,31 @@ fn a_used_neighbour_is_probed_after_its_time_and_removed_if_it_does_not_answer()
     let mut cache = cache(8);
     lookup(&mut cache, 1, at(0));
     cache.learn(key(1), answer(MAC), at(0));
-    assert_eq!(lookup(&mut cache, 1, at(29)), Lookup::Ready(MAC));
-    assert_eq!((cache.expire(at(29)), cache.deadline()), (None, Time::NEVER));
-    assert_eq!(lookup(&mut cache, 1, at(31)), Lookup::Ready(MAC));
-    assert_eq!(cache.expire(at(35)), None);
-    for second in [37, 39, 41] {
+    assert_eq!(lookup(&mut cache, 1, at(14)), Lookup::Ready(MAC));
+    assert_eq!((cache.expire(at(14)), cache.deadline()), (None, Time::NEVER));
+    assert_eq!(lookup(&mut cache, 1, at(46)), Lookup::Ready(MAC));
+    assert_eq!(cache.expire(at(50)), None);
+    for second in [52, 54, 56] {
         assert_eq!((cache.expire(at(second)), cache.expire(at(second))), (Some(probe(Some(MAC))), None));
         assert_eq!(lookup(&mut cache, 1, at(second)), Lookup::Ready(MAC), "used while it is probed");
     }
-    assert_eq!((cache.expire(at(43)), cache.len()), (None, 0));
+    assert_eq!((cache.expire(at(58)), cache.len()), (None, 0));
+}
+
+/// RFC 4861 section 6.3.2: half to one and a half times 30 s, and not the same for all.
+#[test]
+fn reachable_times_are_varied() {
+    let mut cache = cache(64);
+    let times: Vec<_> = (1..=32)
+        .map(|last| {
+            lookup(&mut cache, last, at(0));
+            cache.learn(key(last), answer(MAC), at(0));
+            let index = cache.index[&key(last)];
+            cache.slab.get(index).unwrap().fresh
+        })
+        .collect();
+    assert!(times.iter().all(|time| (at(15)..=at(45)).contains(time)));
+    assert!(times.iter().any(|time| *time < at(25)) && times.iter().any(|time| *time > at(35)));
 }
 
 #[test]

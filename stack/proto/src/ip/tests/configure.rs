@@ -127,6 +127,25 @@ fn a_router_gives_addresses_and_a_route() {
     assert_eq!(a.ip.route(None, address("2001:4860::1"), a.now), Err(NoRoute));
 }
 
+/// RFC 4861 section 7.2.5: a router that advertises itself as a host is no default router any more.
+#[test]
+fn a_router_that_becomes_a_host_is_not_used() {
+    let mut a = bare();
+    a.ip.start_slaac(InterfaceId(0), Identifier::Eui64, a.now);
+    run(&mut a, 5, |sent| (icmp_of(sent)?.1[0] == 133).then(advertisement));
+    let ends = (address("fe80::2"), address("fe80::ff:fe00:1"));
+    let other = MacAddress::new([2, 0, 0, 0, 0, 9]);
+    for (mac, router, overrides, is_router) in
+        [(B, true, true, true), (other, false, false, true), (B, false, false, false)]
+    {
+        let flags = wire::NaFlags { router, solicited: false, overrides };
+        let message = wire::neighbor_advertisement((*ends.0.octets()).into(), mac, flags);
+        a.receive(&frame(A, B, EtherType::IPV6, &frames::icmp(ends, 255, &message)));
+        let route = a.ip.route(None, address("2001:4860::1"), a.now);
+        assert_eq!(route.is_ok(), is_router, "{flags:?}");
+    }
+}
+
 /// A claim of `own` by another host, in answer to a probe.
 fn claim(own: Address) -> impl Fn(&[u8]) -> Option<Vec<u8>> {
     move |sent| {

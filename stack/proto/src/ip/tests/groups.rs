@@ -29,8 +29,15 @@ fn queries_are_answered_for_the_group_of_an_address() {
     let mut a = Host::new(1);
     let query = [&[130, 0, 0, 0, 0, 100, 0, 0][..], &[0; 16], &[2, 10, 0, 0]].concat();
     let ends = (address("fe80::2"), address("ff02::1"));
-    for (hop_limit, reports) in [(64, 0), (1, 1)] {
-        let packet = frames::icmp(ends, hop_limit, &query);
+    // RFC 3810 section 6.2: link-local source, hop limit of 1, and the Router Alert of MLD.
+    let (alert, other) = (&[58, 0, 5, 2, 0, 0, 1, 0][..], &[58, 0, 1, 0, 5, 2, 0, 1][..]);
+    let cases = [(64, alert, 0), (1, &[][..], 0), (1, other, 0), (1, alert, 1)];
+    for (hop_limit, options, reports) in cases {
+        let mut packet = frames::icmp(ends, hop_limit, &query);
+        if !options.is_empty() {
+            packet.splice(40..40, options.iter().copied());
+            (packet[5], packet[6]) = (packet[5] + 8, 0);
+        }
         a.receive(&frame(interface::group_mac(ends.1), B, EtherType::IPV6, &packet));
         let sent = a.wait(101);
         assert_eq!(sent.len(), reports);

@@ -53,15 +53,15 @@ fn requests_repeat_until_the_neighbour_answers_or_the_packets_are_dropped() {
 fn an_idle_neighbour_is_probed_by_unicast_when_it_is_used_again() {
     for destination in ["10.0.0.2", "fd00::2"] {
         let (mut a, path) = resolved(destination);
-        a.wait(40_000);
+        a.wait(46_000);
         assert_eq!((next_hop(&mut a, path), a.wait(4_900).len()), (Some(B), 0));
         let probes = a.wait(200);
         assert_eq!(probes.iter().map(|f| Ethernet::new(f).unwrap().destination()).collect::<Vec<_>>(), [B]);
         let mut b = Host::new(2);
         b.receive(&probes[0]);
         a.receive(&b.output()[0]);
-        assert_eq!((a.wait(20_000).len(), next_hop(&mut a, path)), (0, Some(B)));
-        a.wait(20_000);
+        assert_eq!((a.wait(14_000).len(), next_hop(&mut a, path)), (0, Some(B)));
+        a.wait(46_000);
         next_hop(&mut a, path);
         a.ip.confirm(path, a.now);
         assert_eq!(a.wait(20_000).len(), 0, "an acknowledgement stands for a probe");
@@ -174,6 +174,14 @@ fn new_addresses_are_announced() {
     let view = Arp::new(&frames[0][14..]).unwrap();
     assert_eq!((view.sender_ip(), view.target_ip()), (v4(8), v4(8)));
     assert_eq!(icmp_of(&frames[1]).unwrap().1[0], 136);
+    // RFC 5227 section 2.3: twice, unless the address is removed before.
+    a.ip.add_address(InterfaceId(0), "10.0.0.9/24".parse().unwrap(), START);
+    a.ip.remove_address(InterfaceId(0), address("10.0.0.9"), START);
+    drop(a.output());
+    assert!(ethertypes(&a.wait(1_900)).iter().all(|kind| *kind != EtherType::ARP));
+    let repeated: Vec<_> = a.wait(200).into_iter().filter(|sent| sent[12..14] == [8, 6]).collect();
+    assert_eq!(repeated, frames[..1]);
+    assert!(ethertypes(&a.wait(10_000)).iter().all(|kind| *kind != EtherType::ARP));
     let (mut b, path) = resolved("fd00::2");
     assert_eq!(next_hop(&mut b, path), Some(B));
 }

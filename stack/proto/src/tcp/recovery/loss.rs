@@ -123,10 +123,13 @@ impl Recovery {
     /// Restores the window before the reduction; nothing was lost.
     fn undo(&mut self, pool: &mut SentPool, now: u32) {
         let Some(episode) = self.episode.take() else { return };
-        self.window.congestion = self.window.congestion.max(episode.window.congestion);
-        self.window.threshold = self.window.threshold.max(episode.window.threshold);
-        if let Some(controller) = episode.controller {
-            self.controller = controller;
+        // A window that has grown beyond the former one is kept, with its controller (RFC 9438 section 4.9.2).
+        if self.window.congestion < episode.window.congestion {
+            self.window.congestion = episode.window.congestion;
+            self.window.threshold = self.window.threshold.max(episode.window.threshold);
+            if let Some(controller) = episode.controller {
+                self.controller = controller;
+            }
         }
         self.board.unmark_lost(pool, now);
         self.rack.on_undone();
@@ -221,7 +224,8 @@ impl Recovery {
             }
             Phase::Recovery | Phase::Loss => return,
         }
-        self.phase = Phase::Recovery;
+        // RFC 8985 section 7.1.
+        (self.phase, self.probe) = (Phase::Recovery, Probe::None);
     }
 
     /// Reduces the window for a congestion mark, once for each window. Returns whether the mark is answered by now.
@@ -261,7 +265,11 @@ impl Recovery {
 
     /// Updates what PRR allows; `flight` is not acknowledged cumulatively.
     fn limit(&mut self, delivered: u32, flight: u32, is_safe: bool) {
-        let (pipe, threshold, mss) = (self.pipe(flight), self.window.threshold, u32::from(self.mss));
+        // After marks in a small window, it is below the threshold.
+        let is_marked = self.phase == Phase::Marked;
+        let most = if is_marked { self.window.congestion } else { self.window.threshold };
+        let threshold = self.window.threshold.min(most);
+        let (pipe, mss) = (self.pipe(flight), u32::from(self.mss));
         if matches!(self.phase, Phase::Marked | Phase::Recovery)
             && let Some(episode) = &mut self.episode
         {

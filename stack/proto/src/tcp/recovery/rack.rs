@@ -6,7 +6,7 @@ use crate::tcp::Seq;
 
 /// Segments delivered out of order after which losses are inferred without a reordering window (`DupThresh`).
 pub(super) const DUPLICATE_THRESHOLD: u32 = 3;
-/// Recoveries for which a larger reordering window is kept.
+/// Recoveries for which a larger reordering window is kept (RFC 8985 section 6.2, step 4).
 const PERSISTENCE: u8 = 16;
 
 /// State of one connection, with the names of RFC 8985 section 5.3.

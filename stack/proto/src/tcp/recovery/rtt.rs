@@ -8,6 +8,9 @@ const MAX_RTO: u32 = 60_000_000;
 const INITIAL_RTO: u32 = 1_000_000;
 /// Timeout without a sample after the handshake was retransmitted (RFC 6298 section 5.7).
 const INITIAL_RTO_AFTER_LOSS: u32 = 3_000_000;
+/// Granularity of the clock: timestamps, which measure retransmitted segments, are whole milliseconds (RFC 6298 section
+/// 2, `G`).
+const GRANULARITY: u32 = 1_000;
 /// Time after which an older minimum is replaced (RFC 8985 section 6.1 asks for a window).
 const MIN_WINDOW: u32 = 300_000_000;
 
@@ -69,10 +72,12 @@ impl Rtt {
         self.min_rto
     }
 
-    /// Retransmission timeout with its back-off.
+    /// Retransmission timeout with its back-off (RFC 6298 section 2.3). Its minimum is an option of the connection; RFC
+    /// 6298 section 2.4 recommends 1 s.
     #[inline]
     pub(super) fn rto(&self) -> u32 {
-        let base = (self.smoothed / 8).saturating_add(self.variation).clamp(self.min_rto, MAX_RTO);
+        let base =
+            (self.smoothed / 8).saturating_add(self.variation.max(GRANULARITY)).clamp(self.min_rto, MAX_RTO);
         (u64::from(base) << self.backoff).min(u64::from(MAX_RTO)) as u32
     }
 
@@ -124,6 +129,14 @@ mod tests {
         assert_eq!(rtt.rto(), 200_000);
         rtt.sample(u32::MAX);
         assert!(rtt.rto() <= MAX_RTO);
+    }
+
+    #[test]
+    fn timeout_exceeds_a_constant_round_trip_time_by_the_granularity() {
+        let mut rtt = Rtt::new(200_000);
+        (0..200).for_each(|_| rtt.sample(300_000));
+        assert_eq!(rtt.get().map(|(smoothed, _)| smoothed), Some(300_000));
+        assert_eq!(rtt.rto(), 301_000);
     }
 
     #[test]

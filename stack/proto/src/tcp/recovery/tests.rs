@@ -247,6 +247,46 @@ fn congestion_mark_reduces_the_window_once() {
     }
 }
 
+/// RFC 9438 section 4.9.2.
+#[test]
+fn undoing_a_reduction_keeps_a_window_that_has_grown_beyond_the_former_one() {
+    for has_grown in [false, true] {
+        let mut connection = Connection::established(Cubic);
+        connection.send_segments(10);
+        let before = connection.recovery.window();
+        connection.wait(10_000);
+        connection.ack(1, &[(1_001, 6_001)]);
+        assert_eq!(connection.repair(), [(1, 1_001)]);
+        let reduced = connection.recovery.window();
+        assert!(reduced.0 < before.0 && reduced.1 < before.1);
+        if has_grown {
+            connection.recovery.window.congestion = 50_000;
+        }
+        connection.wait(10_000);
+        let acked = connection.ack_with(10_001, &[], |ack| ack.duplicate = Some((Seq(1), Seq(1_001))));
+        assert!(acked.is_undone);
+        let window = connection.recovery.window();
+        if has_grown {
+            assert_eq!(window, (50_000, reduced.1));
+        } else {
+            assert!(window.0 >= before.0 && window.1 == before.1);
+        }
+    }
+}
+
+/// RFC 8985 section 7.1.
+#[test]
+fn fast_recovery_ends_a_probe() {
+    let mut connection = Connection::established(Cubic);
+    connection.send_segments(10);
+    assert_eq!(connection.expire(), LossTimer::Probe);
+    connection.recovery.on_retransmitted(&mut connection.pool, Seq(9_001)..Seq(10_001), connection.now);
+    assert_eq!(connection.recovery.probe, Probe::Retransmission);
+    connection.wait(10_000);
+    connection.ack(1, &[(5_001, 10_001)]);
+    assert_eq!((connection.recovery.phase, connection.recovery.probe), (Phase::Recovery, Probe::None));
+}
+
 #[test]
 fn smaller_segments_are_sent_again_without_reduction() {
     let mut connection = Connection::established(Cubic);

@@ -169,6 +169,10 @@ impl CongestionControl for Cubic {
         self.is_after_timeout = reason == Congestion::Timeout;
         let threshold = u64::from(flight) * u64::from(BETA.0) / u64::from(BETA.1);
         window.threshold = (threshold as u32).max(2 * mss);
+        if reason == Congestion::Mark {
+            // Persistent marks reduce the window to one segment (RFC 9438 section 4.6).
+            window.congestion = window.congestion.min((threshold as u32).max(mss));
+        }
     }
 
     fn on_idle(&mut self, window: &mut Window, mss: u32) {
@@ -210,6 +214,17 @@ mod tests {
         window.congestion = 80_000;
         cubic.on_congestion(&mut window, Congestion::Loss, 80_000, 1_000);
         assert_eq!((cubic.w_max, window.threshold), (68_000, 56_000));
+    }
+
+    /// RFC 9438 section 4.6: two segments at least after a loss, one after congestion marks.
+    #[test]
+    fn marks_reduce_the_window_to_one_segment() {
+        for (reason, expected) in [(Congestion::Mark, 1_000), (Congestion::Loss, 2_000)] {
+            let mut cubic = Cubic::default();
+            let mut window = Window { congestion: 2_000, threshold: 100_000 };
+            cubic.on_congestion(&mut window, reason, 1_000, 1_000);
+            assert_eq!(window, Window { congestion: expected, threshold: 2_000 });
+        }
     }
 
     fn ack(una: u32, rtt: u32) -> AckSample {
