@@ -6,6 +6,7 @@ mod status;
 use super::client::Client;
 use super::fake::{Fake, HELD, STAYS, topology};
 use super::model::{FdbReport, Flushed, PlacementReport, PortReport, Status, WorkersReport};
+use super::server::MAX_CLIENTS;
 use super::service::ApiService;
 use super::{routes, server};
 use crate::dataplane::interface::DataPlane;
@@ -283,7 +284,7 @@ fn silent_client_does_not_delay_shutdown() {
 /// Sends `request` on as many connections as the server allows, without reading responses.
 fn occupy(switch: &Running, request: &str) -> Vec<UnixStream> {
     let mut streams: Vec<_> =
-        (0..256).map(|_| UnixStream::connect(switch.client.socket()).unwrap()).collect();
+        (0..MAX_CLIENTS).map(|_| UnixStream::connect(switch.client.socket()).unwrap()).collect();
     for stream in &mut streams {
         stream.write_all(request.as_bytes()).unwrap();
     }
