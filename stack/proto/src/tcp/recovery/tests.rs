@@ -202,7 +202,7 @@ fn timeouts_double_and_progress_ends_them() {
     connection.send_segments(10);
     assert_eq!(connection.expire(), LossTimer::Probe);
     connection.recovery.on_retransmitted(&mut connection.pool, Seq(9_001)..Seq(10_001), connection.now);
-    for (count, rto) in [(1, 200_000), (2, 400_000), (3, 800_000)] {
+    for (count, rto) in [(1, 210_000), (2, 420_000), (3, 840_000)] {
         let before = connection.now;
         assert_eq!(connection.expire(), LossTimer::Timeout);
         assert_eq!((connection.recovery.timeouts(), connection.now), (count, before.after_micros(rto)));
@@ -211,8 +211,24 @@ fn timeouts_double_and_progress_ends_them() {
     }
     connection.wait(10_000);
     connection.ack_with(10_001, &[], |ack| ack.timestamp_rtt = Some(10_000));
-    assert_eq!((connection.recovery.timeouts(), connection.recovery.rto()), (0, 200_000));
+    assert_eq!((connection.recovery.timeouts(), connection.recovery.rto()), (0, 210_000));
     assert!(connection.recovery.deadline().is_never());
+}
+
+#[test]
+fn a_retry_ends_the_back_off_of_a_timeout_only() {
+    let mut connection = Connection::established(NewReno);
+    connection.send_segments(2);
+    let before = connection.recovery.deadline();
+    connection.recovery.retry(connection.now);
+    assert_eq!(connection.recovery.deadline(), before, "no timeout has occurred");
+    while connection.recovery.timeouts() < 3 {
+        connection.expire();
+        connection.repair();
+    }
+    connection.recovery.retry(connection.now);
+    assert_eq!(connection.recovery.deadline(), connection.now);
+    assert_eq!(connection.recovery.rto(), 210_000);
 }
 
 #[test]
