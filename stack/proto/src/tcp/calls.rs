@@ -182,7 +182,11 @@ impl<P: Payload> Tcp<P> {
         let Self { connections, shared, .. } = self;
         let Some(c) = connections.get_mut(id.index).filter(|c| c.generation == id.generation) else { return };
         c.rx.consume(u32::try_from(bytes).unwrap_or(u32::MAX));
-        if c.can_receive() && c.has_opened() {
+        let has_room = c.flags.has(Flags::NO_BUFFER) && c.rx.used() <= c.rx.limit;
+        if has_room {
+            c.flags.clear(Flags::NO_BUFFER);
+        }
+        if c.can_receive() && (has_room || c.has_opened()) {
             shared.acknowledge(id.index, c);
         }
     }

@@ -113,6 +113,10 @@ impl Flags {
     /// The SYN waits for the neighbour's address: the connection is in `Shared::unresolved`.
     pub(crate) const UNRESOLVED: Self = Self(1 << 24);
 
+    /// Payload was refused because received buffers occupy too much memory; windows are announced as closed until the
+    /// application has returned some.
+    pub(crate) const NO_BUFFER: Self = Self(1 << 25);
+
     /// Segments to send besides data.
     pub(crate) const TO_SEND: Self =
         Self(Self::ACK_NOW.0 | Self::PROBE_NOW.0 | Self::KEEP_ALIVE_NOW.0 | Self::TAIL_PROBE.0);

@@ -53,7 +53,11 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         let window = u32::from(s.window) << if s.flags.has(TcpFlags::SYN) { 0 } else { tx.scale };
         (tx.wl1, tx.wl2) = (s.seq, s.ack);
         tx.max_window = tx.max_window.max(window);
-        let changed = core::mem::replace(&mut tx.window, window) != window;
+        let before = core::mem::replace(&mut tx.window, window);
+        if before == 0 && window > 0 {
+            // The peer has refused what is in flight, and has room for it now (RFC 7323 section 2.4).
+            self.connection.recovery.retry(self.io.now);
+        }
         let (timers, flags) = (&mut self.connection.timers, self.connection.flags);
         if !timers.persist.is_never() {
             if !flags.has(Flags::FIN_QUEUED) {
@@ -65,7 +69,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
                 (timers.persist, timers.probes) = (Time::NEVER, 0);
             }
         }
-        changed
+        before != window
     }
 
     /// Reports the acknowledgement to loss recovery.

@@ -36,7 +36,11 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
     #[inline]
     fn retain(&mut self, range: Range<usize>) -> Option<Slice<P>> {
         let rx = &self.connection.rx;
-        if rx.used() >= rx.limit.saturating_mul(BUFFER_EXCESS) { None } else { self.frame.retain(range) }
+        if rx.used() < rx.limit.saturating_mul(BUFFER_EXCESS) {
+            return self.frame.retain(range);
+        }
+        self.connection.flags.set(Flags::NO_BUFFER);
+        None
     }
 
     #[cold]

@@ -170,6 +170,7 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         if c.flags.has(Flags::ECE) && has_ack && !is_syn {
             flags = flags.with(TcpFlags::ECE);
         }
+        let edge = if c.flags.has(Flags::NO_BUFFER) { c.rx.nxt } else { edge };
         let window = edge.since(c.rx.nxt) >> if is_syn { 0 } else { c.rx.scale };
         let window = if is_syn && !has_ack { c.free().min(0xffff) } else { window.min(0xffff) };
         let ack = if has_ack { c.rx.nxt.0 } else { 0 };

@@ -367,6 +367,14 @@ impl Recovery {
         self.rtt.get()
     }
 
+    /// Ends the back-off of a timeout, and the wait for the next one.
+    pub(crate) fn retry(&mut self, now: Time) {
+        if self.timeouts > 0 && !self.rto_at.is_never() {
+            self.rtt.forget_back_off();
+            self.rto_at = now;
+        }
+    }
+
     /// Retransmission timeout with its back-off, in microseconds.
     pub(crate) fn rto(&self) -> u32 {
         self.rtt.rto()

@@ -56,10 +56,13 @@ fn hostile_single_bytes_to_a_slow_reader_occupy_a_limited_number_of_buffers() {
     }
     let held = victim.held_frames();
     assert!((1000..=4 * 65_536 / 256 + 1).contains(&held), "{held} frames");
-    // After the application has read, the connection works again.
+    assert_eq!(victim.host.sent.back().map(|(_, sent)| sent.window), Some(0), "closed when payload is refused");
+    // After the application has read, the peer is told at once, and the connection works again.
     let bytes = victim.delivered().len();
     victim.host.events.retain(|event| !matches!(event, Event::Data { .. }));
     victim.host.stack.consumed(connection, bytes);
+    assert_eq!(victim.wait(0), 1);
+    assert!(victim.host.sent.back().is_some_and(|(_, sent)| sent.window > 0));
     victim.wait(SECOND);
     assert_eq!(victim.held_frames(), 0);
     victim.works(&mut peer, connection);

@@ -6,6 +6,9 @@ use crate::rng::Rng;
 use stack::Time;
 use std::time::Duration;
 
+/// Most calls of [`stack::Stack::send`] of one side with chunks of full length.
+const MAX_CALLS: u64 = 10_000;
+
 pub(super) fn plans(rng: &mut Rng, is_slow: bool, is_hard: bool) -> Vec<Plan> {
     let many = rng.chance(150);
     let count = if many { rng.within(30..120) } else { rng.within(1..8) };
@@ -35,7 +38,8 @@ pub(crate) fn plan_of(kind: fn(&mut Rng, u64) -> [Side; 2], rng: &mut Rng, at: T
     let opener = rng.within(0..2) as usize;
     let [mut first, mut second] = kind(rng, top);
     for side in [&mut first, &mut second] {
-        side.chunk = rng.magnitude(1..4096).max(1);
+        // Each call takes a minimum of send space ([`stack::send_cost`]), so a long stream of single bytes would take hours.
+        side.chunk = rng.magnitude(1..4096).max(1 + side.total() / MAX_CALLS);
         if rng.chance(200) {
             side.reading = rng.micros(0..20_000);
         }
