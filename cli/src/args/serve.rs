@@ -129,7 +129,7 @@ pub(crate) enum Forwarding {
 pub(crate) struct ProxyArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    /// Server to which connections are forwarded, such as 10.9.0.1:80 or [`fd09::1`]:80
+    /// Server to which connections are forwarded, such as `10.9.0.1:80` or `[fd09::1]:80`
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) to: SocketAddr,
     /// Time without data after which a connection is reset [default: no limit]

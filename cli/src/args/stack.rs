@@ -27,7 +27,7 @@ pub(crate) struct ConnectionsArgs {
     /// Only connections with this local port
     #[arg(long, value_name = "PORT", value_parser = RangedU64ValueParser::<u16>::new().range(1..))]
     pub(crate) port: Option<u16>,
-    /// Only the connection with this remote end, such as 10.9.0.1:40000 or [`fd09::1`]:40000
+    /// Only the connection with this remote end, such as `10.9.0.1:40000` or `[fd09::1]:40000`
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) remote: Option<SocketAddr>,
     /// Maximum number of connections to print
@@ -54,7 +54,7 @@ pub(crate) struct CaptureArgs {
     /// File to write, which must not exist
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// The connection with this remote end, such as 10.9.0.1:40000 or [`fd09::1`]:40000
+    /// The connection with this remote end, such as `10.9.0.1:40000` or `[fd09::1]:40000`
     #[arg(long, value_name = "ADDRESS:PORT", required_unless_present = "port")]
     pub(crate) remote: Option<SocketAddr>,
     /// Local end of the connection, if several have the remote end
