@@ -6,6 +6,7 @@
 
 mod batches;
 mod descriptors;
+mod dprintf;
 mod names;
 mod sockets;
 mod stdio;
