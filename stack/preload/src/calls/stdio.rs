@@ -2,7 +2,8 @@
 //! because the streams of the C library reach the kernel without a call that can be replaced.
 
 use super::descriptors::close;
-use super::transfer::{read, write};
+use super::receive::read;
+use super::send::write;
 use crate::{real, table};
 use libc::{FILE, c_char, c_int, c_uint, c_void, off64_t, size_t, ssize_t};
 use std::sync::atomic::{AtomicUsize, Ordering};
