@@ -1,7 +1,7 @@
 //! A guest's memory: one memfd with two rings at the start and their buffers behind them, mapped in this process and,
 //! if the switch is another process, there.
 //!
-//! This is the only unsafe module of the library. It must never return a reference into the memory.
+//! This is the only module of the library with raw memory. It must never return a reference into the memory.
 
 use anyhow::{Context, Result};
 use mem::copy::Portable;

@@ -27,6 +27,7 @@ shared! {
     link: "../../stack/proto/tests/integration/link.rs",
     net: "../../stack/proto/tests/integration/net.rs",
     offload: "../../stack/proto/tests/integration/offload.rs",
+    packet: "../../stack/proto/tests/integration/packet.rs",
     rng: "../../stack/proto/tests/integration/rng.rs",
     router: "../../stack/proto/tests/integration/router.rs",
     segment: "../../stack/proto/tests/integration/segment.rs",

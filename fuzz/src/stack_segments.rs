@@ -6,8 +6,9 @@
 
 use super::app::byte;
 use super::link::{Bytes, Port, Received};
+use super::packet::{ROUTER_MAC, icmp_error};
 use super::router::resolve;
-use super::segment::{ROUTER_MAC, Segment, TcpOption, flag, icmp_error};
+use super::segment::{Segment, TcpOption, flag};
 use peer::{Flow, delta, peer_byte};
 use stack::ip::{InterfaceConfig, InterfaceId, Route};
 use stack::tcp::{ConnectionId, Options};

@@ -7,11 +7,9 @@ use anyhow::{Context, Result, bail};
 use api::token::{Kernel, Ports, Queues};
 use host::Host;
 use port::tap::{self, Tap};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use std::fs::File;
-use std::os::fd::AsFd;
+use rustix::thread::{UnshareFlags, unshare_unsafe};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 const INTERFACE: &str = "tap0";
@@ -46,11 +44,8 @@ pub fn measure(transport: Transport, plan: Plan) -> Result<(f64, Option<f64>)> {
             })
         }
         Transport::Tap => {
-            let namespace = Namespace::new()?;
-            std::thread::scope(|scope| {
-                let thread = scope.spawn(|| over_tap(plan, &namespace));
-                thread.join().unwrap_or_else(|_| bail!("the measuring thread panicked"))
-            })
+            let thread = std::thread::spawn(move || over_tap(plan));
+            thread.join().unwrap_or_else(|_| bail!("the measuring thread panicked"))
         }
     }
 }
@@ -70,9 +65,11 @@ fn serve(plan: Plan, server: Host, client: &mut dyn FnMut() -> u64) -> Result<(f
     Ok((nanos, Some((counters.frames_in + counters.frames_out) as f64 / replies as f64)))
 }
 
-/// Measures on a thread that enters the namespace, and does not leave it.
-fn over_tap(plan: Plan, namespace: &Namespace) -> Result<(f64, Option<f64>)> {
-    namespace.enter()?;
+/// Measures in a new network namespace of the calling thread and the programs that it starts. It ends with the thread.
+fn over_tap(plan: Plan) -> Result<(f64, Option<f64>)> {
+    // SAFETY: the thread keeps sharing its table of descriptors.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
+        .context("a TAP interface needs a network namespace; run as root")?;
     let tap = Tap::open(tap::Options::new(INTERFACE), Instant::now())?;
     let mut server = pair::host(&[pair::SERVER], pair::CONNECTIONS, Box::new(tap))?;
     ip(&["address", "add", CLIENT, "dev", INTERFACE])?;
@@ -83,32 +80,6 @@ fn over_tap(plan: Plan, namespace: &Namespace) -> Result<(f64, Option<f64>)> {
         clients.connect(SERVER).map_err(std::io::Error::from)?;
     }
     serve(plan, server, &mut || request(&mut clients, &mut missing, &mut replies, plan))
-}
-
-/// A network namespace; deleted on drop.
-struct Namespace(String);
-
-impl Namespace {
-    fn new() -> Result<Self> {
-        static MADE: AtomicU32 = AtomicU32::new(0);
-        let name = format!("linerate-bench-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
-        ip(&["netns", "add", &name]).context("a TAP interface needs a network namespace; run as root")?;
-        Ok(Self(name))
-    }
-
-    /// Moves the calling thread, and programs that it starts, into the namespace.
-    fn enter(&self) -> Result<()> {
-        let path = format!("/run/netns/{}", self.0);
-        let there = File::open(path)?;
-        Ok(move_into_link_name_space(there.as_fd(), Some(LinkNameSpaceType::Network))?)
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        // It also ends with the machine.
-        let _ = ip(&["netns", "delete", &self.0]);
-    }
 }
 
 /// Runs `ip` with these words.

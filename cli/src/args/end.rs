@@ -140,6 +140,14 @@ impl WorkerArgs {
         EndArgs { cpu: end.cpu.or_else(|| self.cpus.first().copied()), ..end.clone() }
     }
 
+    /// The number of several workers, for the end of a sentence.
+    pub(crate) fn text(&self) -> String {
+        match self.count() {
+            1 => String::new(),
+            count => format!(" with {count} workers"),
+        }
+    }
+
     /// Returns an error for thread models that `serve sockets` does not support.
     pub(crate) fn only_unified(&self) -> Result<(), Diagnostic> {
         if self.threads == ThreadModel::Unified {

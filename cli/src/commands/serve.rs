@@ -1,11 +1,12 @@
-//! `linerate serve`: a TCP server on a port of any kind, with its own TCP/IP stack on one thread.
+//! `linerate serve`: a TCP server on a port of any kind, with its own TCP/IP stack on one thread, or with several on
+//! workers.
 
 use crate::args::end::EndArgs;
 use crate::args::serve::{FileMode, Forwarding, HttpArgs, KvArgs, ProxyArgs, ServeCommand, ServerArgs};
 use crate::commands::counters::NonZero;
-use crate::commands::end::{self, End, any, still_there, texts};
+use crate::commands::end::{self, any, still_there, texts};
 use crate::commands::sockets;
-use crate::commands::workers::WorkerSet;
+use crate::commands::workers::Hosts;
 use anyhow::Context;
 use console::{Diagnostic, units};
 use files::Submission;
@@ -206,62 +207,28 @@ fn serve_with<S: Server + Send>(
     adjust: impl FnOnce(&mut Options),
     make: impl FnMut(&mut Host) -> anyhow::Result<S>,
 ) -> anyhow::Result<()> {
-    if args.workers.is_single() {
-        return serve_alone(args, adjust, make);
-    }
-    serve_workers(args, adjust, make)
-}
-
-/// Runs a server on each worker.
-fn serve_workers<S: Server + Send>(
-    args: &ServerArgs,
-    adjust: impl FnOnce(&mut Options),
-    make: impl FnMut(&mut Host) -> anyhow::Result<S>,
-) -> anyhow::Result<()> {
     let stop = console::stop_on_signals()?;
-    let mut set = WorkerSet::open(&args.end, &args.workers, ROLE, |options| {
-        adjust(without_delay(options));
-    })?;
-    let tcp_port = args.tcp_port.unwrap_or(S::TCP_PORT);
-    let mut servers = set.workers.hosts().iter_mut().map(make).collect::<anyhow::Result<Vec<S>>>()?;
-    for (host, server) in set.workers.hosts().iter_mut().zip(&mut servers) {
+    let mut hosts = Hosts::open(&args.end, &args.workers, ROLE, |options| adjust(without_delay(options)))?;
+    let mut servers = hosts.hosts().iter_mut().map(make).collect::<anyhow::Result<Vec<S>>>()?;
+    let (name, tcp_port) = (hosts.name(), args.tcp_port.unwrap_or(S::TCP_PORT));
+    for (host, server) in hosts.hosts().iter_mut().zip(&mut servers) {
         listen(host, server, &args.end, tcp_port)?;
     }
-    let name = set.name.clone();
-    if !set.connect(&stop) {
-        return Ok(set.workers.close().iter().try_for_each(|report| still_there(&name, report))?);
-    }
-    let (at, count) = (place(&args.end), servers.len());
-    console::note(&format!("{} serves port {tcp_port}{at} with {count} workers", set.name));
-    let began = Instant::now();
-    let reports = set.run(&mut servers, &stop)?;
-    let seconds = began.elapsed().as_secs_f64();
-    let summary = Summary::of_workers(seconds, &servers, &reports);
-    console::print(&summary, args.show.output, Summary::text)?;
+    let reports = if hosts.connect(&stop) {
+        let (place, workers) = (place(&args.end), args.workers.text());
+        console::note(&format!("{name} serves port {tcp_port}{place}{workers}"));
+        let began = Instant::now();
+        let reports = hosts.run(&mut servers, &stop)?;
+        let mut summary = Summary::of_workers(began.elapsed().as_secs_f64(), &servers, &reports);
+        if args.workers.is_single() {
+            summary.workers.clear();
+        }
+        console::print(&summary, args.show.output, Summary::text)?;
+        reports
+    } else {
+        hosts.close()
+    };
     Ok(reports.iter().try_for_each(|report| still_there(&name, report))?)
-}
-
-/// Runs a server on this thread.
-fn serve_alone<S: Server>(
-    args: &ServerArgs,
-    adjust: impl FnOnce(&mut Options),
-    mut make: impl FnMut(&mut Host) -> anyhow::Result<S>,
-) -> anyhow::Result<()> {
-    let stop = console::stop_on_signals()?;
-    let mut end = End::open(&args.workers.single(&args.end), ROLE, |options| adjust(without_delay(options)))?;
-    let mut server = make(&mut end.host)?;
-    let tcp_port = args.tcp_port.unwrap_or(S::TCP_PORT);
-    listen(&mut end.host, &mut server, &args.end, tcp_port)?;
-    if !end.connect(&stop) {
-        return Ok(still_there(&end.name, &end.host.close())?);
-    }
-    console::note(&format!("{} serves port {tcp_port}{}", end.name, place(&args.end)));
-    let began = Instant::now();
-    end.host.run(&mut server, &stop);
-    let report = end.host.close();
-    let summary = Summary::of(began.elapsed().as_secs_f64(), &server, &report);
-    console::print(&summary, args.show.output, Summary::text)?;
-    Ok(still_there(&end.name, &report)?)
 }
 
 /// Switches Nagle's algorithm off, because servers write whole replies.

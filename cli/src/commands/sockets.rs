@@ -113,11 +113,7 @@ fn failed(error: io::Error, remedy: &str) -> Diagnostic {
 }
 
 fn greeting(name: &str, args: &SocketsArgs) -> String {
-    let workers = match args.workers.count() {
-        1 => String::new(),
-        count => format!(" with {count} workers"),
-    };
-    let addresses = texts(&args.end.addresses);
+    let (addresses, workers) = (texts(&args.end.addresses), args.workers.text());
     format!("{name} serves sockets at {} for {addresses}{workers}", args.listen.display())
 }
 

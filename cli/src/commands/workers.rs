@@ -11,16 +11,16 @@ use std::sync::atomic::AtomicBool;
 
 /// Workers with their port.
 pub(crate) struct WorkerSet {
-    pub(crate) workers: Workers,
+    workers: Workers,
     /// Name of the port.
-    pub(crate) name: String,
+    name: String,
     args: WorkerArgs,
     _control: Option<StackControl>,
 }
 
 impl WorkerSet {
     /// Validates the arguments and opens the port. See [`end::End::open`].
-    pub(crate) fn open(
+    fn open(
         args: &EndArgs,
         workers: &WorkerArgs,
         role: &str,
@@ -49,13 +49,13 @@ impl WorkerSet {
     }
 
     /// Waits for the port. Returns `false` if a signal came first.
-    pub(crate) fn connect(&mut self, stop: &AtomicBool) -> bool {
+    fn connect(&mut self, stop: &AtomicBool) -> bool {
         self.workers.hosts().iter().take(1).for_each(end::note_wait);
         self.workers.connect(stop)
     }
 
     /// Runs a program on each worker until `stop` is set. Returns the reports.
-    pub(crate) fn run<A: App + App<Remote> + Send>(
+    fn run<A: App + App<Remote> + Send>(
         mut self,
         apps: &mut [A],
         stop: &Arc<AtomicBool>,
@@ -71,11 +71,7 @@ impl WorkerSet {
     }
 
     /// As [`WorkerSet::run`], for programs that run on the thread of the stack only.
-    pub(crate) fn run_unified<A: App + Send>(
-        mut self,
-        apps: &mut [A],
-        stop: &Arc<AtomicBool>,
-    ) -> Vec<Report> {
+    fn run_unified<A: App + Send>(mut self, apps: &mut [A], stop: &Arc<AtomicBool>) -> Vec<Report> {
         let args = &self.args;
         self.workers.run(apps, |worker, part| place(args, worker, part), stop);
         self.workers.close()

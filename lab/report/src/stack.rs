@@ -84,8 +84,8 @@ fn section(results: &Results, study: Study) -> Option<Section> {
 fn measured(results: &Results, study: Study, cells: &[Cell]) -> Table {
     let (axis, unit) = (right(study.axis()), right(study.unit()));
     let more = study.more().iter().map(|name| right(name));
-    let ratios = [">Ratio", ">From and to", ">Published ratio", ">Rounds"];
-    let titles: Vec<_> = [axis, "Variant", unit].into_iter().chain(more).chain(ratios).collect();
+    let ratios = [">Ratio", ">From and to", ">Published ratio", ">Rounds"].map(str::to_owned);
+    let titles: Vec<_> = [axis, "Variant".to_owned(), unit].into_iter().chain(more).chain(ratios).collect();
     let rows = cells.iter().map(|cell| {
         let ratio = results.ratio(cell);
         let more = (0..study.more().len()).map(|n| results.more(cell, n).map_or_else(dash, number));
@@ -103,39 +103,14 @@ fn measured(results: &Results, study: Study, cells: &[Cell]) -> Table {
     Table::new(&heading, &titles, rows)
 }
 
-/// A column title of numbers.
-fn right(title: &'static str) -> &'static str {
-    match title {
-        "bytes" => ">Bytes",
-        "clients" => ">Clients",
-        "workers" => ">Workers",
-        "connections" => ">Connections",
-        "messages a connection" => ">Messages a connection",
-        "ns/read" => ">ns/read",
-        "ns/message" => ">ns/message",
-        "ns/request" => ">ns/request",
-        "connections/s" => ">Connections/s",
-        "requests/s" => ">Requests/s",
-        "calls/read" => ">Calls/read",
-        "largest share" => ">Largest share",
-        "share that changes" => ">Share that changes",
-        "p50 us" => ">p50 us",
-        "p99 us" => ">p99 us",
-        "percent cached" => ">Percent cached",
-        "percent cached after" => ">Percent cached after",
-        "MB/s" => ">MB/s",
-        "p99 ns" => ">p99 ns",
-        "p50 ns" => ">p50 ns",
-        "ns/KiB" => ">ns/KiB",
-        "calls/request" => ">Calls/request",
-        "frames/request" => ">Frames/request",
-        "frames/MiB" => ">Frames/MiB",
-        "completions/batch" => ">Completions/batch",
-        "stop us" => ">Stop us",
-        "operations/s" => ">Operations/s",
-        "longest round us" => ">Longest round us",
-        other => other,
+/// The title of a column of numbers, with a capital letter unless it begins with a symbol: nanoseconds or a percentile.
+fn right(name: &str) -> String {
+    let mut title = format!(">{name}");
+    let is_symbol = ["ns/", "p50 ", "p99 "].iter().any(|symbol| name.starts_with(symbol));
+    if let Some(first) = title.get_mut(1..2).filter(|_| !is_symbol) {
+        first.make_ascii_uppercase();
     }
+    title
 }
 
 fn dash() -> String {

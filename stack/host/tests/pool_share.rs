@@ -5,8 +5,7 @@
 use host::{Buffer, BufferPool, PoolLimits};
 use stack::ip::{InterfaceConfig, InterfaceId};
 use stack::tcp::Options;
-use stack::{Address, Config, Endpoint, Event, Frame, Link, LinkOffloads, Payload, Piece, Slice};
-use stack::{Stack, Time, TxOffload};
+use stack::{Address, Config, Endpoint, Event, Frame, Recorder, Slice, Stack, Time};
 use std::ops::Range;
 use std::time::Duration;
 use wire::MacAddress;
@@ -14,38 +13,6 @@ use wire::MacAddress;
 const MTU: u16 = 9000;
 /// Sizes of buffers in bytes.
 const SIZES: [usize; 4] = [256, 2048, 8192, 65_536];
-
-/// Frames that a stack sent.
-#[derive(Default)]
-struct Wire(Vec<Vec<u8>>);
-
-impl Link for Wire {
-    type Payload = Buffer;
-
-    fn offloads(&self, _: InterfaceId) -> LinkOffloads {
-        LinkOffloads::default()
-    }
-
-    fn has_room(&mut self, _: InterfaceId) -> bool {
-        true
-    }
-
-    fn send<'a>(
-        &mut self,
-        _: InterfaceId,
-        head: &[u8],
-        pieces: impl Iterator<Item = Piece<'a, Buffer>>,
-        _: TxOffload,
-    ) {
-        let mut frame = head.to_vec();
-        for piece in pieces {
-            let at = frame.len();
-            frame.resize(at + piece.range.len(), 0);
-            piece.data.copy_to(piece.range.start, &mut frame[at..]);
-        }
-        self.0.push(frame);
-    }
-}
 
 /// A received frame whose payload is copied into the pool, as a host does.
 struct Received<'a> {
@@ -96,10 +63,10 @@ fn exchange(ends: &mut [Stack<Buffer>; 2], pool: &mut BufferPool, now: Time) -> 
     while !is_quiet {
         is_quiet = true;
         for from in [0, 1] {
-            let mut wire = Wire::default();
+            let mut link = Recorder::default();
             ends[from].advance(now);
-            ends[from].transmit(&mut wire, now);
-            for bytes in wire.0 {
+            ends[from].transmit(&mut link, now);
+            for bytes in link.frames {
                 is_quiet = false;
                 ends[1 - from].receive(InterfaceId(0), &mut Received { bytes, pool }, now);
             }

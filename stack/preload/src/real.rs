@@ -81,5 +81,6 @@ real! {
     setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int;
     fdopen(fd: c_int, mode: *const c_char) -> *mut FILE;
     fileno(stream: *mut FILE) -> c_int;
+    __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;
     epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut libc::epoll_event) -> c_int;
 }

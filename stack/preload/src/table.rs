@@ -31,6 +31,11 @@ pub(crate) fn find(fd: c_int) -> Option<Arc<Socket>> {
     SOCKETS.read().unwrap_or_else(PoisonError::into_inner).get(&fd).cloned()
 }
 
+/// The socket of a descriptor, if the service has it.
+pub(crate) fn active(fd: c_int) -> Option<Arc<Socket>> {
+    find(fd).filter(|socket| socket.active().is_some())
+}
+
 /// Adds a descriptor. Returns `false` if its number is too large.
 pub(crate) fn insert(fd: c_int, socket: Arc<Socket>) -> bool {
     let Some((word, bit)) = bit(fd) else { return false };

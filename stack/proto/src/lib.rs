@@ -46,6 +46,9 @@ pub use counters::Counters;
 pub use dhcp::Lease;
 pub use event::{Closed, DatagramError, Event, SocketId};
 pub use frame::Frame;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub use link::Recorder;
 pub use link::{Link, LinkOffloads, Piece, Segmentation, TxOffload};
 pub use payload::{Payload, Slice};
 pub use slaac::Identifier;

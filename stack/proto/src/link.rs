@@ -1,8 +1,13 @@
 //! Where frames leave: the transmit side of ports.
 
+#[cfg(any(test, feature = "fuzz"))]
+mod recorder;
+
 use crate::ip::InterfaceId;
 use crate::{Payload, Slice};
 use core::ops::Range;
+#[cfg(any(test, feature = "fuzz"))]
+pub use recorder::Recorder;
 
 /// Offloads that a link completes for frames passed to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

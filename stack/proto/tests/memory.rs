@@ -4,8 +4,7 @@
 
 use stack::ip::{InterfaceConfig, InterfaceId};
 use stack::tcp::Options;
-use stack::{Address, Config, Endpoint, Event, Frame, Limits, Link, LinkOffloads, Payload, Piece, Slice};
-use stack::{Stack, Time, TxOffload};
+use stack::{Address, Config, Endpoint, Event, Frame, Limits, Payload, Recorder, Slice, Stack, Time};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
 use std::ops::Range;
@@ -27,34 +26,6 @@ const SERVICE: u16 = 80;
 const LOCAL_PORTS: std::ops::Range<u16> = 1024..49_152;
 /// Maximum memory of a connection in bytes.
 const LIMIT: usize = 1024;
-
-/// Frames that a stack sent, without payload.
-#[derive(Default)]
-struct Wire(Vec<Vec<u8>>);
-
-impl Link for Wire {
-    type Payload = Bytes;
-
-    fn offloads(&self, _: InterfaceId) -> LinkOffloads {
-        LinkOffloads::default()
-    }
-
-    fn has_room(&mut self, _: InterfaceId) -> bool {
-        true
-    }
-
-    fn send<'a>(
-        &mut self,
-        _: InterfaceId,
-        head: &[u8],
-        pieces: impl Iterator<Item = Piece<'a, Bytes>>,
-        _: TxOffload,
-    ) {
-        let mut frame = head.to_vec();
-        pieces.for_each(|piece| frame.extend(&piece.data[piece.range]));
-        self.0.push(frame);
-    }
-}
 
 struct Received(Vec<u8>);
 
@@ -101,10 +72,10 @@ fn exchange(ends: &mut [Stack<Bytes>; 2], now: Time) -> usize {
     while !is_quiet {
         is_quiet = true;
         for from in [0, 1] {
-            let mut wire = Wire::default();
+            let mut link = Recorder::default();
             ends[from].advance(now);
-            ends[from].transmit(&mut wire, now);
-            for bytes in wire.0 {
+            ends[from].transmit(&mut link, now);
+            for bytes in link.frames {
                 is_quiet = false;
                 ends[1 - from].receive(InterfaceId(0), &mut Received(bytes), now);
             }

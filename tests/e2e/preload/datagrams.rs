@@ -60,14 +60,28 @@ fn echo(datagrams: &UdpSocket, listener: &TcpListener) {
 }
 
 /// Compiles a program of this folder. Returns its path.
-fn compiled(name: &str, folder: &Path) -> String {
+fn compiled(name: &str, options: &[&str], folder: &Path) -> String {
     need::program("cc");
     let program = folder.join(name);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("e2e/programs_in_c/{name}.c"));
     let mut compiler = Command::new("cc");
-    let compiled = compiler.args(["-Wall", "-Wextra", "-Werror", "-o"]).arg(&program).arg(source).status();
-    assert!(compiled.expect("cc starts").success());
+    compiler.args(["-Wall", "-Wextra", "-Werror"]).args(options).arg("-o").arg(&program).arg(source);
+    assert!(compiler.status().expect("cc starts").success());
     program.to_str().expect("a path of text").to_owned()
+}
+
+/// Runs a program with an endpoint that returns what it receives on one connection.
+fn run_beside_echo(service: &Service, program: &str) {
+    let listener = service.netns().enter(|| TcpListener::bind("10.9.0.1:7000").expect("a port"));
+    let output = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut stream, _) = accept(&listener);
+            let mut reader = stream.try_clone().expect("a second handle");
+            std::io::copy(&mut reader, &mut stream).expect("the program reads");
+        });
+        service.run(program, &["10.9.0.1", "7000"])
+    });
+    assert!(output.status.success(), "{output:?}");
 }
 
 #[test]
@@ -75,7 +89,7 @@ fn compiled(name: &str, folder: &Path) -> String {
 fn several_messages_are_sent_and_received_by_one_call() {
     let folder = folder();
     let service = Service::start(folder.path());
-    let program = compiled("messages", folder.path());
+    let program = compiled("messages", &[], folder.path());
     let (datagrams, listener) = service.netns().enter(|| {
         let datagrams = UdpSocket::bind("10.9.0.1:7000").expect("a port");
         (datagrams, TcpListener::bind("10.9.0.1:7000").expect("a port"))
@@ -93,16 +107,17 @@ fn several_messages_are_sent_and_received_by_one_call() {
 fn streams_of_the_c_library_carry_lines() {
     let folder = folder();
     let service = Service::start(folder.path());
-    let program = compiled("streams", folder.path());
-    let listener = service.netns().enter(|| TcpListener::bind("10.9.0.1:7000").expect("a port"));
-    let output = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let (mut stream, _) = accept(&listener);
-            let mut reader = stream.try_clone().expect("a second handle");
-            std::io::copy(&mut reader, &mut stream).expect("the program reads");
-        });
-        service.run(&program, &["10.9.0.1", "7000"])
-    });
-    assert!(output.status.success(), "{output:?}");
+    run_beside_echo(&service, &compiled("streams", &[], folder.path()));
     assert_eq!(service.server.stop()["connected"], 1);
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn formatted_output_reaches_the_peer() {
+    let folder = folder();
+    let service = Service::start(folder.path());
+    for options in [&["-O1"][..], &["-O1", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]] {
+        run_beside_echo(&service, &compiled("formatted", options, folder.path()));
+    }
+    assert_eq!(service.server.stop()["connected"], 2);
 }

@@ -46,6 +46,9 @@ int main(int count, char **arguments) {
         CHECK(fgets(line, sizeof line, in) != NULL && strcmp(line, expected) == 0);
     }
     CHECK(fgets(line, sizeof line, in) == NULL && feof(in) && !ferror(in));
-    CHECK(fclose(in) == 0 && close(fd) == -1 && errno == EBADF);
+    /* Of two streams of a descriptor, the first one that is closed closes it. */
+    FILE *other = fdopen(fd, "r");
+    CHECK(other != NULL && fclose(in) == 0 && fileno(other) == fd);
+    CHECK(fclose(other) == EOF && errno == EBADF && close(fd) == -1 && errno == EBADF);
     return 0;
 }

@@ -18,8 +18,8 @@ use console::written::{Format, OutFiles};
 use host::Report as HostReport;
 pub(crate) use report::Report;
 use serve::load::{
-    EchoLoad, HttpLoad, KvLoad, KvOptions, Load, LoadError, LoadOptions, MAX_CONNECTING, Mode, Results,
-    Spacing, Team, Workload,
+    EchoLoad, HttpLoad, KvLoad, KvOptions, Load, LoadError, LoadOptions, Mode, Results, Spacing, Team,
+    Workload,
 };
 use shown::Shown;
 use stack::tcp::Options;
@@ -174,19 +174,16 @@ fn options(args: &ClientArgs, sources: &[Cidr]) -> LoadOptions {
         None => Mode::Closed { think: args.pace.think.0 },
     };
     LoadOptions {
-        server: args.to.into(),
         sources: sources.iter().map(|source| source.address).collect(),
-        connections: args.connections,
         depth: args.pace.depth,
         mode,
         requests_per_connection: args.pace.requests_per_connection,
-        handshakes: MAX_CONNECTING,
         connect_rate: args.pace.connect_rate,
         warm_up: args.run.warm_up.0,
-        duration: args.run.duration.0,
         rounds: args.run.rounds,
         timeout: args.run.timeout.0,
         tcp: Options { no_delay: true, ..args.end.tcp.options() },
+        ..LoadOptions::closed(args.to.into(), args.connections, args.run.duration.0)
     }
 }
 

@@ -57,6 +57,8 @@ fn each_study_has_a_figure_and_published_figures_are_in_tables_only() {
 fn a_published_ratio_is_beside_the_measured_one() {
     let sections = stack_sections(&stack_results());
     let threads = sections.iter().find(|section| section.id == "threads").unwrap();
+    let titles = [">Connections", "Variant", ">Requests/s", ">p50 us", ">p99 us", ">Ratio"];
+    assert_eq!(threads.tables[0].titles[..6], titles);
     let split = threads.tables[0].rows.iter().find(|row| row[1] == "split").unwrap();
     assert_eq!(split[..], ["1", "split", "2.00", "0.250", "0.250", "2.00", "2.00 to 2.00", "0.27", "2"]);
     assert_eq!(threads.tables[0].rows[0][5..], ["-", "-", "-", "2"]);

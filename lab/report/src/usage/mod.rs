@@ -43,7 +43,7 @@ pub struct Table {
     /// Heading; empty if the heading of the section suffices.
     pub heading: String,
     /// Column titles.
-    pub titles: Vec<&'static str>,
+    pub titles: Vec<String>,
     /// Cells, as displayed.
     pub rows: Vec<Vec<String>>,
 }
@@ -51,10 +51,11 @@ pub struct Table {
 impl Table {
     pub(crate) fn new(
         heading: &str,
-        titles: &[&'static str],
+        titles: &[impl AsRef<str>],
         rows: impl IntoIterator<Item = Vec<String>>,
     ) -> Table {
-        Table { heading: heading.to_owned(), titles: titles.to_vec(), rows: rows.into_iter().collect() }
+        let titles = titles.iter().map(|title| title.as_ref().to_owned()).collect();
+        Table { heading: heading.to_owned(), titles, rows: rows.into_iter().collect() }
     }
 }
 

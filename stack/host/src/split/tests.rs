@@ -5,8 +5,8 @@ use super::remote::FIRST_LISTENER;
 use super::*;
 use proptest::prelude::*;
 use ring::spsc::Consumer;
-use stack::ip::{InterfaceConfig, InterfaceId};
-use stack::{Address, Cidr, Config, Link, LinkOffloads, Piece, TxOffload, send_cost};
+use stack::ip::InterfaceConfig;
+use stack::{Address, Cidr, Config, Recorder, send_cost};
 use std::collections::HashMap;
 use wire::MacAddress;
 
@@ -16,30 +16,6 @@ const BUFFER: usize = 64 << 10;
 const LIMITS: RemoteLimits = RemoteLimits { send_buffer: BUFFER, connections: 32 };
 
 static STOP: AtomicBool = AtomicBool::new(false);
-
-/// Packets to other hosts are lost.
-struct Unplugged;
-
-impl Link for Unplugged {
-    type Payload = Buffer;
-
-    fn offloads(&self, _: InterfaceId) -> LinkOffloads {
-        LinkOffloads::default()
-    }
-
-    fn has_room(&mut self, _: InterfaceId) -> bool {
-        true
-    }
-
-    fn send<'a>(
-        &mut self,
-        _: InterfaceId,
-        _: &[u8],
-        _: impl Iterator<Item = Piece<'a, Buffer>>,
-        _: TxOffload,
-    ) {
-    }
-}
 
 /// A connection that the application opened.
 #[derive(Debug, Default)]
@@ -142,7 +118,8 @@ impl World {
             }
             of_stack.poll(stack, *now);
             stack.advance(*now);
-            stack.transmit(&mut Unplugged, *now);
+            // Packets to other hosts are lost.
+            stack.transmit(&mut Recorder::default(), *now);
             of_stack.push();
             messages.drain(BATCH).for_each(|message| remote.deliver(message, peers, *now));
             remote.publish();

@@ -1,6 +1,7 @@
 //! Calls that send and receive several messages, and calls between descriptors that sockets of the service refuse.
 
-use super::transfer::{recvmsg, sendmsg};
+use super::receive::recvmsg;
+use super::send::sendmsg;
 use crate::{error, real, table};
 use libc::{c_int, c_uint, mmsghdr, off64_t, size_t, ssize_t, timespec};
 use std::time::{Duration, Instant};
@@ -86,8 +87,7 @@ pub unsafe extern "C" fn splice(
     len: size_t,
     flags: c_uint,
 ) -> ssize_t {
-    let is_ours = |fd| table::find(fd).is_some_and(|socket| socket.active().is_some());
-    if is_ours(from) || is_ours(to) {
+    if table::active(from).is_some() || table::active(to).is_some() {
         return error::result::<usize, _>(error::os(libc::EINVAL));
     }
     // SAFETY: the program's arguments.

@@ -6,7 +6,9 @@
 
 mod batches;
 mod descriptors;
+mod dprintf;
 mod names;
+mod receive;
+mod send;
 mod sockets;
 mod stdio;
-mod transfer;

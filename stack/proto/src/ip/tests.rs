@@ -1,7 +1,7 @@
 //! Two hosts on one link, in memory.
 
 use super::*;
-use crate::{Frame, Limits, LinkOffloads, Piece, Slice, TxOffload};
+use crate::{Frame, Limits, Recorder, Slice};
 use core::ops::Range;
 use std::net::IpAddr;
 use std::prelude::v1::*;
@@ -25,37 +25,6 @@ const START: Time = Time(1 << 40);
 
 fn address(text: &str) -> Address {
     text.parse::<IpAddr>().unwrap().into()
-}
-
-/// A link without limits that collects frames.
-#[derive(Default)]
-struct Collector {
-    frames: Vec<Vec<u8>>,
-    is_full: bool,
-}
-
-impl Link for Collector {
-    type Payload = Bytes;
-
-    fn offloads(&self, _: InterfaceId) -> LinkOffloads {
-        LinkOffloads::default()
-    }
-
-    fn has_room(&mut self, _: InterfaceId) -> bool {
-        !self.is_full
-    }
-
-    fn send<'a>(
-        &mut self,
-        _: InterfaceId,
-        head: &[u8],
-        pieces: impl Iterator<Item = Piece<'a, Bytes>>,
-        _: TxOffload,
-    ) {
-        let mut frame = head.to_vec();
-        pieces.for_each(|piece| frame.extend(&piece.data[piece.range]));
-        self.frames.push(frame);
-    }
 }
 
 /// A received frame whose head is as short as it may be.
@@ -136,7 +105,7 @@ impl Host {
     }
 
     fn output(&mut self) -> Vec<Vec<u8>> {
-        let mut link = Collector::default();
+        let mut link = Recorder::default();
         self.ip.transmit(&mut link, self.now, &mut self.counters);
         link.frames
     }
@@ -361,7 +330,8 @@ fn frames_wait_for_room_on_the_link_within_the_limit() {
     let path = a.route("255.255.255.255");
     (0..300).for_each(|_| a.send(path, 17, &[], b"all", false));
     assert_eq!((a.ip.outbox.len(), a.counters.outbox_full), (256, 44));
-    let mut full = Collector { is_full: true, ..Collector::default() };
+    let mut full = Recorder::default();
+    full.is_full = true;
     a.ip.transmit(&mut full, START, &mut a.counters);
     assert!(full.frames.is_empty() && a.ip.has_output());
     let frames = a.output();

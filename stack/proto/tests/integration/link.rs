@@ -1,7 +1,7 @@
 //! The port of a stack in memory: received frames, and the transmit side with its offloads and its limited queue.
 
 use super::offload;
-use super::segment::Packet;
+use super::packet::Packet;
 use stack::ip::InterfaceId;
 use stack::{Frame, Link, LinkOffloads, Payload, Piece, Slice, TxOffload};
 use std::ops::Range;

@@ -19,6 +19,7 @@ mod independent;
 mod link;
 mod net;
 mod offload;
+mod packet;
 mod replay;
 mod rng;
 mod router;

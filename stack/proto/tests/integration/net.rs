@@ -3,8 +3,9 @@
 
 use super::link::{Bytes, Port, Received};
 use super::offload;
+use super::packet::{ETHERNET, icmp_error};
 use super::rng::Rng;
-use super::segment::{ETHERNET, Segment, icmp_error};
+use super::segment::Segment;
 use stack::ip::InterfaceId;
 use stack::{Address, Event, Stack, Time};
 use std::collections::BTreeMap;
@@ -349,7 +350,8 @@ fn mark_congestion(frame: &mut [u8]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::segment::{Packet, flag};
+    use super::super::packet::Packet;
+    use super::super::segment::flag;
     use super::*;
     use stack::Endpoint;
 

@@ -1,6 +1,7 @@
 //! Offloads of a simulated port: checksums completed and segments cut on transmit (TSO), segments merged on receive (LRO).
 
-use super::segment::{ETHERNET, Packet, Segment, flag};
+use super::packet::{ETHERNET, Packet};
+use super::segment::{Segment, flag};
 use stack::{Segmentation, TxOffload};
 use wire::checksum::Sum;
 
@@ -137,7 +138,8 @@ fn append(frame: &mut Vec<u8>, previous: &mut Segment, next: &Segment) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::segment::{TcpOption, transport_sum};
+    use super::super::packet::transport_sum;
+    use super::super::segment::TcpOption;
     use super::*;
     use stack::Endpoint;
     use std::net::IpAddr;

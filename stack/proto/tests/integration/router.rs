@@ -1,6 +1,6 @@
 //! A router that answers address resolution for every address beyond the link.
 
-use super::segment::{ETHERNET, Packet, ROUTER_MAC, icmp_frame};
+use super::packet::{ETHERNET, Packet, ROUTER_MAC, icmp_frame};
 use stack::Address;
 
 /// The answer of a router to a request for its Ethernet address (RFC 826, RFC 4861).

@@ -33,7 +33,6 @@ pub use arrivals::Spacing;
 #[doc(hidden)]
 pub use fuzz::fuzz_replies;
 pub use input::{Framing, Input, Reply, WrongReply};
-pub use opener::MAX_CONNECTING;
 pub use options::{LoadOptions, Mode};
 pub use results::{ConnectionCounts, Failure, Failures, Point, RequestCounts, Results, Round, Series};
 pub use team::Team;

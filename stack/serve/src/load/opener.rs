@@ -5,8 +5,6 @@ use host::Calls;
 use stack::tcp::{ConnectionId, Options};
 use stack::{Address, Affinity, ConnectError, Endpoint, Time};
 
-/// Default maximum number of handshakes at a time, so that a server's queue of half-open connections is not exceeded.
-pub const MAX_CONNECTING: u32 = 256;
 /// First source port: the ones below are those of services (RFC 6335 section 6).
 const FIRST_PORT: u16 = 1024;
 /// Maximum number of source ports in use that are passed over at a time.

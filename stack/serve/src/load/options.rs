@@ -1,10 +1,12 @@
 //! Settings of the client.
 
 use super::arrivals::Spacing;
-use super::opener::MAX_CONNECTING;
 use stack::tcp::Options;
 use stack::{Address, Endpoint};
 use std::time::Duration;
+
+/// Default maximum number of handshakes at a time, so that a server's queue of half-open connections is not exceeded.
+const MAX_CONNECTING: u32 = 256;
 
 /// When requests are sent.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -3,4 +3,5 @@
 
 mod pair;
 mod replay_corpus;
+mod sockets;
 mod workers;

@@ -59,19 +59,27 @@ ring_options() {
     esac
 }
 
-# The end of iip's run: rate of each second, and then the percentiles in nanoseconds.
+# The end of iip's run: rate of each second, and then the percentiles in nanoseconds. Fails if replies are not as long as
+# requests; iip prints whole Mbit/s and does not read their bytes.
 iip_report() {
-    awk -v row="$ROW" '
+    awk -v row="$ROW" -v size="$size" '
         function ns(name) {
             if (!match($0, " " name "%-ile [0-9]+")) return 0
             split(substr($0, RSTART, RLENGTH), word, " ")
             return word[2]
         }
         # The first second includes the start. Of a stream, sent Mbit/s; otherwise received replies.
-        /^paylaod total/ { value = row == "bulk" ? $9 : substr($6, 2) + 0; if (value > 0 && seen++) rate[n++] = value }
+        /^paylaod total/ {
+            value = row == "bulk" ? $9 : substr($6, 2) + 0
+            if (value > 0 && seen++) rate[n++] = value
+            if (row != "bulk" && (value * size < $4 * 125000 || value * size >= ($4 + 1) * 125000)) {
+                print "replies are not of " size " bytes: " $0 > "/dev/stderr"
+                failed = 1
+            }
+        }
         /latency 50%-ile/ { p50 = ns("50"); p99 = ns("99") }
         END {
-            if (!n) exit 1
+            if (failed || !n) exit 1
             for (i = 1; i < n; i++) for (j = i; j && rate[j - 1] > rate[j]; j--) { t = rate[j]; rate[j] = rate[j - 1]; rate[j - 1] = t }
             value = rate[int(n / 2)]
             if (row == "bulk") printf "{\"bits_per_second\": %.0f}\n", value * 1e6

@@ -28,6 +28,7 @@ mod rtt;
 mod scoreboard;
 #[cfg(test)]
 mod tests;
+mod timer;
 #[cfg(test)]
 mod traces;
 mod usage;

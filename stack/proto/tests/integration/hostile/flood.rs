@@ -1,7 +1,7 @@
 //! Floods: SYNs, ICMP errors, connections in TIME-WAIT, and ports.
 
 use super::*;
-use crate::segment::icmp_error;
+use crate::packet::icmp_error;
 use stack::tcp::State;
 use stack::{Address, ConnectError};
 

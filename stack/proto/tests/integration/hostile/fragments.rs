@@ -1,7 +1,7 @@
 //! Fragments of TCP, which all stacks of an address receive ([`stack::Affinity`]).
 
 use super::*;
-use crate::segment::ETHERNET;
+use crate::packet::ETHERNET;
 use stack::Affinity;
 
 const IPV4: usize = 20;

@@ -56,7 +56,11 @@ fn hostile_single_bytes_to_a_slow_reader_occupy_a_limited_number_of_buffers() {
     }
     let held = victim.held_frames();
     assert!((1000..=4 * 65_536 / 256 + 1).contains(&held), "{held} frames");
-    assert_eq!(victim.host.sent.back().map(|(_, sent)| sent.window), Some(0), "closed when payload is refused");
+    assert_eq!(
+        victim.host.sent.back().map(|(_, sent)| sent.window),
+        Some(0),
+        "closed when payload is refused"
+    );
     // After the application has read, the peer is told at once, and the connection works again.
     let bytes = victim.delivered().len();
     victim.host.events.retain(|event| !matches!(event, Event::Data { .. }));

@@ -10,8 +10,9 @@ mod memory;
 mod windows;
 
 use crate::link::{Bytes, Received};
+use crate::packet::ROUTER_MAC;
 use crate::script::host::{Host, MAC};
-use crate::segment::{ROUTER_MAC, Segment, TcpOption, flag};
+use crate::segment::{Segment, TcpOption, flag};
 use stack::tcp::{ConnectionId, ConnectionInfo, Options};
 use stack::{Config, Endpoint, Event, Limits};
 use std::sync::{Arc, Weak};

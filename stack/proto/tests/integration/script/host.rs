@@ -1,8 +1,9 @@
 //! The stack under test of a script, its only link, and the routers that answer its address resolution.
 
 use crate::link::{Bytes, Port, Received};
+use crate::packet::ROUTER_MAC;
 use crate::router::resolve;
-use crate::segment::{ROUTER_MAC, Segment};
+use crate::segment::Segment;
 use stack::ip::{InterfaceConfig, InterfaceId, Route};
 use stack::{Address, Cidr, Config, Event, Stack, Time};
 use std::collections::VecDeque;
