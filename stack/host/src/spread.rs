@@ -7,7 +7,7 @@
 //!   processes the reassembled segment. Other fragments belong to the worker of their addresses' hash.
 //! - Worker 0 answers what the host answers once: ARP requests, Neighbor Solicitations, queries of ICMP, DHCP.
 //! - What every stack must learn is copied to all: ARP replies and announcements, advertisements of neighbours and
-//!   routers, redirects, errors of ICMP, queries for groups.
+//!   routers, duplicate address detection of other hosts, redirects, errors of ICMP, queries for groups.
 //!
 //! A packet of another worker is copied to its handoff queue, and dropped as `handoff-full` if the queue is full. This
 //! module must not change a packet, and a packet that came from a handoff queue is never handed over again.
@@ -244,7 +244,10 @@ fn owner_of_control(layers: &Layers, frame: &[u8]) -> Option<Owner> {
         // Errors, redirects and advertisements of routers (RFC 792, RFC 1256).
         (protocol::ICMP, Some(kind)) => matches!(kind, 3..=5 | 9 | 11 | 12),
         // Errors, queries for groups, advertisements, redirects (RFC 4443, RFC 4861, RFC 9777).
-        (protocol::ICMPV6, Some(kind)) => matches!(kind, 0..=127 | 130 | 134 | 136 | 137),
+        (protocol::ICMPV6, Some(kind @ (0..=127 | 130 | 134..=137))) => {
+            // A solicitation without a source: another host probes an address (RFC 4862 section 5.4.2).
+            kind != 135 || layers.addresses(frame).starts_with(&[0; 16])
+        }
         _ => false,
     };
     Some(if is_for_all { Owner::All } else { Owner::Worker(ANSWERS) })
