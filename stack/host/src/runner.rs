@@ -17,7 +17,7 @@ use mem::copy::{Kernel, chosen};
 use port::{Flush, Now, PLACES, PortFault, Retainer};
 use sleep::MAX_SLEEP;
 use stack::ip::{InterfaceConfig, InterfaceId};
-use stack::{Stack, Time};
+use stack::{Handoff, Stack, Time};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::{Duration, Instant};
 
@@ -275,6 +275,10 @@ impl Host {
                     spreader.release(burst);
                 },
             );
+            while let Some(Handoff { to, frame }) = stack.take_handoff() {
+                // Without a spreader, no other stack has the interface.
+                interface.spreader.iter_mut().for_each(|spreader| spreader.hand_over(&frame, to.into()));
+            }
             interface.port.prefetch();
         }
         came
