@@ -18,10 +18,8 @@ static int must(int result, const char *what) {
 }
 
 /* `mode` is LINERATE_LISTEN or LINERATE_CONNECT, for kinds with a socket. */
-static linerate_host *open_host(const char *kind, const char *name, const char *address, uint32_t mode) {
-    linerate_host *host = NULL;
+static void open_port(linerate_host *host, const char *kind, const char *name, const char *address, uint32_t mode) {
     int interface = -1;
-    must(linerate_host_new(NULL, &host), "linerate_host_new");
     if (strcmp(kind, "tap") == 0) {
         interface = linerate_open_tap(host, name, getenv("NETNS"), NULL);
     } else if (strcmp(kind, "af_packet") == 0) {
@@ -45,6 +43,12 @@ static linerate_host *open_host(const char *kind, const char *name, const char *
     } else {
         must(linerate_add_address(host, interface, address), "cannot add the address");
     }
+}
+
+static inline linerate_host *open_host(const char *kind, const char *name, const char *address, uint32_t mode) {
+    linerate_host *host = NULL;
+    must(linerate_host_new(NULL, &host), "linerate_host_new");
+    open_port(host, kind, name, address, mode);
     return host;
 }
 

@@ -55,6 +55,39 @@ fn kernel_exchanges_megabytes_with_echo_in_c() {
     stop(server, "2 connections, 33554432 bytes, 9 datagrams");
 }
 
+/// Connections that each thread of the server has accepted.
+fn of_threads(output: &str) -> Vec<usize> {
+    let counts = output.lines().filter_map(|line| line.strip_prefix("thread ")?.split(' ').nth(1));
+    counts.map(|count| count.parse().expect("a number")).collect()
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn kernel_exchanges_megabytes_with_two_threads_of_echo_in_c() {
+    let (folder, netns) = (folder(), Netns::new());
+    let library = Library::install(folder.path());
+    let inside = format!("NETNS={}", netns.name());
+    let mut server =
+        serve(folder.path(), &library, &[&inside, "tap", "web0", &format!("{SERVER}/24"), "7", "2"]);
+    netns.configure("web0", &["10.9.0.1/24"]);
+    netns.ping(SERVER, 2, &[]);
+    netns.enter(|| datagrams(SERVER));
+    netns.enter(|| {
+        for first in (0..16).step_by(4) {
+            std::thread::scope(|scope| {
+                (first..first + 4).for_each(|seed| {
+                    scope.spawn(move || linerate_tests::tcp::exchange(SERVER, 7, (seed, 1 << 20), LIMIT));
+                });
+            });
+        }
+    });
+    assert!(server.terminate(LIMIT).success());
+    let output = server.output();
+    assert!(output.contains("16 connections, 16777216 bytes, 9 datagrams"), "{output}");
+    let counts = of_threads(&output);
+    assert!(counts.len() == 2 && !counts.contains(&0), "{output}");
+}
+
 #[test]
 #[ignore = "needs root; run by `cargo xtask test`"]
 fn client_in_c_exchanges_megabytes_with_echo_in_c() {
@@ -74,13 +107,26 @@ fn client_in_c_exchanges_megabytes_with_echo_in_c() {
 #[test]
 #[ignore = "needs root; run by `cargo xtask test`"]
 fn dhcp_and_router_advertisements_configure_echo_in_c() {
+    configured(&[]);
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn dhcp_and_router_advertisements_configure_two_threads_of_echo_in_c() {
+    configured(&["2"]);
+}
+
+/// Obtains addresses for the echo server with these further words, and exchanges data with it.
+fn configured(more: &[&str]) {
     let (folder, netns) = (folder(), Netns::new());
     let library = Library::install(folder.path());
     // The interface stays until dnsmasq has read the release.
-    netns.ip("tuntap add web0 mode tap");
+    let queues = if more.is_empty() { "" } else { " multi_queue" };
+    netns.ip(&format!("tuntap add web0 mode tap{queues}"));
     let mut router = router(folder.path(), &netns);
     let inside = format!("NETNS={}", netns.name());
-    let server = serve(folder.path(), &library, &[&inside, "tap", "web0", "auto", "7"]);
+    let words = [&[&inside, "tap", "web0", "auto", "7"], more].concat();
+    let server = serve(folder.path(), &library, &words);
     let [v4, v6] = assigned(&server);
     netns.ping(&v6, 2, &["-s", "4000"]);
     netns.enter(move || {

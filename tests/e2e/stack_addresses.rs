@@ -8,6 +8,7 @@ use linerate_tests::netns::Netns;
 use linerate_tests::process::Process;
 use linerate_tests::stack_server::{KERNEL, LIMIT, StackServer};
 use linerate_tests::{folder, tcp, wait};
+use serde_json::Value;
 
 /// A lease is renewed after 4 s, by any server after 7 s, and ends after 8 s.
 const UDHCPD: &str =
@@ -89,8 +90,21 @@ fn echo(stream: &mut (impl Read + Write)) {
 #[test]
 #[ignore = "needs root; run by `cargo xtask test`"]
 fn a_lease_is_renewed_and_rebound_under_a_connection_until_it_ends() {
+    leased(&[]);
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn all_workers_have_a_lease_until_it_ends() {
+    let summary = leased(&["--workers", "2"]);
+    let workers = summary["workers"].as_array().expect("a list of workers");
+    assert!(workers.iter().all(|worker| worker["connections"].as_u64() > Some(0)), "{summary}");
+}
+
+/// Runs a server with these further words, whose lease is renewed, rebound, and not renewed any more. Returns the summary.
+fn leased(more: &[&str]) -> Value {
     let (folder, (netns, port)) = (folder(), persistent());
-    let mut server = StackServer::start_on(netns, &port, &["echo", "--dhcp"]);
+    let mut server = StackServer::start_on(netns, &port, &[&["echo", "--dhcp"], more].concat());
     server.netns.configure("web0", &KERNEL[..1]);
     let [file, leases] = ["conf", "leases"].map(|name| folder.path().join(name));
     std::fs::write(&leases, "").expect("a file");
@@ -103,17 +117,18 @@ fn a_lease_is_renewed_and_rebound_under_a_connection_until_it_ends() {
         netns.run("nft", &[format!("table inet t {{ {chain}; }}; add rule inet t c {packets} drop")]);
     };
     server.process.wait_for("addresses 10.9.0.100/24", 0, LIMIT);
-    let mut stream = netns.enter(|| tcp::connect("10.9.0.100", 7, LIMIT));
+    // The hash of their ports selects any worker.
+    let mut streams = netns.enter(|| [(); 24].map(|()| tcp::connect("10.9.0.100", 7, LIMIT)));
     acknowledged(&udhcpd, 3);
-    echo(&mut stream);
+    streams.iter_mut().for_each(echo);
     // Renewals go to the server's address, so what arrives now are broadcasts.
     refuse(REQUESTS[0]);
     let renewed = udhcpd.output().matches("sending ACK").count();
     acknowledged(&udhcpd, renewed + 1);
-    echo(&mut stream);
+    streams.iter_mut().for_each(echo);
     refuse(REQUESTS[1]);
     server.process.wait_for("addresses none", 0, LIMIT);
     assert!(server.process.output().matches("addresses ").count() == 2, "the address did not change");
     assert!(netns.attempt("ping", &["-c", "1", "-W", "1", "10.9.0.100"]).is_err());
-    server.finish();
+    server.finish()
 }

@@ -30,7 +30,7 @@ impl Library {
             .env("PKG_CONFIG_PATH", folder.join("pkgconfig")));
         let program = self.prefix.join(example);
         run(Command::new("cc")
-            .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-o"])
+            .args(["-std=c11", "-pthread", "-Wall", "-Wextra", "-Werror", "-O1", "-o"])
             .arg(&program)
             .arg(root().join("examples/c").join(example).with_extension("c"))
             .args(flags.split_whitespace())

@@ -172,10 +172,6 @@ fn validate(end: &EndArgs, workers: &WorkerArgs) -> Result<(), Diagnostic> {
         let reason = "it pins one thread, and there are several";
         return Err(Diagnostic::bad("--cpu", reason, "write --cpus with a list of CPUs"));
     }
-    if end.dhcp && workers.count() > 1 {
-        let reason = "one worker would obtain the address, and the others would have none";
-        return Err(Diagnostic::bad("--dhcp", reason, "write the address with --address"));
-    }
     if workers.threads == ThreadModel::Merge && workers.cpus.is_empty() {
         let reason = "both threads of a worker must be on one CPU";
         return Err(Diagnostic::bad("--threads merge", reason, "add --cpus with a CPU for each worker"));

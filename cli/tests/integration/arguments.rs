@@ -45,7 +45,6 @@ fn invalid_input_of_serve_is_refused_with_a_remedy() {
         (&["--neighbour", "10.9.0.1"], "expected two values with = between them"),
         (&["--mtu", "1000"], "1000 is not in 1280..=65535"),
         (&["--address", "10.9.0.2"], "expected an address with a prefix length"),
-        (&["--workers", "2", "--dhcp"], "remedy: write the address with --address"),
         (&["--threads", "merge"], "remedy: add --cpus with a CPU for each worker"),
     ] {
         let network = if words[0] == "--port" { &tap[..2] } else { &tap[..] };

@@ -4,9 +4,10 @@ use crate::buffer::linerate_buffer;
 use crate::call::{Failure, State, call, call_host, code, invalid};
 use crate::pointer::{reference, store, wanted};
 use crate::queue::linerate_completion;
+use crate::workers::Worker;
 use api::queue::{MAX_BATCH, Queue};
 use engine::Polling;
-use host::{BufferPool, Host, Options, PoolLimits};
+use host::{BufferPool, Host, Options, PoolLimits, Spread, SpreadOptions};
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
@@ -18,6 +19,17 @@ const CONNECT_INTERVAL: Duration = Duration::from_millis(2);
 pub const LINERATE_ADAPTIVE: u32 = 0;
 /// Never sleep: the lowest latency, at the price of a CPU.
 pub const LINERATE_BUSY: u32 = 1;
+
+/// The host that the hash of its flow selects has a connection or datagram (`linerate_workers_new`). For every port.
+pub const LINERATE_HASH: u32 = 0;
+/// The host at whose queue its packets arrive has a connection or datagram. For network cards with receive-side
+/// scaling, which keep a flow on one queue.
+pub const LINERATE_ARRIVAL: u32 = 1;
+
+/// Maximum number of hosts that share ports.
+pub const LINERATE_MAX_WORKERS: usize = 32;
+
+const _: () = assert!(LINERATE_MAX_WORKERS == host::MAX_WORKERS);
 
 /// Settings of a host. Zero selects the default of a field.
 #[repr(C)]
@@ -39,7 +51,7 @@ pub struct linerate_options {
 }
 
 /// A host: ports, a TCP/IP stack and its completions. It must be used by one thread at a time, usually one for each
-/// core; hosts share nothing.
+/// core. Hosts of linerate_host_new share nothing.
 pub struct linerate_host {
     pub(crate) state: Cell<State>,
     pub(crate) inner: UnsafeCell<Inner>,
@@ -54,6 +66,8 @@ pub(crate) struct Inner {
     pub(crate) data: Vec<linerate_buffer>,
     pub(crate) pool: BufferPool,
     pub(crate) keep_foreign: bool,
+    /// Present if its ports are shared with other hosts. Dropped after the queue, which uses them.
+    pub(crate) worker: Option<Worker>,
     /// Maximum length of data in one call.
     pub(crate) send_buffer: u32,
 }
@@ -96,23 +110,68 @@ pub unsafe extern "C" fn linerate_host_new(
         wanted(host, "host")?;
         // SAFETY: null or valid, by the contract of the interface.
         let options = unsafe { options.as_ref() }.copied().unwrap_or_default();
-        let settings = settings(&options)?;
-        let send_buffer = settings.stack.limits.send_buffer;
-        let made =
-            Host::new(settings).map_err(|error| Failure::new(code::NO_MEMORY, error, "free memory"))?;
-        let inner = Inner {
-            queue: Queue::new(made),
-            batch: Vec::with_capacity(MAX_BATCH),
-            data: Vec::with_capacity(MAX_BATCH),
-            pool: BufferPool::new(PoolLimits::default()),
-            keep_foreign: options.keep_foreign == 1,
-            send_buffer,
-        };
-        let made = linerate_host { state: Cell::new(State::Idle), inner: UnsafeCell::new(inner) };
+        let made = Host::new(settings(&options)?)
+            .map_err(|error| Failure::new(code::NO_MEMORY, error, "free memory"))?;
         // SAFETY: not null, so memory for a pointer by the contract of the interface.
-        unsafe { store(host, Box::into_raw(Box::new(made))) };
+        unsafe { store(host, boxed(made, &options, None)) };
         Ok(0)
     })
+}
+
+/// Creates `count` hosts, 1 to LINERATE_MAX_WORKERS, for as many threads, and stores them at `hosts`. They have the same
+/// addresses and share their ports. Each must call the same functions linerate_open_... in the same order: the first
+/// call opens the port, the others join it, and the settings of the first call hold. Addresses, routes, listeners and UDP
+/// sockets are those of one host and are added to each; DHCP gives its lease to all if it is started on the first. `spread`
+/// is LINERATE_HASH or LINERATE_ARRIVAL. Once a port is open, all hosts must be used: each serves its own connections, and
+/// packets for a host whose thread does not wait are lost after some time. The port is closed with the last host.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linerate_workers_new(
+    options: *const linerate_options,
+    count: usize,
+    spread: u32,
+    hosts: *mut *mut linerate_host,
+) -> c_int {
+    call(|| {
+        wanted(hosts, "hosts")?;
+        if !(1..=LINERATE_MAX_WORKERS).contains(&count) {
+            return Err(invalid(format_args!("count is {count}"), "pass 1 to LINERATE_MAX_WORKERS"));
+        }
+        let rule = match spread {
+            LINERATE_HASH => Spread::Hash,
+            LINERATE_ARRIVAL => Spread::Arrival,
+            other => {
+                let reason = format_args!("spread is {other}");
+                return Err(invalid(reason, "pass LINERATE_HASH or LINERATE_ARRIVAL"));
+            }
+        };
+        // SAFETY: null or valid, by the contract of the interface.
+        let options = unsafe { options.as_ref() }.copied().unwrap_or_default();
+        let spread = SpreadOptions { rule, arrivals: None };
+        let made = host::hosts(count, &settings(&options)?, &spread)
+            .map_err(|error| Failure::new(code::NO_MEMORY, error, "free memory"))?;
+        for (index, (host, worker)) in made.into_iter().zip(Worker::all(count, rule)).enumerate() {
+            // SAFETY: not null, so memory for `count` pointers by the contract of the interface.
+            unsafe { store(hosts.add(index), boxed(host, &options, Some(worker))) };
+        }
+        Ok(0)
+    })
+}
+
+/// A host as the program gets it.
+fn boxed(host: Host, options: &linerate_options, worker: Option<Worker>) -> *mut linerate_host {
+    let mut queue = Queue::new(host);
+    let send_buffer = queue.stack().config().limits.send_buffer;
+    let inner = Inner {
+        queue,
+        batch: Vec::with_capacity(MAX_BATCH),
+        data: Vec::with_capacity(MAX_BATCH),
+        pool: BufferPool::new(PoolLimits::default()),
+        keep_foreign: options.keep_foreign == 1,
+        worker,
+        send_buffer,
+    };
+    let host = linerate_host { state: Cell::new(State::Idle), inner: UnsafeCell::new(inner) };
+    Box::into_raw(Box::new(host))
 }
 
 /// Closes the ports of a host and frees it. Connections that are open end without a FIN. Does nothing for NULL. Must not
@@ -133,9 +192,10 @@ pub unsafe extern "C" fn linerate_host_free(host: *mut linerate_host) -> c_int {
         }
         // SAFETY: made by `Box::into_raw`, not in use, and not used again.
         let host = unsafe { Box::from_raw(host) };
-        let Inner { queue, data, .. } = host.inner.into_inner();
+        let Inner { queue, data, worker, .. } = host.inner.into_inner();
         drop(data);
         queue.into_host().close();
+        drop(worker);
         Ok(0)
     })
 }

@@ -26,6 +26,7 @@ pub mod queue;
 pub mod tcp;
 pub mod tcp_options;
 pub mod udp;
+mod workers;
 
 #[cfg(test)]
 mod tests;

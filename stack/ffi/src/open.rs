@@ -56,7 +56,7 @@ fn config(interface: &linerate_interface) -> Result<InterfaceConfig, Failure> {
 }
 
 /// Result of opening a port.
-type Opened = Result<Box<dyn PortControl>, Failure>;
+pub(crate) type Opened = Result<Box<dyn PortControl>, Failure>;
 
 /// A port, or the reason why it was not opened.
 fn opened<P: PortControl + 'static>(port: Result<P, impl Remedy>) -> Opened {
@@ -80,7 +80,8 @@ fn listens(mode: u32) -> Result<bool, Failure> {
     }
 }
 
-/// Opens a port named by the text at `name` and adds it to a host. Returns the number of the interface.
+/// Opens a port named by the text at `name`, with this many queue pairs, and adds it to a host. Returns the number of the
+/// interface.
 ///
 /// # Safety
 /// By the contract of the interface.
@@ -88,21 +89,26 @@ unsafe fn add(
     host: *mut linerate_host,
     name: *const c_char,
     interface: *const linerate_interface,
-    open: impl FnOnce(&str) -> Opened,
+    open: impl FnOnce(&str, u16) -> Opened,
 ) -> c_int {
     let work = |inner: &mut Inner| {
         // SAFETY: null or a string, by the caller's contract.
         let name = unsafe { text(name, "the name of the port") }?;
         // SAFETY: null or an object, by the caller's contract.
         let config = config(&unsafe { interface.as_ref() }.copied().unwrap_or_default())?;
-        let port = LocalPort::new(name, open(name)?);
-        Ok(inner.queue.host().add_port(port, config).0.into())
+        let Inner { queue, worker, .. } = inner;
+        let id = match worker {
+            Some(worker) => worker.add(queue.host(), name, &config, |pairs| open(name, pairs))?,
+            None => queue.host().add_port(LocalPort::new(name, open(name, 1)?), config),
+        };
+        Ok(id.0.into())
     };
     // SAFETY: by the caller's contract.
     unsafe { call_host(host, work) }
 }
 
-/// Opens a TAP interface of the kernel, which is created if it does not exist. `netns` is the name of its network
+/// Opens a TAP interface of the kernel, which is created if it does not exist; for several hosts, it is a multi-queue
+/// interface. `netns` is the name of its network
 /// namespace or the path of one; NULL for that of the process. `interface` may be NULL. Returns the number of the
 /// interface.
 #[unsafe(no_mangle)]
@@ -112,10 +118,10 @@ pub unsafe extern "C" fn linerate_open_tap(
     netns: *const c_char,
     interface: *const linerate_interface,
 ) -> c_int {
-    let open = |name: &str| {
+    let open = |name: &str, queue_pairs| {
         // SAFETY: null or a string, by the contract of the interface.
         let netns = unsafe { optional_text(netns, "netns") }?.map(str::to_owned);
-        opened(Tap::open(tap::Options { netns, ..tap::Options::new(name) }, Instant::now()))
+        opened(Tap::open(tap::Options { netns, queue_pairs, ..tap::Options::new(name) }, Instant::now()))
     };
     // SAFETY: by the contract of the interface.
     unsafe { add(host, name, interface, open) }
@@ -130,8 +136,8 @@ pub unsafe extern "C" fn linerate_open_vhost_user(
     mode: u32,
     interface: *const linerate_interface,
 ) -> c_int {
-    let open = |path: &str| {
-        let options = vhost_user::Options::default();
+    let open = |path: &str, queue_pairs| {
+        let options = vhost_user::Options { queue_pairs, ..vhost_user::Options::default() };
         opened(if listens(mode)? {
             VhostUser::listen(path, options)
         } else {
@@ -142,8 +148,8 @@ pub unsafe extern "C" fn linerate_open_vhost_user(
     unsafe { add(host, socket, interface, open) }
 }
 
-/// Opens a virtio-user port, whose peer is a vhost-user port, such as one of a switch. Otherwise as
-/// linerate_open_vhost_user.
+/// Opens a virtio-user port, whose peer is a vhost-user port, such as one of a switch, with a queue pair for each host.
+/// Otherwise as linerate_open_vhost_user.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linerate_open_virtio_user(
     host: *mut linerate_host,
@@ -151,8 +157,8 @@ pub unsafe extern "C" fn linerate_open_virtio_user(
     mode: u32,
     interface: *const linerate_interface,
 ) -> c_int {
-    let open = |path: &str| {
-        let options = virtio_user::Options::default();
+    let open = |path: &str, queue_pairs| {
+        let options = virtio_user::Options { queue_pairs, ..virtio_user::Options::default() };
         opened(if listens(mode)? {
             VirtioUser::listen(path, options)
         } else {
@@ -174,11 +180,10 @@ pub unsafe extern "C" fn linerate_open_memif(
     secret: *const c_char,
     interface: *const linerate_interface,
 ) -> c_int {
-    let open = |path: &str| {
+    let open = |path: &str, queue_pairs| {
         // SAFETY: null or a string, by the contract of the interface.
-        let secret = unsafe { optional_text(secret, "secret") }?;
-        let options =
-            memif::Options { id, secret: secret.map(parsed_secret).transpose()?, ..Default::default() };
+        let secret = unsafe { optional_text(secret, "secret") }?.map(parsed_secret).transpose()?;
+        let options = memif::Options { id, secret, queue_pairs, ..Default::default() };
         let path = Path::new(path);
         opened(if listens(mode)? {
             Memif::listen(path, options)
@@ -204,8 +209,8 @@ unsafe fn place(name: &str, netns: *const c_char) -> Result<Place, Failure> {
     Ok(Place { interface: name.to_owned(), netns: netns.map(Namespace::new) })
 }
 
-/// Opens an AF_XDP port on an interface of the kernel, which must have one queue. The program receives all of its
-/// frames. Parameters as of linerate_open_tap.
+/// Opens an AF_XDP port on an interface of the kernel, which must have one queue for each host that opens it. The program
+/// receives all of its frames. Parameters as of linerate_open_tap.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linerate_open_af_xdp(
     host: *mut linerate_host,
@@ -213,10 +218,11 @@ pub unsafe extern "C" fn linerate_open_af_xdp(
     netns: *const c_char,
     interface: *const linerate_interface,
 ) -> c_int {
-    let open = |name: &str| {
+    let open = |name: &str, queue_pairs| {
         // SAFETY: null or a string, by the contract of the interface.
         let place = unsafe { place(name, netns) }?;
-        af_xdp::open(af_xdp::Options::new(place)).map_err(|error| refused(&error))
+        af_xdp::open(af_xdp::Options { queue_pairs, ..af_xdp::Options::new(place) })
+            .map_err(|error| refused(&error))
     };
     // SAFETY: by the contract of the interface.
     unsafe { add(host, name, interface, open) }
@@ -231,10 +237,11 @@ pub unsafe extern "C" fn linerate_open_af_packet(
     netns: *const c_char,
     interface: *const linerate_interface,
 ) -> c_int {
-    let open = |name: &str| {
+    let open = |name: &str, queue_pairs| {
         // SAFETY: null or a string, by the contract of the interface.
         let place = unsafe { place(name, netns) }?;
-        af_packet::open(af_packet::Options::new(place)).map_err(|error| refused(&error))
+        af_packet::open(af_packet::Options { queue_pairs, ..af_packet::Options::new(place) })
+            .map_err(|error| refused(&error))
     };
     // SAFETY: by the contract of the interface.
     unsafe { add(host, name, interface, open) }

@@ -52,6 +52,14 @@ fn functions_without_a_host_reject_invalid_arguments() {
         failed(linerate_host_new(null(), null_mut()), code::INVALID, "host is null");
         let options = linerate_options { polling: 7, ..Default::default() };
         failed(linerate_host_new(&raw const options, &mut null_mut()), code::INVALID, "options.polling is 7");
+        let mut hosts = [null_mut(); 2];
+        for (count, spread, words) in
+            [(0, LINERATE_HASH, "count is 0"), (33, LINERATE_HASH, "count is 33"), (2, 2, "spread is 2")]
+        {
+            let made = linerate_workers_new(null(), count, spread, hosts.as_mut_ptr());
+            failed(made, code::INVALID, words);
+        }
+        failed(linerate_workers_new(null(), 2, LINERATE_HASH, null_mut()), code::INVALID, "hosts is null");
         failed(linerate_endpoint_parse(null(), &raw mut end), code::INVALID, "text is null");
         failed(linerate_endpoint_parse(c"10.9.0.2".as_ptr(), &raw mut end), code::INVALID, "`10.9.0.2`");
         failed(linerate_endpoint_parse(c"\xff".as_ptr(), &raw mut end), code::INVALID, "UTF-8");
@@ -316,6 +324,87 @@ fn wrapped_bytes_are_echoed_and_released() {
         assert_eq!((last, linerate_buffer_free(kept)), (*b"d", 0));
     }
     assert_eq!(RELEASED.load(Ordering::Relaxed), 1);
+}
+
+/// Serves what a host has, as an echo server. Returns the number of connections accepted.
+fn echo(host: *mut linerate_host) -> usize {
+    let mut accepted = 0;
+    for c in completions(host) {
+        match c.kind {
+            linerate_kind::LINERATE_ACCEPTED => accepted += 1,
+            // SAFETY: a host and a buffer of its batch.
+            linerate_kind::LINERATE_DATA => unsafe {
+                assert_eq!(linerate_send(host, c.id, c.buffer, 0, c.length), 0, "{}", error());
+                assert_eq!(linerate_consumed(host, c.id, c.length), 0, "{}", error());
+            },
+            kind => panic!("{kind:?}"),
+        }
+    }
+    accepted
+}
+
+#[test]
+fn hosts_that_share_a_port_serve_connections_of_their_own() {
+    const CONNECTIONS: usize = 32;
+    let folder = tempfile::tempdir().unwrap();
+    let socket = CString::new(folder.path().join("s").to_str().unwrap()).unwrap();
+    let (mut hosts, local) = ([null_mut(); 2], endpoint(c"10.9.0.1:7"));
+    // SAFETY: valid pointers to objects that live until their last use.
+    unsafe {
+        assert_eq!(linerate_workers_new(null(), 2, LINERATE_HASH, hosts.as_mut_ptr()), 0, "{}", error());
+        for host in hosts {
+            let opened = linerate_open_memif(host, socket.as_ptr(), LINERATE_LISTEN, 0, null(), null());
+            assert_eq!(
+                (opened, linerate_add_address(host, 0, c"10.9.0.1/24".as_ptr())),
+                (0, 0),
+                "{}",
+                error()
+            );
+            assert_eq!(linerate_listen(host, &raw const local, null(), 0, null_mut()), 0, "{}", error());
+        }
+    }
+    let client = end(&socket, LINERATE_CONNECT, c"10.9.0.2/24");
+    let (mut accepted, mut echoed) = ([0; 2], 0);
+    // SAFETY: hosts and valid pointers.
+    unsafe {
+        while linerate_wait_ready(client, 0) < 0 {
+            assert_eq!(hosts.map(echo), [0, 0]);
+        }
+        for _ in 0..CONNECTIONS {
+            let mut id = 0;
+            let connected = linerate_connect(client, null(), &raw const local, null(), 0, &raw mut id);
+            assert_eq!((connected, linerate_send_copy(client, id, c"x".as_ptr().cast(), 1)), (0, 0));
+        }
+    }
+    while echoed < CONNECTIONS {
+        (0..2).for_each(|i| accepted[i] += echo(hosts[i]));
+        echoed += completions(client).iter().filter(|c| c.kind == linerate_kind::LINERATE_DATA).count();
+    }
+    assert!(accepted.iter().sum::<usize>() == CONNECTIONS && !accepted.contains(&0), "{accepted:?}");
+    // SAFETY: hosts, which are not used again. One can be freed before the others.
+    unsafe {
+        assert_eq!(linerate_host_free(hosts[0]), 0);
+        completions(hosts[1]);
+        assert_eq!((linerate_host_free(hosts[1]), linerate_host_free(client)), (0, 0));
+    }
+}
+
+#[test]
+fn hosts_that_share_ports_open_the_same_ones() {
+    let mut hosts = [null_mut(); 2];
+    // SAFETY: strings, and memory for the hosts.
+    unsafe {
+        assert_eq!(linerate_workers_new(null(), 2, LINERATE_ARRIVAL, hosts.as_mut_ptr()), 0, "{}", error());
+        let open =
+            |host, name: &CStr| linerate_open_memif(host, name.as_ptr(), LINERATE_LISTEN, 0, null(), null());
+        let name = format!("@linerate-ffi-{}", std::process::id());
+        let name = CString::new(name).unwrap();
+        failed(open(hosts[0], c"/nonexistent/x"), code::NO_DEVICE, "cannot open the port");
+        assert_eq!(open(hosts[1], &name), 0, "{}", error());
+        failed(open(hosts[0], c"@other"), code::INVALID, "is not @other");
+        assert_eq!(open(hosts[0], &name), 0, "{}", error());
+        assert_eq!((linerate_host_free(hosts[1]), linerate_host_free(hosts[0])), (0, 0));
+    }
 }
 
 #[test]

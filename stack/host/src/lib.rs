@@ -12,6 +12,7 @@ mod clock;
 mod counts;
 mod frame;
 mod inspect;
+mod lease;
 mod link;
 mod payload;
 mod pool;
@@ -35,4 +36,4 @@ pub use split::{Calls, Part, Remote, Threads, run_split};
 #[doc(hidden)]
 pub use spread::fuzz_spread;
 pub use spread::{Indirection, Spread, SpreadCounts};
-pub use workers::{MAX_WORKERS, SpreadOptions, Workers, WorkersError};
+pub use workers::{MAX_WORKERS, Share, SpreadOptions, Workers, WorkersError, divide, hosts};

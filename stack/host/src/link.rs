@@ -6,6 +6,7 @@
 
 use crate::Buffer;
 use crate::inspect::Capture;
+use crate::lease::SharedLease;
 use crate::spread::Spreader;
 use engine::LocalPort;
 use port::{Capabilities, GeneratedBurst, MAX_HEAD, Now, Offload, PLACES};
@@ -22,6 +23,8 @@ pub(crate) struct Interface {
     pub(crate) port: LocalPort,
     /// Present if other threads have shares of the port.
     pub(crate) spreader: Option<Spreader>,
+    /// Present then, too.
+    pub(crate) lease: Option<SharedLease>,
     burst: GeneratedBurst,
     /// Number of the burst's frames that were sent.
     sent: usize,
@@ -58,13 +61,14 @@ pub fn random_mac() -> MacAddress {
 }
 
 impl Interface {
-    pub(crate) fn new(port: LocalPort, spreader: Option<Spreader>) -> Self {
+    pub(crate) fn new(port: LocalPort) -> Self {
         let mut burst = GeneratedBurst::new();
         burst.restart();
         let (capabilities, held) = (Capabilities::NONE, Vec::new());
         Self {
             port,
-            spreader,
+            spreader: None,
+            lease: None,
             burst,
             sent: 0,
             held,

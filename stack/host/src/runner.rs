@@ -10,14 +10,14 @@ use crate::frame::Memory;
 use crate::inspect::Inspection;
 use crate::link::{Interface, Ports};
 use crate::split::RemoteLimits;
-use crate::spread::{Spread, SpreadCounts, Spreader};
-use crate::{Buffer, BufferPool, Received};
-use engine::{LocalPort, Polling, PortShare};
+use crate::spread::{SpreadCounts, Spreader};
+use crate::{Buffer, BufferPool, Received, Share};
+use engine::{LocalPort, Polling};
 use mem::copy::{Kernel, chosen};
 use port::{Flush, Now, PLACES, PortFault, Retainer};
 use sleep::MAX_SLEEP;
 use stack::ip::{InterfaceConfig, InterfaceId};
-use stack::{Stack, Time};
+use stack::{Handoff, Stack, Time};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::{Duration, Instant};
 
@@ -87,15 +87,17 @@ impl Host {
     /// Adds a port as an interface of the stack, and opens it.
     pub fn add_port(&mut self, mut port: LocalPort, config: InterfaceConfig) -> InterfaceId {
         port.open(Instant::now());
-        self.ports.interfaces.push(Interface::new(port, None));
+        self.ports.interfaces.push(Interface::new(port));
         self.stack.add_interface(config)
     }
 
     /// Adds a share of a port as an interface of the stack.
-    pub fn add_share(&mut self, share: PortShare, rule: Spread, config: InterfaceConfig) -> InterfaceId {
-        let spreader = Spreader::new(rule, share.exchange);
-        self.ports.interfaces.push(Interface::new(share.port, Some(spreader)));
-        self.stack.add_interface(config)
+    pub fn add_share(&mut self, share: Share) -> InterfaceId {
+        let mut interface = Interface::new(share.port.port);
+        interface.spreader = Some(Spreader::new(share.rule, share.port.exchange));
+        interface.lease = Some(share.lease);
+        self.ports.interfaces.push(interface);
+        self.stack.add_interface(share.interface)
     }
 
     /// Number of ports.
@@ -151,6 +153,7 @@ impl Host {
     pub fn close(mut self) -> Report {
         let (now, ended) = (self.clock.now(), self.ended());
         self.stack.release_leases(now);
+        self.share_leases(now);
         self.ports.now = now;
         self.stack.transmit(&mut self.ports, now);
         self.ports.flush(now);
@@ -272,6 +275,10 @@ impl Host {
                     spreader.release(burst);
                 },
             );
+            while let Some(Handoff { to, frame }) = stack.take_handoff() {
+                // Without a spreader, no other stack has the interface.
+                interface.spreader.iter_mut().for_each(|spreader| spreader.hand_over(&frame, to.into()));
+            }
             interface.port.prefetch();
         }
         came

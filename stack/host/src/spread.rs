@@ -4,16 +4,18 @@
 //! - Other connections and datagrams belong to the worker at which they arrive, or to that of their flow hash
 //!   ([`Spread`]).
 //! - Fragments of TCP are copied to all workers, because only the first one has ports: the stack with the connection
-//!   processes the reassembled segment. Other fragments belong to the worker of their addresses' hash.
+//!   processes the reassembled segment. Other fragments belong to the worker of their addresses' hash, which hands the
+//!   reassembled datagram to the worker of its port if it has no socket for it.
 //! - Worker 0 answers what the host answers once: ARP requests, Neighbor Solicitations, queries of ICMP, DHCP.
 //! - What every stack must learn is copied to all: ARP replies and announcements, advertisements of neighbours and
-//!   routers, redirects, errors of ICMP, queries for groups.
+//!   routers, duplicate address detection of other hosts, redirects, errors of ICMP, queries for groups.
 //!
 //! A packet of another worker is copied to its handoff queue, and dropped as `handoff-full` if the queue is full. This
 //! module must not change a packet, and a packet that came from a handoff queue is never handed over again.
 
 use engine::Exchange;
-use port::{BURST, Burst, PLACES, Rss, Steering};
+use mem::VolatileSlice;
+use port::{BURST, Burst, GeneratedBurst, MAX_HEAD, PLACES, Rss, Steering};
 use stack::{Affinity, Endpoint};
 use wire::checksum::protocol;
 use wire::toeplitz::{KEY_LEN, SYMMETRIC_KEY, Toeplitz};
@@ -71,7 +73,7 @@ stack::counters! {
     SpreadCounts {
         /// Packets received from the port.
         received: "spread_received",
-        /// Additional copies of packets that several workers get.
+        /// Additional copies of packets that several workers get, and reassembled datagrams of other workers.
         copied: "spread_copied",
         /// Packets passed to the own stack.
         kept: "spread_kept",
@@ -128,6 +130,8 @@ pub(crate) struct Spreader {
     exchange: Exchange,
     /// By worker.
     lists: Box<[Indices]>,
+    /// A reassembled datagram on its way to another worker.
+    whole: GeneratedBurst,
     counts: SpreadCounts,
 }
 
@@ -135,7 +139,8 @@ impl Spreader {
     pub(crate) fn new(rule: Spread, exchange: Exchange) -> Self {
         let lists = vec![Indices::EMPTY; exchange.workers()].into();
         let steering = Steering::new(Rss::Symmetric);
-        Self { rule, steering, exchange, lists, counts: SpreadCounts::default() }
+        let (whole, counts) = (GeneratedBurst::new(), SpreadCounts::default());
+        Self { rule, steering, exchange, lists, whole, counts }
     }
 
     pub(crate) fn counts(&self) -> SpreadCounts {
@@ -170,6 +175,19 @@ impl Spreader {
             self.exchange.send(burst, list.as_slice(), to);
         }
         self.lists[me]
+    }
+
+    /// Hands a reassembled datagram to the worker of its socket.
+    #[cold]
+    pub(crate) fn hand_over(&mut self, frame: &[u8], to: usize) {
+        let (head, rest) = frame.split_at(frame.len().min(MAX_HEAD));
+        self.whole.restart();
+        self.whole.start_packet(head);
+        if !rest.is_empty() {
+            self.whole.push_segment(VolatileSlice::of_private(rest));
+        }
+        (self.counts.copied, self.counts.crossed) = (self.counts.copied + 1, self.counts.crossed + 1);
+        self.exchange.send(&self.whole, &PLACES[..1], to);
     }
 
     /// Frees the buffers of a burst that came from another worker.
@@ -244,7 +262,10 @@ fn owner_of_control(layers: &Layers, frame: &[u8]) -> Option<Owner> {
         // Errors, redirects and advertisements of routers (RFC 792, RFC 1256).
         (protocol::ICMP, Some(kind)) => matches!(kind, 3..=5 | 9 | 11 | 12),
         // Errors, queries for groups, advertisements, redirects (RFC 4443, RFC 4861, RFC 9777).
-        (protocol::ICMPV6, Some(kind)) => matches!(kind, 0..=127 | 130 | 134 | 136 | 137),
+        (protocol::ICMPV6, Some(kind @ (0..=127 | 130 | 134..=137))) => {
+            // A solicitation without a source: another host probes an address (RFC 4862 section 5.4.2).
+            kind != 135 || layers.addresses(frame).starts_with(&[0; 16])
+        }
         _ => false,
     };
     Some(if is_for_all { Owner::All } else { Owner::Worker(ANSWERS) })

@@ -2,10 +2,12 @@
 //!
 //! A worker has queue pairs of its own as far as the port has enough, and its own connections, sockets, neighbours and
 //! timers. Nothing is shared on the path of a packet; packets that arrive at another worker than their owner go through
-//! handoff queues ([`crate::Spread`]). Each worker resolves neighbours for itself, and all of them learn from replies.
+//! handoff queues ([`crate::Spread`]). Each worker resolves neighbours for itself, and all of them learn from replies. The
+//! first worker obtains an address by DHCP for all.
 
+use crate::lease::SharedLease;
 use crate::{App, Host, Indirection, Options, Part, Remote, Report, Spread, run_split};
-use engine::{EngineError, SharedPort};
+use engine::{EngineError, PortShare, SharedPort};
 use port::{PortControl, PortFault};
 use stack::Affinity;
 use stack::ip::{InterfaceConfig, InterfaceId};
@@ -44,6 +46,50 @@ pub enum WorkersError {
     TooMany(usize),
 }
 
+/// One worker's share of a port ([`divide`]), an interface of its host ([`Host::add_share`]).
+#[derive(Debug)]
+pub struct Share {
+    pub(crate) port: PortShare,
+    pub(crate) lease: SharedLease,
+    pub(crate) rule: Spread,
+    pub(crate) interface: InterfaceConfig,
+}
+
+/// Hosts without ports for `count` workers, in order. All stacks have the same secret.
+///
+/// # Errors
+/// If there are too many, or memory cannot be allocated.
+pub fn hosts(count: usize, options: &Options, spread: &SpreadOptions) -> Result<Vec<Host>, WorkersError> {
+    if count > MAX_WORKERS {
+        return Err(WorkersError::TooMany(count));
+    }
+    let host = |index: usize| {
+        let mut options = options.clone();
+        options.stack.affinity = affinity(index as u16, count as u16, spread);
+        Host::new(options)
+    };
+    Ok((0..count).map(host).collect::<Result<_, _>>()?)
+}
+
+/// Opens a port and divides it among `count` workers, for the [`hosts`] of the same number in the same order. Their
+/// interfaces on the port must have the same number. The port is dropped after the hosts.
+///
+/// # Errors
+/// If the port cannot be divided.
+pub fn divide(
+    count: usize,
+    (name, control): (&str, Box<dyn PortControl>),
+    interface: &InterfaceConfig,
+    rule: Spread,
+) -> Result<(SharedPort, Vec<Share>), WorkersError> {
+    // A worker that owns flows by their hash must be able to send, whatever queues the peer uses.
+    let exclusive = rule == Spread::Arrival;
+    let leases = SharedLease::sides(count).map_err(EngineError::from)?;
+    let (port, shares) = SharedPort::open(name, control, count, exclusive)?;
+    let share = |(port, lease)| Share { port, lease, rule, interface: interface.clone() };
+    Ok((port, shares.into_iter().zip(leases).map(share).collect()))
+}
+
 /// Hosts that share a port. Fields are dropped in order: the port is closed when no host uses its queues.
 #[derive(Debug)]
 pub struct Workers {
@@ -59,24 +105,14 @@ impl Workers {
     pub fn open(
         count: usize,
         options: &Options,
-        (name, control): (&str, Box<dyn PortControl>),
+        port: (&str, Box<dyn PortControl>),
         interface: &InterfaceConfig,
         spread: &SpreadOptions,
     ) -> Result<Self, WorkersError> {
-        if count > MAX_WORKERS {
-            return Err(WorkersError::TooMany(count));
-        }
-        let host = |index: usize| {
-            let mut options = options.clone();
-            options.stack.affinity = affinity(index as u16, count as u16, spread);
-            Host::new(options)
-        };
-        let mut hosts = (0..count).map(host).collect::<Result<Vec<_>, _>>()?;
-        // A worker that owns flows by their hash must be able to send, whatever queues the peer uses.
-        let exclusive = spread.rule == Spread::Arrival;
-        let (port, shares) = SharedPort::open(name, control, count, exclusive)?;
+        let mut hosts = hosts(count, options, spread)?;
+        let (port, shares) = divide(count, port, interface, spread.rule)?;
         for (host, share) in hosts.iter_mut().zip(shares) {
-            host.add_share(share, spread.rule, interface.clone());
+            host.add_share(share);
         }
         Ok(Self { hosts, port })
     }

@@ -79,6 +79,12 @@ impl Affinity {
         Self::owner(local.port, self.of).or_else(|| Some(self.flows.as_ref()?(local, remote)))
     }
 
+    /// Number of the other stack to which packets from `remote` to `local` belong; `None` if they belong to this one, or
+    /// their owner is unknown.
+    pub(crate) fn other_owner(&self, local: Endpoint, remote: Endpoint) -> Option<u16> {
+        self.owner_of_flow(local, remote).filter(|owner| *owner != self.index)
+    }
+
     /// Whether segments from `remote` to `local` belong to this stack; true if their owner is unknown.
     pub fn owns(&self, local: Endpoint, remote: Endpoint) -> bool {
         self.owner_of_flow(local, remote).is_none_or(|owner| owner == self.index)

@@ -52,6 +52,6 @@ pub use link::Recorder;
 pub use link::{Link, LinkOffloads, Piece, Segmentation, TxOffload};
 pub use payload::{Payload, Slice};
 pub use slaac::Identifier;
-pub use stack::{ConnectError, ListenError, SendError, Stack};
+pub use stack::{ConnectError, Handoff, ListenError, SendError, Stack};
 pub use time::Time;
 pub use udp::{UdpError, UdpOptions};

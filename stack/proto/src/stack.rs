@@ -1,15 +1,18 @@
 //! The stack: interfaces, connections and sockets of one core.
 
-use crate::ip::{InterfaceConfig, InterfaceId, Ip, Packet, Received, Route, TransportError};
+use crate::ip::{InterfaceConfig, InterfaceId, Ip, Packet, PrivateFrame, Received, Route, TransportError};
 use crate::tcp::{ConnectionId, ConnectionInfo, Io, ListenerId, Options, Tcp};
 use crate::udp::Udp;
 use crate::{Cidr, Config, Counters, Endpoint, Event, Frame, Link, Payload, Slice, Time};
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::ops::Range;
 use wire::checksum::protocol;
 
 /// Packets to this host itself in one call, before others have their turn.
 const LOOPBACK_BURST: usize = 64;
+/// Maximum number of datagrams for other stacks that wait for [`Stack::take_handoff`]: a burst of last fragments.
+const HANDOFFS: usize = 64;
 
 mod configure;
 mod udp;
@@ -22,8 +25,19 @@ pub struct Stack<P: Payload> {
     config: Config,
     counters: Counters,
     events: VecDeque<Event<P>>,
+    handoffs: VecDeque<Handoff>,
     /// Time of the last call that had one.
     now: Time,
+}
+
+/// A datagram whose fragments this stack has reassembled, and whose socket may be one of another stack with the same
+/// addresses: only the first fragment has the port, which names the stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Handoff {
+    /// Number of the other stack ([`crate::Affinity`]).
+    pub to: u16,
+    /// The packet in an Ethernet frame, longer than the MTU.
+    pub frame: Vec<u8>,
 }
 
 /// Reason why [`Stack::listen`] failed.
@@ -66,7 +80,8 @@ impl<P: Payload> Stack<P> {
     /// A stack without interfaces.
     pub fn new(config: Config, now: Time) -> Self {
         let (ip, tcp, udp) = (Ip::new(&config, now), Tcp::new(&config, now), Udp::new(&config));
-        Self { ip, tcp, udp, config, counters: Counters::default(), events: VecDeque::new(), now }
+        let (counters, events, handoffs) = (Counters::default(), VecDeque::new(), VecDeque::new());
+        Self { ip, tcp, udp, config, counters, events, handoffs, now }
     }
 
     /// Settings.
@@ -112,24 +127,40 @@ impl<P: Payload> Stack<P> {
     fn receive_any<F: Frame<Payload = P>>(&mut self, interface: InterfaceId, frame: &mut F, now: Time) {
         match self.ip.receive(interface, frame, now, &mut self.counters) {
             Received::Packet(packet) => self.transport(frame, &packet, now),
-            Received::Reassembled(packet, mut frame) if self.is_ours(&frame, &packet) => {
+            Received::Reassembled(packet, mut frame) if !self.config.affinity.is_shared() => {
                 self.transport(&mut frame, &packet, now);
             }
-            Received::Reassembled(..) => {
-                self.counters.tcp_in += 1;
-                self.counters.tcp_no_connection += 1;
-            }
+            Received::Reassembled(packet, frame) => self.receive_reassembled(frame, &packet, now),
             Received::Error(error) => self.error(&error, now),
             Received::Consumed => {}
         }
     }
 
-    /// Whether this stack processes a reassembled packet. The stacks of an address all receive the fragments of TCP, and
-    /// only the one with the connection must answer.
-    fn is_ours<F: Frame>(&self, frame: &F, packet: &Packet) -> bool {
-        packet.protocol != protocol::TCP
-            || !self.config.affinity.is_shared()
-            || self.tcp.has_connection(frame, packet)
+    /// Processes a reassembled packet to an address that several stacks have. All of them receive the fragments of TCP, and
+    /// only the one with the connection must answer; one receives those of a datagram, and may not have its socket.
+    fn receive_reassembled(&mut self, mut frame: PrivateFrame<P>, packet: &Packet, now: Time) {
+        match packet.protocol {
+            protocol::TCP if !self.tcp.has_connection(&frame, packet) => {
+                self.counters.tcp_in += 1;
+                self.counters.tcp_no_connection += 1;
+                return;
+            }
+            protocol::UDP if self.handoffs.len() < HANDOFFS => {
+                if let Some(to) = self.udp.other_owner(&frame, packet) {
+                    return self.handoffs.push_back(Handoff { to, frame: frame.into_bytes() });
+                }
+            }
+            _ => {}
+        }
+        self.transport(&mut frame, packet, now);
+    }
+
+    /// The next reassembled datagram for another stack with the same addresses, whose [`Stack::receive`] processes it.
+    /// Should be called after a burst was received; what does not fit until then is processed as if no stack had the
+    /// socket.
+    #[inline]
+    pub fn take_handoff(&mut self) -> Option<Handoff> {
+        self.handoffs.pop_front()
     }
 
     /// Passes a packet to its transport protocol.

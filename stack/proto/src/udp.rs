@@ -225,6 +225,13 @@ impl<P: Payload> Udp<P> {
         Ok(())
     }
 
+    /// Number of the stack, among those with the same addresses, to which a valid datagram without a socket here belongs.
+    pub(crate) fn other_owner<F: Frame>(&self, frame: &F, packet: &Packet) -> Option<u16> {
+        let (ends, _) = validate(frame, packet)?;
+        let owner = self.table.affinity().other_owner(ends.local, ends.remote)?;
+        self.find(&ends, packet.interface).is_none().then_some(owner)
+    }
+
     fn find(&self, ends: &Ends, interface: InterfaceId) -> Option<SocketId> {
         let group = ends.local.address;
         let receives =

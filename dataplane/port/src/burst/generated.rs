@@ -9,7 +9,7 @@ use mem::copy::copy_private;
 use std::ops::{Deref, DerefMut};
 
 /// A burst whose heads its owner can change.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct GeneratedBurst(Burst);
 
 impl GeneratedBurst {

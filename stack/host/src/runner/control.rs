@@ -2,6 +2,7 @@
 
 use super::{App, Host};
 use crate::Buffer;
+use crate::lease::SharedLease;
 use stack::ip::InterfaceId;
 use stack::{Stack, Time};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,10 +68,24 @@ impl Host {
                 (self.on_port)(&format!("port {}: {state}", port.name()));
             }
         }
+        self.share_leases(now);
         if self.stack.take_address_change() {
             self.report_addresses();
         }
         self.answer_question();
+    }
+
+    /// Passes a change of the lease of a shared port to the other workers, or takes over theirs.
+    pub(super) fn share_leases(&mut self, now: Time) {
+        let Self { ports, stack, clock, .. } = self;
+        for (number, interface) in (0..).map(InterfaceId).zip(&mut ports.interfaces) {
+            let Some(shared) = &mut interface.lease else { continue };
+            if shared.is_follower() {
+                shared.take_change(*clock, |lease| stack.set_lease(number, lease, now));
+            } else {
+                shared.publish(stack.lease(number), *clock);
+            }
+        }
     }
 
     /// Reports a port that stopped carrying packets since the last call. Sets `stop` if all ports have ended, after the
@@ -91,9 +106,13 @@ impl Host {
         }
     }
 
+    /// The workers of a port have the same addresses, which the first one reports.
     #[cold]
     fn report_addresses(&self) {
         for (number, interface) in (0..).map(InterfaceId).zip(&self.ports.interfaces) {
+            if interface.lease.as_ref().is_some_and(SharedLease::is_follower) {
+                continue;
+            }
             let addresses: Vec<_> = self.stack.addresses(number).map(|own| own.to_string()).collect();
             let text = if addresses.is_empty() { "none".to_owned() } else { addresses.join(", ") };
             (self.on_port)(&format!("port {}: addresses {text}", interface.port.name()));

@@ -2,6 +2,7 @@
 
 use super::{App, Host};
 use crate::inspect::Inspection;
+use crate::lease::SharedLease;
 use port::{Flush, Now};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::BorrowedFd;
@@ -28,6 +29,7 @@ impl Host {
     #[cold]
     pub(super) fn sleep(&mut self, app: &mut impl App, limit: Duration) -> bool {
         self.flush_delayed(Flush::All);
+        self.share_leases(self.clock.now());
         let interfaces = self.ports.interfaces.iter_mut();
         let is_quiet = interfaces.fold(true, |all, interface| all & interface.port.enable_notification());
         let may_sleep = app.prepare_sleep() && is_quiet;
@@ -57,6 +59,8 @@ impl Host {
     fn sleep_for(&self, limit: Duration, of_app: &[BorrowedFd<'_>]) {
         let fds = self.ports.interfaces.iter().flat_map(|interface| interface.port.wake_fds());
         let fds = fds.chain(of_app.iter().copied()).chain(self.inspection.iter().map(Inspection::fd));
+        let leases = self.ports.interfaces.iter().filter_map(|interface| interface.lease.as_ref());
+        let fds = fds.chain(leases.filter_map(SharedLease::fd));
         let mut fds: Vec<_> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let limit = Timespec { tv_sec: limit.as_secs().cast_signed(), tv_nsec: limit.subsec_nanos().into() };
         // An interrupted sleep counts as a wake-up.

@@ -94,6 +94,8 @@ fn one_worker_answers_and_all_learn() {
     let ping = v4(protocol::ICMP, &[8, 0]);
     let unreachable = v4(protocol::ICMP, &[3, 4]);
     let dhcp = v4(protocol::UDP, &[0, 67, 0, 68]);
+    let mut probe = v6(protocol::ICMPV6, 135);
+    probe[22..38].fill(0);
     for (name, frame, owner) in [
         ("ARP request", arp(1, 1, 2), answers),
         ("ARP announcement", arp(1, 1, 1), all),
@@ -103,6 +105,7 @@ fn one_worker_answers_and_all_learn() {
         ("DHCP", dhcp, Owner::Flow(ANSWERS)),
         ("IGMP", v4(IGMP, &[0x11]), all),
         ("solicitation", v6(protocol::ICMPV6, 135), answers),
+        ("duplicate address detection", probe, all),
         ("advertisement", v6(protocol::ICMPV6, 136), all),
         ("router", v6(protocol::ICMPV6, 134), all),
         ("too big", v6(protocol::ICMPV6, 2), all),

@@ -24,13 +24,6 @@ const DEFAULT: Cidr = Cidr { address: Address::v4([0; 4]), prefix: 0 };
 /// Time between the two announcements of an IPv4 address (RFC 5227 section 1.1, `ANNOUNCE_INTERVAL`).
 const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// A DHCP client, and the lease that the interface has.
-struct Client {
-    interface: InterfaceId,
-    dhcp: Dhcp,
-    assigned: Option<Lease>,
-}
-
 /// An address of the application that may be that of another host.
 struct Probe {
     interface: InterfaceId,
@@ -43,7 +36,9 @@ struct Probe {
 /// The clients of all interfaces.
 #[derive(Default)]
 pub(super) struct Clients {
-    dhcp: Vec<Client>,
+    dhcp: Vec<(InterfaceId, Dhcp)>,
+    /// Leases whose addresses are assigned: those of the clients, or of the stack that has the clients.
+    leases: Vec<(InterfaceId, Lease)>,
     slaac: Vec<(InterfaceId, Slaac)>,
     probes: Vec<Probe>,
     /// Addresses that are announced again, and when.
@@ -55,8 +50,8 @@ pub(super) struct Clients {
 }
 
 impl Clients {
-    fn dhcp(&mut self, id: InterfaceId) -> Option<&mut Client> {
-        self.dhcp.iter_mut().find(|client| client.interface == id)
+    fn dhcp(&mut self, id: InterfaceId) -> Option<&mut Dhcp> {
+        self.dhcp.iter_mut().find(|(interface, _)| *interface == id).map(|(_, dhcp)| dhcp)
     }
 
     fn slaac(&mut self, id: InterfaceId) -> Option<&mut Slaac> {
@@ -66,9 +61,8 @@ impl Clients {
     /// Another host has an address, or probes it: a DHCP client that is about to use it declines it (RFC 5227 section
     /// 2.1.1).
     pub(super) fn detect_conflict(&mut self, id: InterfaceId, claimed: Ipv4Addr, now: Time) {
-        let client = self.dhcp(id).filter(|client| client.dhcp.probing() == Some(claimed));
-        if let Some(client) = client {
-            client.dhcp.conflict(now);
+        if let Some(client) = self.dhcp(id).filter(|client| client.probing() == Some(claimed)) {
+            client.conflict(now);
             self.duplicates += 1;
         }
     }
@@ -86,30 +80,39 @@ impl Clients {
     }
 
     pub(super) fn deadline(&self) -> Time {
-        let dhcp = self.dhcp.iter().map(|client| client.dhcp.deadline());
+        let dhcp = self.dhcp.iter().map(|(_, dhcp)| dhcp.deadline());
+        let leases = self.leases.iter().map(|(_, lease)| lease.expires);
         let slaac = self.slaac.iter().map(|(_, slaac)| slaac.deadline());
         let probes = self.probes.iter().map(|probe| probe.at);
         let announcements = self.announcements.iter().map(|(_, _, at)| *at);
-        dhcp.chain(slaac).chain(probes).chain(announcements).min().unwrap_or(Time::NEVER)
+        let all = dhcp.chain(leases).chain(slaac).chain(probes).chain(announcements);
+        all.min().unwrap_or(Time::NEVER)
     }
 }
 
 impl<P: Payload> Ip<P> {
-    /// Starts a DHCP client on an interface.
+    /// Starts a DHCP client on an interface. Of several stacks with the same addresses, the first one has the client.
     pub(crate) fn start_dhcp(&mut self, id: InterfaceId, now: Time) {
         let mac = self.interfaces.get(id).map(|interface| interface.config.mac);
-        if let Some(mac) = mac.filter(|_| self.clients.dhcp(id).is_none()) {
-            let dhcp = Dhcp::new(&self.config, mac, now);
-            self.clients.dhcp.push(Client { interface: id, dhcp, assigned: None });
+        let is_new = self.config.affinity.is_first() && self.clients.dhcp(id).is_none();
+        if let Some(mac) = mac.filter(|_| is_new) {
+            self.clients.dhcp.push((id, Dhcp::new(&self.config, mac, now)));
+        }
+    }
+
+    /// Replaces the lease of an interface without a DHCP client by that of another stack with the same addresses.
+    pub(crate) fn set_lease(&mut self, id: InterfaceId, lease: Option<Lease>, now: Time) {
+        if self.clients.dhcp(id).is_none() {
+            self.assign_lease(id, lease, now);
         }
     }
 
     /// Stops all DHCP clients, and gives their addresses back to the servers.
     pub(crate) fn release_leases(&mut self, now: Time, counters: &mut Counters) {
         for at in 0..self.clients.dhcp.len() {
-            let Some(client) = self.clients.dhcp.get_mut(at) else { return };
-            let id = client.interface;
-            if let Some(control) = client.dhcp.release() {
+            let Some((id, client)) = self.clients.dhcp.get_mut(at) else { return };
+            let id = *id;
+            if let Some(control) = client.release() {
                 // Sent before the address and the route to the server are removed.
                 self.send_whole(id, control.destination, &control.packet, now, counters);
             }
@@ -119,7 +122,7 @@ impl<P: Payload> Ip<P> {
 
     /// The lease of an interface.
     pub(crate) fn lease(&self, id: InterfaceId) -> Option<&Lease> {
-        self.clients.dhcp.iter().find(|client| client.interface == id)?.assigned.as_ref()
+        self.clients.leases.iter().find(|(interface, _)| *interface == id).map(|(_, lease)| lease)
     }
 
     /// Starts stateless address configuration of IPv6 on an interface, whose link-local address it forms.
@@ -175,6 +178,9 @@ impl<P: Payload> Ip<P> {
         for at in 0..self.clients.dhcp.len() {
             while self.run_dhcp(at, now, counters) {}
         }
+        while let Some(at) = self.clients.leases.iter().position(|(_, lease)| lease.expires <= now) {
+            self.assign_lease(self.clients.leases[at].0, None, now);
+        }
         for at in 0..self.clients.slaac.len() {
             let Some((id, slaac)) = self.clients.slaac.get_mut(at) else { continue };
             let id = *id;
@@ -198,15 +204,15 @@ impl<P: Payload> Ip<P> {
 
     /// Sends a message or probe of a DHCP client that is due. Returns whether there was one.
     fn run_dhcp(&mut self, at: usize, now: Time, counters: &mut Counters) -> bool {
-        let Some(client) = self.clients.dhcp.get_mut(at) else { return false };
-        let id = client.interface;
-        if let Some(address) = client.dhcp.probe(now) {
+        let Some((id, client)) = self.clients.dhcp.get_mut(at) else { return false };
+        let id = *id;
+        if let Some(address) = client.probe(now) {
             if let Some(frame) = arp_probe(&self.interfaces, id, address) {
                 self.outbox.push(frame);
             }
             return true;
         }
-        let control = client.dhcp.poll(now);
+        let control = client.poll(now);
         self.apply_lease(id, now);
         if let Some(control) = &control {
             self.send_whole(id, control.destination, &control.packet, now, counters);
@@ -234,7 +240,7 @@ impl<P: Payload> Ip<P> {
         if let Some(payload) = payload((packet.source, packet.destination), &bytes, frame.is_checksum_valid())
         {
             counters.dhcp_in += 1;
-            client.dhcp.receive(payload, now);
+            client.receive(payload, now);
             self.apply_lease(packet.interface, now);
         } else {
             counters.udp_errors += 1;
@@ -242,14 +248,21 @@ impl<P: Payload> Ip<P> {
         true
     }
 
-    /// Assigns the leased address, or removes the one of a lease that ended.
+    /// Takes over a change of the lease of a DHCP client.
     fn apply_lease(&mut self, id: InterfaceId, now: Time) {
         let Some(client) = self.clients.dhcp(id) else { return };
-        if !client.dhcp.take_change() {
-            return;
+        if client.take_change() {
+            let lease = client.lease().cloned();
+            self.assign_lease(id, lease, now);
         }
-        let lease = client.dhcp.lease().cloned();
-        let old = core::mem::replace(&mut client.assigned, lease.clone());
+    }
+
+    /// Assigns the leased address, or removes the one of a lease that ended.
+    fn assign_lease(&mut self, id: InterfaceId, lease: Option<Lease>, now: Time) {
+        let leases = &mut self.clients.leases;
+        let at = leases.iter().position(|(interface, _)| *interface == id);
+        let old = at.map(|at| leases.swap_remove(at).1);
+        leases.extend(lease.iter().map(|lease| (id, lease.clone())));
         let settings = |lease: &Lease| (lease.network, lease.router, lease.mtu);
         if old.as_ref().map(settings) == lease.as_ref().map(settings) {
             return;

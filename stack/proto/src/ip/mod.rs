@@ -97,6 +97,7 @@ pub(crate) enum Received<P: Payload> {
 
 /// A frame in private memory: assembled from fragments, or looped back.
 pub(crate) struct PrivateFrame<P> {
+    /// Has the Ethernet header.
     bytes: Vec<u8>,
     is_checksum_valid: bool,
     payload: core::marker::PhantomData<P>,

@@ -11,6 +11,10 @@ impl<P: Payload> PrivateFrame<P> {
     pub(crate) fn new(bytes: Vec<u8>, is_checksum_valid: bool) -> Self {
         Self { bytes, is_checksum_valid, payload: core::marker::PhantomData }
     }
+
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
 }
 
 impl<P: Payload> Frame for PrivateFrame<P> {

@@ -204,7 +204,8 @@ impl<P: Payload> Ip<P> {
         }
         self.detect_duplicate(datagram, target, false, now);
         let Some(interface) = self.interfaces.get(packet.interface) else { return false };
-        if !interface.has(target) {
+        // All stacks with an address learn that another host probes it, and one answers.
+        if !interface.has(target) || is_probe && !self.config.affinity.is_first() {
             return true;
         }
         let (destination, to) =

@@ -6,14 +6,22 @@ use crate::{Address, Cidr, Identifier, Lease, Payload, Time};
 use wire::MacAddress;
 
 impl<P: Payload> Stack<P> {
-    /// Starts a DHCP client (RFC 2131) on an interface, which assigns and removes address, default route and MTU.
+    /// Starts a DHCP client (RFC 2131) on an interface, which assigns and removes address, default route and MTU. Of
+    /// several stacks with the same addresses ([`crate::Affinity`]), only the first one starts a client; the caller
+    /// passes its leases to the others ([`Stack::set_lease`]).
     pub fn start_dhcp(&mut self, interface: InterfaceId, now: Time) {
         self.ip.start_dhcp(interface, now);
     }
 
-    /// The lease of an interface with a DHCP client; `None` while it has none.
+    /// The lease of an interface; `None` while it has none.
     pub fn lease(&self, interface: InterfaceId) -> Option<&Lease> {
         self.ip.lease(interface)
+    }
+
+    /// Replaces the lease of an interface: that of the first stack with the same addresses, with its end in the time of
+    /// this one. Without a lease, and at its end, the address is removed. No effect on an interface with a DHCP client.
+    pub fn set_lease(&mut self, interface: InterfaceId, lease: Option<Lease>, now: Time) {
+        self.ip.set_lease(interface, lease, now);
     }
 
     /// Stops all DHCP clients and gives their addresses back (RFC 2131 section 4.4.6), before the application ends. The

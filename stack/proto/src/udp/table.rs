@@ -66,6 +66,10 @@ impl Table {
         Self { sockets: Slab::new(), by_ends, generation: 0, affinity: config.affinity.clone() }
     }
 
+    pub(crate) fn affinity(&self) -> &Affinity {
+        &self.affinity
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.sockets.len()
     }

@@ -5,6 +5,7 @@ mod grant;
 mod http;
 mod inspect;
 mod kv_workers;
+mod lease;
 mod load;
 mod pair;
 mod proxy;

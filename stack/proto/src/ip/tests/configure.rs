@@ -59,6 +59,30 @@ fn a_lease_gives_address_route_and_mtu_until_it_ends() {
 }
 
 #[test]
+fn stacks_with_the_same_addresses_have_the_lease_of_the_first_one() {
+    let (mut first, mut other, id) = (bare(), bare(), InterfaceId(0));
+    other.ip.config.affinity = crate::Affinity::new(1, 2, None);
+    first.ip.start_dhcp(id, first.now);
+    other.ip.start_dhcp(id, other.now);
+    run(&mut first, 10, serve);
+    run(&mut other, 10, |sent| unreachable!("{sent:02x?}"));
+    let lease = first.ip.lease(id).cloned();
+    let route = |host: &mut Host| {
+        let (path, source) = host.ip.route(None, address("192.168.9.9"), host.now)?;
+        Ok((source, host.ip.path(path)))
+    };
+    other.ip.set_lease(id, lease.clone(), other.now);
+    assert_eq!((route(&mut other), other.ip.lease(id)), (route(&mut first), lease.as_ref()));
+    other.ip.set_lease(id, None, other.now);
+    assert_eq!((route(&mut other), other.ip.addresses(id).count()), (Err(NoRoute), 0));
+    other.ip.set_lease(id, lease, other.now);
+    run(&mut other, 3700, |_| None);
+    assert!(other.ip.lease(id).is_none() && route(&mut other).is_err(), "its end needs no other stack");
+    first.ip.set_lease(id, None, first.now);
+    assert!(first.ip.lease(id).is_some(), "that of the client");
+}
+
+#[test]
 fn a_leased_address_of_another_host_is_declined() {
     let mut a = bare();
     a.ip.start_dhcp(InterfaceId(0), a.now);

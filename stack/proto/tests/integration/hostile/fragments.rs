@@ -1,8 +1,8 @@
-//! Fragments of TCP, which all stacks of an address receive ([`stack::Affinity`]).
+//! Fragments to an address of several stacks ([`stack::Affinity`]): all receive those of TCP, and one those of UDP.
 
 use super::*;
 use crate::packet::ETHERNET;
-use stack::Affinity;
+use stack::{Affinity, UdpOptions};
 
 const IPV4: usize = 20;
 /// Bytes of the packet in the first fragment.
@@ -20,6 +20,11 @@ fn share(index: u16, of: u16) -> Victim {
 fn fragments(segment: &Segment) -> [Vec<u8>; 2] {
     let frame = segment.encode(MAC, ROUTER_MAC);
     let (head, payload) = frame.split_at(ETHERNET + IPV4);
+    split(head, payload)
+}
+
+/// A packet with this link and IP header in two fragments.
+fn split(head: &[u8], payload: &[u8]) -> [Vec<u8>; 2] {
     let fragment = |field: u16, payload: &[u8]| {
         let mut fragment = [head, payload].concat();
         let packet = &mut fragment[ETHERNET..];
@@ -53,6 +58,33 @@ fn a_fragmented_segment_is_processed_by_the_stack_with_its_connection_only() {
     own.host.stack.consumed(connection, 100);
     peer.snd += 100;
     own.works(&mut peer, connection);
+}
+
+#[test]
+fn a_fragmented_datagram_reaches_the_stack_with_its_socket() {
+    let [mut own, mut other] = [share(1, 2), share(0, 2)];
+    let local = Endpoint::new(own.host.local, 0);
+    let socket = own.host.stack.udp_bind(local, UdpOptions::default()).unwrap();
+    let port = own.host.stack.udp_endpoints(socket).unwrap().0.port;
+    let any = Peer { port: 1000, snd: 1, rcv: 1 }.data(&own, b"x").encode(MAC, ROUTER_MAC);
+    let mut head = any[..ETHERNET + IPV4].to_vec();
+    head[ETHERNET + 9] = 17;
+    let header = wire::udp_header(1000, port, 108, [0, 0]);
+    let datagram = [&header[..], &[b'x'; 100]].concat();
+    let before = other.host.sent.len();
+    for fragment in split(&head, &datagram) {
+        other.host.receive(&fragment);
+    }
+    other.host.pump();
+    assert_eq!((other.host.sent.len(), other.host.stack.counters().udp_no_port), (before, 0), "no error");
+    let handoff = other.host.stack.take_handoff().unwrap();
+    assert_eq!((handoff.to, other.host.stack.take_handoff()), (1, None));
+    own.host.receive(&handoff.frame);
+    let Some(stack::Event::Datagram { socket: receiver, data, .. }) = own.host.stack.poll_event() else {
+        panic!("no datagram")
+    };
+    assert_eq!((receiver, data.to_vec()), (socket, vec![b'x'; 100]));
+    assert_eq!(own.host.stack.take_handoff(), None, "it is not handed on");
 }
 
 #[test]
