@@ -117,6 +117,7 @@ fn refused(error: HttpError) -> Diagnostic {
 
 /// Runs a store.
 fn kv(args: &KvArgs) -> anyhow::Result<()> {
+    args.server.workers.only_fixed("the keys of a store are divided among all workers")?;
     let workers = args.server.workers.count();
     let memory = args.memory / workers;
     if memory < serve::KV_MIN_MEMORY {
@@ -231,8 +232,8 @@ fn serve_workers<S: Server + Send>(
     if !set.connect(&stop) {
         return Ok(set.workers.close().iter().try_for_each(|report| still_there(&name, report))?);
     }
-    let (at, count) = (place(&args.end), servers.len());
-    console::note(&format!("{} serves port {tcp_port}{at} with {count} workers", set.name));
+    let (at, workers) = (place(&args.end), args.workers.text());
+    console::note(&format!("{} serves port {tcp_port}{at} with {workers}", set.name));
     let began = Instant::now();
     let reports = set.run(&mut servers, &stop)?;
     let seconds = began.elapsed().as_secs_f64();

@@ -9,6 +9,7 @@ use crate::clock::Clock;
 use crate::frame::Memory;
 use crate::inspect::Inspection;
 use crate::link::{Interface, Ports};
+use crate::scale::{Activity, Meter};
 use crate::split::RemoteLimits;
 use crate::spread::{Spread, SpreadCounts, Spreader};
 use crate::{Buffer, BufferPool, Received};
@@ -18,6 +19,7 @@ use port::{Flush, Now, PLACES, PortFault, Retainer};
 use sleep::MAX_SLEEP;
 use stack::ip::{InterfaceConfig, InterfaceId};
 use stack::{Stack, Time};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::{Duration, Instant};
 
@@ -52,6 +54,8 @@ pub struct Host {
     rounds: (u64, u64, u64),
     /// Questions of other threads.
     inspection: Option<Inspection>,
+    /// Present if the number of active workers changes.
+    meter: Option<Meter>,
 }
 
 impl std::fmt::Debug for Host {
@@ -81,6 +85,7 @@ impl Host {
             is_port_lost: false,
             rounds: (0, 0, 0),
             inspection: None,
+            meter: None,
         })
     }
 
@@ -91,9 +96,17 @@ impl Host {
         self.stack.add_interface(config)
     }
 
-    /// Adds a share of a port as an interface of the stack.
-    pub fn add_share(&mut self, share: PortShare, rule: Spread, config: InterfaceConfig) -> InterfaceId {
-        let spreader = Spreader::new(rule, share.exchange);
+    /// Adds a share of a port as an interface of the stack. With `activity`, the number of workers that receive new
+    /// connections changes.
+    pub fn add_share(
+        &mut self,
+        share: PortShare,
+        (rule, activity): (Spread, Option<&Arc<Activity>>),
+        config: InterfaceConfig,
+    ) -> InterfaceId {
+        let (index, now) = (share.exchange.index(), self.clock.now());
+        self.meter = activity.map(|activity| Meter::new(activity.clone(), index, now));
+        let spreader = Spreader::new(rule, share.exchange, activity.cloned());
         self.ports.interfaces.push(Interface::new(share.port, Some(spreader)));
         self.stack.add_interface(config)
     }
@@ -165,6 +178,7 @@ impl Host {
         let mut spread = SpreadCounts::default();
         let spreaders = self.ports.interfaces.iter().filter_map(|interface| interface.spreader.as_ref());
         spreaders.for_each(|spreader| spread.add(&spreader.counts()));
+        self.meter.iter().for_each(|meter| spread.add(&meter.counts()));
         let ports = || self.ports.interfaces.iter().map(|interface| &interface.port);
         Report {
             counters: *self.stack.counters(),
@@ -180,12 +194,14 @@ impl Host {
         let (mut idle_rounds, mut worked_at) = (0, self.clock.now());
         while !stop.load(Ordering::Relaxed) {
             let now = self.clock.now();
+            self.meter.iter_mut().for_each(|meter| meter.begin(now));
             if self.is_control_due(now) {
                 self.control(now);
                 self.report_loss(app, stop);
             }
             if self.round::<K>(app, now) {
                 self.rounds.0 += 1;
+                self.meter.iter_mut().for_each(|meter| meter.worked(now));
                 (idle_rounds, worked_at) = (0, now);
                 continue;
             }
@@ -194,7 +210,7 @@ impl Host {
             // On SMT, a tight poll loop takes cycles from the sibling thread.
             std::hint::spin_loop();
             let is_idle = idle_rounds > IDLE_ROUNDS && now.0 - worked_at.0 > self.idle;
-            if is_idle && self.polling == Polling::Adaptive && self.sleep(app, MAX_SLEEP) {
+            if is_idle && self.may_sleep() && self.sleep(app, MAX_SLEEP) {
                 self.rounds.2 += 1;
                 self.report_loss(app, stop);
                 (idle_rounds, worked_at) = (0, self.clock.now());
@@ -203,6 +219,11 @@ impl Host {
         self.ports.flush(self.clock.now());
         self.flush_delayed(Flush::All);
         self.notify();
+    }
+
+    /// Whether an idle host sleeps: always, if it is a worker that is not active.
+    fn may_sleep(&self) -> bool {
+        self.polling == Polling::Adaptive || self.meter.as_ref().is_some_and(Meter::is_drained)
     }
 
     /// Runs one round. Returns whether there was any work.
@@ -215,6 +236,9 @@ impl Host {
             worked = true;
         }
         worked |= app.poll(&mut self.stack, now);
+        if let Some(meter) = &mut self.meter {
+            meter.hold(self.stack.connection_count() > 0);
+        }
         if worked || self.has_output(now) {
             worked |= self.send(now);
         }
@@ -262,7 +286,7 @@ impl Host {
                         }
                         return;
                     };
-                    let own = spreader.split(burst);
+                    let own = spreader.split(burst, stack, now);
                     if let Some(capture) = capture {
                         capture.received::<K>(burst, own.as_slice());
                     }

@@ -4,7 +4,8 @@
 //! timers. Nothing is shared on the path of a packet; packets that arrive at another worker than their owner go through
 //! handoff queues ([`crate::Spread`]). Each worker resolves neighbours for itself, and all of them learn from replies.
 
-use crate::{App, Host, Indirection, Options, Part, Remote, Report, Spread, run_split};
+use crate::spread::steer;
+use crate::{Activity, App, Host, Indirection, Options, Part, Remote, Report, Spread, run_split};
 use engine::{EngineError, SharedPort};
 use port::{PortControl, PortFault};
 use stack::Affinity;
@@ -28,6 +29,8 @@ pub struct SpreadOptions {
     pub rule: Spread,
     /// How the port distributes packets, if known: active opens choose ports whose replies arrive at their worker.
     pub arrivals: Option<Arc<Indirection>>,
+    /// Which workers receive new connections; `None` for all. Only with [`Spread::Hash`].
+    pub activity: Option<Arc<Activity>>,
 }
 
 /// Reason why workers did not start.
@@ -42,6 +45,9 @@ pub enum WorkersError {
     /// More workers than handoff queues can connect.
     #[error("{0} workers are too many; at most {MAX_WORKERS} share a port")]
     TooMany(usize),
+    /// The range of active workers does not end with the number of workers.
+    #[error("at most {0} workers are active, and there are {1}")]
+    Range(usize, usize),
 }
 
 /// Hosts that share a port. Fields are dropped in order: the port is closed when no host uses its queues.
@@ -66,6 +72,10 @@ impl Workers {
         if count > MAX_WORKERS {
             return Err(WorkersError::TooMany(count));
         }
+        if let Some((_, most)) = spread.activity.as_ref().map(|own| own.range()).filter(|own| own.1 != count)
+        {
+            return Err(WorkersError::Range(most, count));
+        }
         let host = |index: usize| {
             let mut options = options.clone();
             options.stack.affinity = affinity(index as u16, count as u16, spread);
@@ -76,7 +86,7 @@ impl Workers {
         let exclusive = spread.rule == Spread::Arrival;
         let (port, shares) = SharedPort::open(name, control, count, exclusive)?;
         for (host, share) in hosts.iter_mut().zip(shares) {
-            host.add_share(share, spread.rule, interface.clone());
+            host.add_share(share, (spread.rule, spread.activity.as_ref()), interface.clone());
         }
         Ok(Self { hosts, port })
     }
@@ -181,8 +191,13 @@ fn affinity(index: u16, count: u16, spread: &SpreadOptions) -> Affinity {
         Spread::Hash => Some(Arc::new(Indirection::symmetric(count))),
         Spread::Arrival => spread.arrivals.clone(),
     };
-    let flows = owners
-        .map(|owners| -> Arc<stack::Flows> { Arc::new(move |local, remote| owners.worker(local, remote)) });
+    let activity = spread.activity.clone();
+    let flows = owners.map(|owners| -> Arc<stack::Flows> {
+        Arc::new(move |local, remote| match &activity {
+            Some(activity) => steer::owner(owners.flow_hash(local, remote), activity.active()) as u16,
+            None => owners.worker(local, remote),
+        })
+    });
     Affinity::new(index, count, home).with_flows(flows)
 }
 
