@@ -138,7 +138,7 @@ fn a_second_worker_has_new_connections_while_the_first_is_busy() {
     let mut server = Server::start(&["echo", "--workers", "1..2"]);
     let counter =
         |server: &Server, name: &str| server.json(&["counters"])["counters"][name].as_u64().unwrap_or(0);
-    let wait = |server: &Server, count: u64| {
+    let wait_for = |server: &Server, count: u64| {
         let reached = wait::until(LIMIT, || (counter(server, "workers_active") == count).then_some(()));
         assert!(reached.is_some(), "{count} active workers: {}", server.ask(&["counters"]));
     };
@@ -148,7 +148,7 @@ fn a_second_worker_has_new_connections_while_the_first_is_busy() {
         let all = report["connections"].as_array().expect("a list");
         [0, 1].map(|worker| all.iter().filter(|one| one["worker"] == worker).count())
     };
-    wait(&server, 1);
+    wait_for(&server, 1);
     let mut kept: Vec<_> = (0..8).map(|_| server.connect()).collect();
     assert_eq!(connections(&server), [8, 0], "the second worker is not active");
     std::thread::scope(|scope| {
@@ -159,13 +159,17 @@ fn a_second_worker_has_new_connections_while_the_first_is_busy() {
             let stop = stop.clone();
             move || load(netns, &stop)
         });
-        wait(&server, 2);
-        let reached = wait::until(LIMIT, || (connections(&server)[1] > 0).then_some(()));
+        wait_for(&server, 2);
+        // By the hash of its port, every second connection is on the second worker.
+        let reached = wait::until(LIMIT, || {
+            kept.push(server.connect());
+            let remote = kept.last()?.local_addr().expect("an address").to_string();
+            let report = server.json(&["show", "--remote", &remote]);
+            (report["connections"][0]["worker"] == 1).then_some(())
+        });
         assert!(reached.is_some(), "no connection on the second worker: {}", server.ask(&["show"]));
-        // By the hash of their ports, half of them are on the second worker.
-        kept.extend((0..16).map(|_| server.connect()));
     });
-    wait(&server, 1);
+    wait_for(&server, 1);
     // Those of the load end.
     let rest = || Some(connections(&server)).filter(|counts| counts.iter().sum::<usize>() == kept.len());
     let [first, second] = wait::until(LIMIT, rest).expect("the connections that are held");
@@ -175,9 +179,10 @@ fn a_second_worker_has_new_connections_while_the_first_is_busy() {
     kept.iter_mut().for_each(|stream| exchange(stream, 20_000));
     drop(kept);
     let summary = server.stack.finish();
-    let counters = &summary["counters"];
-    assert!(counters["workers_added"].as_u64() > Some(0), "{summary}");
-    assert_eq!((&counters["workers_added"], &summary["aborted"]), (&counters["workers_drained"], &0.into()));
+    for name in ["workers_added", "workers_drained"] {
+        assert!(summary["counters"][name].as_u64() > Some(0), "{name}: {summary}");
+    }
+    assert_eq!(summary["aborted"], 0, "{summary}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::args::end::{EndArgs, SpreadRule, ThreadModel, WorkerArgs};
 use crate::commands::end::End;
 use crate::commands::{cpu, end};
 use console::Diagnostic;
-use host::{Activity, App, Host, Options, Part, Remote, Report, Spread, SpreadOptions, Workers};
+use host::{Activity, App, Host, Indirection, Options, Part, Remote, Report, Spread, SpreadOptions, Workers};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -36,9 +36,11 @@ impl WorkerSet {
             SpreadRule::Hash => Spread::Hash,
             SpreadRule::Arrival => Spread::Arrival,
         };
-        let spread = SpreadOptions { rule, arrivals: None, activity: workers.activity() };
         let config = end::interface(args);
         let control = end::open_port(args, &port)?;
+        let rss = control.rss();
+        let arrivals = rss.map(|rss| Arc::new(Indirection::of_port(&rss, workers.count() as u16)));
+        let spread = SpreadOptions { rule, arrivals, activity: workers.activity() };
         let opened = Workers::open(workers.count(), &options, (&port.name, control), &config, &spread);
         let failed = |error| Diagnostic::failed(format!("port {}", port.name), error, "use fewer --workers");
         let mut opened = opened.map_err(failed)?;

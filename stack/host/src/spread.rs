@@ -15,7 +15,7 @@
 
 use crate::{Activity, Buffer};
 use engine::Exchange;
-use port::{BURST, Burst, PLACES, Rss, Steering};
+use port::{BURST, Burst, PLACES, Rss, RssTable, Steering};
 use stack::{Affinity, Endpoint, Stack, Time};
 use std::sync::Arc;
 use steer::{Segment, Steer};
@@ -58,6 +58,12 @@ impl Indirection {
     /// queue pairs.
     pub fn symmetric(workers: u16) -> Self {
         Self::new(&SYMMETRIC_KEY, (0..workers).collect())
+    }
+
+    /// The table of a port whose queue pair `n` belongs to worker `n` modulo `workers`.
+    pub fn of_port(rss: &RssTable, workers: u16) -> Self {
+        let table = rss.queues().iter().map(|queue| queue % workers.max(1)).collect();
+        Self { hash: rss.hash(), table }
     }
 
     /// The worker at which packets from `remote` to `local` arrive.
@@ -270,12 +276,13 @@ impl Spreader {
             return Step::To(hash as usize % self.exchange.workers());
         };
         let segment = match Segment::of(burst.head(i)) {
-            Some(segment) if !segment.is_syn => segment,
-            _ if is_taken => return Step::Keep,
-            _ => return Step::To(steer.owner(hash)),
+            Some(segment) => segment,
+            None if is_taken => return Step::Keep,
+            None => return Step::To(steer.owner(hash)),
         };
-        let next = steer.next(hash, (self.exchange.index(), is_taken));
-        let is_last = next.is_none() && !(is_taken && steer.is_settling(now));
+        let next = steer.next(hash, (self.exchange.index(), is_taken), segment.is_syn);
+        let may_be_wrong = is_taken && !segment.is_syn && steer.is_settling(now);
+        let is_last = next.is_none() && !may_be_wrong;
         if is_last || stack.claims(segment.ends, segment.numbers, now) {
             return Step::Keep;
         }

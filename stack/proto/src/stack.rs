@@ -344,7 +344,8 @@ impl<P: Payload> Stack<P> {
     }
 
     /// Whether a received segment from `remote` to `local`, with these sequence and acknowledgement numbers, belongs to a
-    /// connection or to one in TIME-WAIT, or returns a SYN cookie of this stack.
+    /// connection or returns a SYN cookie of this stack. TIME-WAIT does not count: another stack may have a newer
+    /// connection of the same ends.
     #[inline]
     pub fn claims(&self, (local, remote): (Endpoint, Endpoint), numbers: (u32, u32), now: Time) -> bool {
         self.tcp.claims((local, remote), numbers, now)

@@ -3,7 +3,8 @@
 //! A new flow belongs to the active worker that its hash selects by linear hashing (Litwin, 1980). So an older flow has at
 //! most six candidates: the workers that its hash selects for the possible numbers of active workers. A segment whose
 //! connection its worker does not have goes on to the next candidate that has connections, as in Beamer (NSDI 2018), in
-//! an order in which no worker is twice. The last one answers it, with a reset if it belongs to no connection.
+//! an order in which no worker is twice. The last one answers it, with a reset if it belongs to no connection. A SYN visits
+//! the other candidates first, so that one that is repeated reaches the connection that it has opened.
 //!
 //! Workers see a change of the number at different times. A segment that is between two workers then may end at one
 //! without its connection, so segments without a connection are dropped for a short time after a change, and sent again
@@ -77,23 +78,31 @@ fn candidates(hash: u32, (least, most): (usize, usize)) -> impl Iterator<Item = 
 
 /// The next worker for a segment whose connection worker `me` does not have. `is_taken` if another worker handed it over.
 /// Returns `None` if no other worker can have it.
+///
+/// The order is: the active worker of the flow, then the other candidates with connections. It is the reverse for a SYN,
+/// which the active worker accepts if no worker has a connection of the same ends.
 #[inline]
 fn next(
     hash: u32,
     (me, is_taken): (usize, bool),
-    active: usize,
-    range: (usize, usize),
+    is_syn: bool,
+    (active, range): (usize, (usize, usize)),
     holds: impl Fn(usize) -> bool,
 ) -> Option<usize> {
     let current = owner(hash, active);
-    if me != current && !is_taken {
-        return Some(current);
-    }
     let mut others = candidates(hash, range).filter(|at| *at != current);
-    if me == current {
-        return others.find(|at| holds(*at));
+    match (is_taken, me == current) {
+        (true, true) if is_syn => None,
+        (true, false) => {
+            let next = others.skip_while(|at| *at != me).skip(1).find(|at| holds(*at));
+            next.or(is_syn.then_some(current))
+        }
+        (false, false) if !is_syn => Some(current),
+        _ => {
+            let first = others.find(|at| *at != me && holds(*at));
+            first.or((is_syn && me != current).then_some(current))
+        }
     }
-    others.skip_while(|at| *at != me).skip(1).find(|at| holds(*at))
 }
 
 /// One worker's view of the active ones.
@@ -128,8 +137,9 @@ impl Steer {
 
     /// See [`next`].
     #[inline]
-    pub(super) fn next(&self, hash: u32, place: (usize, bool)) -> Option<usize> {
-        next(hash, place, self.active, self.activity.range(), |worker| self.activity.holds(worker))
+    pub(super) fn next(&self, hash: u32, place: (usize, bool), is_syn: bool) -> Option<usize> {
+        let number = (self.active, self.activity.range());
+        next(hash, place, is_syn, number, |worker| self.activity.holds(worker))
     }
 
     /// Whether segments may be at a wrong worker because of a change.
@@ -168,11 +178,11 @@ mod tests {
     }
 
     /// The workers at which a segment is, if it arrives at `me` and no worker has its connection.
-    fn path(hash: u32, me: usize, active: usize, range: (usize, usize), held: u32) -> Vec<usize> {
+    fn path(hash: u32, me: usize, is_syn: bool, number: (usize, (usize, usize)), held: u32) -> Vec<usize> {
         let holds = |worker: usize| held >> worker & 1 == 1;
         let mut all = vec![me];
         let mut place = (me, false);
-        while let Some(at) = next(hash, place, active, range, holds) {
+        while let Some(at) = next(hash, place, is_syn, number, holds) {
             all.push(at);
             place = (at, true);
         }
@@ -180,18 +190,20 @@ mod tests {
     }
 
     proptest! {
-        /// Any worker that may have the connection is reached, and a worker at most twice: at arrival, and in order.
+        /// Any worker that may have the connection is reached, and a worker at most twice: at arrival, and in order. A SYN
+        /// ends at the active worker.
         #[test]
         fn a_segment_visits_every_candidate_with_connections_and_ends(
             hash: u32, me in 0..32_usize, least in 1..=32_usize, more in 0..32_usize, at in 0..32_usize, held: u32,
+            is_syn: bool,
         ) {
             let range = (least, (least + more).min(32));
             let (me, active) = (me % range.1, range.0 + at % (range.1 - range.0 + 1));
-            let all = path(hash, me, active, range, held);
-            let reached = |worker| all.contains(&worker);
-            prop_assert!(reached(owner(hash, active)));
+            let all = path(hash, me, is_syn, (active, range), held);
+            prop_assert!(all.contains(&owner(hash, active)));
+            prop_assert!(!is_syn || all.last() == Some(&owner(hash, active)));
             for worker in candidates(hash, range).filter(|worker| held >> worker & 1 == 1) {
-                prop_assert!(reached(worker), "{} of {:?}", worker, all);
+                prop_assert!(all.contains(&worker), "{} of {:?}", worker, all);
             }
             let mut later = all[1..].to_vec();
             later.sort_unstable();

@@ -116,11 +116,29 @@ fn new_flows_belong_to_active_workers_and_others_go_to_workers_with_connections(
     assert!(of(0) > 16 && of(1) > 16 && of(0) + of(1) == 64, "{active:?}");
     activity.set_active(1);
     meter.hold(true);
-    assert_eq!(owners(&at(3), &syns), [Owner::Flow(0); 64]);
     assert_eq!(owners(&at(3), &segments), [Owner::Flow(0); 64], "the active worker is first");
     assert_eq!(owners(&at(0), &segments), active, "the drained worker may have their connections");
+    assert_eq!(owners(&at(3), &syns), active, "a SYN may be repeated");
+    assert_eq!(owners(&at(1), &syns), [Owner::Flow(0); 64], "no worker has its connection");
     meter.hold(false);
     assert_eq!(owners(&at(0), &segments), [Owner::Flow(0); 64]);
+}
+
+#[test]
+fn home_ports_are_those_that_a_card_delivers_to_the_worker() {
+    let queues = (0..128).map(|entry| entry % 4).collect();
+    let rss = port::RssTable::new(&wire::toeplitz::DEFAULT_KEY, queues).unwrap();
+    let end = |text: &str| Endpoint::from(text.parse::<std::net::SocketAddr>().unwrap());
+    // Published hashes: 0xafc7327f and 0x02d1feef select queue 3, 0xc626b0ea queue 2.
+    for (local, remote, worker) in [
+        ("209.142.163.6:2217", "38.27.205.30:48228", 1),
+        ("[fe80::200:f8ff:fe21:67cf]:38024", "[3ffe:1900:4545:3:200:f8ff:fe21:67cf]:44251", 1),
+        ("65.69.140.83:4739", "199.92.111.2:14230", 0),
+    ] {
+        let (local, remote) = (end(local), end(remote));
+        assert_eq!(Indirection::of_port(&rss, 2).worker(local, remote), worker, "{local:?}");
+        assert_eq!(Indirection::of_port(&rss, 4).worker(local, remote), worker + 2, "{local:?}");
+    }
 }
 
 #[test]

@@ -93,7 +93,7 @@ impl<P: Payload> Tcp<P> {
         self.connections.len()
     }
 
-    /// Whether a segment with these numbers belongs to a connection or one in TIME-WAIT, or returns a SYN cookie.
+    /// Whether a segment with these numbers belongs to a connection, or returns a SYN cookie.
     pub(crate) fn claims(
         &self,
         (local, remote): (Endpoint, Endpoint),
@@ -103,7 +103,6 @@ impl<P: Payload> Tcp<P> {
         let key = Key::new(local, remote);
         let numbers = (Seq(sequence) - 1, Seq(acknowledgement) - 1);
         self.table.find(&key, |index| self.connections.get(index).map(|c| &c.key)).is_some()
-            || self.time_waits.find(&key).is_some()
             || self.shared.cookie(&key, numbers, now).is_some()
     }
 
