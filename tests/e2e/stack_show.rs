@@ -176,7 +176,9 @@ fn a_second_worker_has_new_connections_while_the_first_is_busy() {
     assert!(second > 0, "all {first} connections are on the first worker");
     kept.extend((0..8).map(|_| server.connect()));
     assert_eq!(connections(&server), [first + 8, second], "the second worker is drained");
-    kept.iter_mut().for_each(|stream| exchange(stream, 20_000));
+    for stream in &mut kept {
+        exchange(stream, 20_000);
+    }
     drop(kept);
     let summary = server.stack.finish();
     for name in ["workers_added", "workers_drained"] {

@@ -82,7 +82,8 @@ mod tests {
         let all = run(&mut Policy::new((1, 4)), 1, 400, 40);
         let changes = all.windows(2).enumerate().filter(|(_, pair)| pair[0] != pair[1]);
         let changes: Vec<_> = changes.map(|(at, _)| at + 1).collect();
-        assert_eq!(changes, [9, 19, 29], "{all:?}");
+        assert_eq!((changes[0], changes.len()), (9, 3), "{all:?}");
+        assert!(changes.windows(2).all(|pair| pair[1] - pair[0] >= PAUSE as usize), "{changes:?}");
     }
 
     #[test]

@@ -233,7 +233,7 @@ fn connections_survive_changes_of_the_active_workers() {
             run(ends, WORKERS, (&spread, Threads::Unified), 64, 200_000)
         });
         assert_eq!(server.served.iter().map(|served| served.aborted).sum::<u64>(), 0);
-        assert_eq!(server.reports.iter().map(|report| report.counters.tcp_resets_out).sum::<u64>(), 0);
+        assert!(server.spread().forwarded > 0, "{:?}", server.spread());
     }
 }
 
