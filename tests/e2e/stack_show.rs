@@ -6,8 +6,11 @@ use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use linerate_tests::capture::fields;
+use linerate_tests::netns::Netns;
 use linerate_tests::process::Process;
 use linerate_tests::stack_server::{LIMIT, STACK, StackServer};
 use linerate_tests::{binary, folder, tcp, wait};
@@ -101,6 +104,87 @@ fn exchange(stream: &mut TcpStream, len: usize) {
         stream.read_exact(&mut echo).expect("the server answers");
         assert!(echo == piece, "the echo differs");
     }
+}
+
+/// Loads the server with connections of eight clients until the flag is set.
+fn load(netns: &Netns, stop: &Arc<AtomicBool>) {
+    let stop = stop.clone();
+    netns.enter(move || {
+        std::thread::scope(|scope| {
+            for seed in 0..8 {
+                let stop = &stop;
+                scope.spawn(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        tcp::exchange(STACK[0], 7, (seed, 1 << 20), LIMIT);
+                    }
+                });
+            }
+        });
+    });
+}
+
+/// Sets a flag when it is dropped, so that a failed test ends its threads.
+struct SetOnDrop(Arc<AtomicBool>);
+
+impl Drop for SetOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn a_second_worker_has_new_connections_while_the_first_is_busy() {
+    let mut server = Server::start(&["echo", "--workers", "1..2"]);
+    let counter =
+        |server: &Server, name: &str| server.json(&["counters"])["counters"][name].as_u64().unwrap_or(0);
+    let wait_for = |server: &Server, count: u64| {
+        let reached = wait::until(LIMIT, || (counter(server, "workers_active") == count).then_some(()));
+        assert!(reached.is_some(), "{count} active workers: {}", server.ask(&["counters"]));
+    };
+    // Connections of each worker.
+    let connections = |server: &Server| {
+        let report = server.json(&["show", "--port", "7"]);
+        let all = report["connections"].as_array().expect("a list");
+        [0, 1].map(|worker| all.iter().filter(|one| one["worker"] == worker).count())
+    };
+    wait_for(&server, 1);
+    let mut kept: Vec<_> = (0..8).map(|_| server.connect()).collect();
+    assert_eq!(connections(&server), [8, 0], "the second worker is not active");
+    std::thread::scope(|scope| {
+        let stop = Arc::new(AtomicBool::new(false));
+        let _end = SetOnDrop(stop.clone());
+        let netns = &server.stack.netns;
+        scope.spawn({
+            let stop = stop.clone();
+            move || load(netns, &stop)
+        });
+        wait_for(&server, 2);
+        // By the hash of its port, every second connection is on the second worker.
+        let reached = wait::until(LIMIT, || {
+            kept.push(server.connect());
+            let remote = kept.last()?.local_addr().expect("an address").to_string();
+            let report = server.json(&["show", "--remote", &remote]);
+            (report["connections"][0]["worker"] == 1).then_some(())
+        });
+        assert!(reached.is_some(), "no connection on the second worker: {}", server.ask(&["show"]));
+    });
+    wait_for(&server, 1);
+    // Those of the load end.
+    let rest = || Some(connections(&server)).filter(|counts| counts.iter().sum::<usize>() == kept.len());
+    let [first, second] = wait::until(LIMIT, rest).expect("the connections that are held");
+    assert!(second > 0, "all {first} connections are on the first worker");
+    kept.extend((0..8).map(|_| server.connect()));
+    assert_eq!(connections(&server), [first + 8, second], "the second worker is drained");
+    for stream in &mut kept {
+        exchange(stream, 20_000);
+    }
+    drop(kept);
+    let summary = server.stack.finish();
+    for name in ["workers_added", "workers_drained"] {
+        assert!(summary["counters"][name].as_u64() > Some(0), "{name}: {summary}");
+    }
+    assert_eq!(summary["aborted"], 0, "{summary}");
 }
 
 #[test]

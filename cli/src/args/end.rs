@@ -5,9 +5,12 @@ use super::tcp::TcpArgs;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use console::Diagnostic;
+use host::Activity;
 use stack::Cidr;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
 use wire::MacAddress;
 
 /// How an idle stack waits.
@@ -102,12 +105,38 @@ pub(crate) enum SpreadRule {
     Arrival,
 }
 
+/// Number of workers: the least and the greatest one, if it follows the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WorkerRange {
+    least: usize,
+    most: usize,
+}
+
+impl FromStr for WorkerRange {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str| {
+            let number = text.parse::<usize>().map_err(|_| "expected a number, or a range such as 1..4")?;
+            let is_valid = (1..=host::MAX_WORKERS).contains(&number);
+            is_valid.then_some(number).ok_or_else(|| format!("{number} is not in 1..={}", host::MAX_WORKERS))
+        };
+        let (least, most) = text.split_once("..").unwrap_or((text, text));
+        let (least, most) = (number(least)?, number(most)?);
+        if least > most {
+            return Err("the first number of a range is the lower one".to_owned());
+        }
+        Ok(Self { least, most })
+    }
+}
+
 /// Workers of a program.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct WorkerArgs {
-    /// Number of workers, each with a stack and connections of its own [default: as many as --cpus allows, or 1]
-    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=host::MAX_WORKERS as u64))]
-    pub(crate) workers: Option<usize>,
+    /// Number of workers, each with a stack and connections of its own [default: as many as --cpus allows, or 1]. With a
+    /// range such as 1..4, the load decides how many of them receive new connections
+    #[arg(long, value_name = "N|N..M")]
+    pub(crate) workers: Option<WorkerRange>,
     /// CPUs to pin the threads to, in order, separated by commas
     #[arg(long, value_name = "CPU,...", value_delimiter = ',', conflicts_with = "cpu")]
     pub(crate) cpus: Vec<usize>,
@@ -127,7 +156,24 @@ impl WorkerArgs {
 
     /// Number of workers.
     pub(crate) fn count(&self) -> usize {
-        self.workers.unwrap_or_else(|| (self.cpus.len() / self.cpus_each()).max(1))
+        self.workers.map_or_else(|| (self.cpus.len() / self.cpus_each()).max(1), |workers| workers.most)
+    }
+
+    /// Which workers receive new connections, if their number follows the load.
+    pub(crate) fn activity(&self) -> Option<Arc<Activity>> {
+        let range = self.range()?;
+        Some(Arc::new(Activity::new(range.least..=range.most, Some(Activity::INTERVAL))))
+    }
+
+    fn range(&self) -> Option<WorkerRange> {
+        self.workers.filter(|workers| workers.least < workers.most)
+    }
+
+    /// Returns an error if the number of workers follows the load, with the reason why it must not.
+    pub(crate) fn only_fixed(&self, reason: &str) -> Result<(), Diagnostic> {
+        let Some(WorkerRange { least, most }) = self.range() else { return Ok(()) };
+        let place = format!("--workers {least}..{most}");
+        Err(Diagnostic::bad(place, reason, format!("write --workers {most}")))
     }
 
     /// Whether one thread runs everything.
@@ -142,9 +188,10 @@ impl WorkerArgs {
 
     /// The number of several workers, for the end of a sentence.
     pub(crate) fn text(&self) -> String {
-        match self.count() {
-            1 => String::new(),
-            count => format!(" with {count} workers"),
+        match (self.range(), self.count()) {
+            (Some(WorkerRange { least, most }), _) => format!(" with {least} to {most} workers"),
+            (None, 1) => String::new(),
+            (None, count) => format!(" with {count} workers"),
         }
     }
 
@@ -155,5 +202,26 @@ impl WorkerArgs {
         }
         let reason = "the programs of `serve sockets` are its clients, which have threads of their own";
         Err(Diagnostic::bad("--threads", reason, "leave --threads out"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_are_a_number_or_a_range() {
+        let parsed = |text: &str| text.parse().map(|WorkerRange { least, most }| (least, most));
+        assert_eq!([parsed("4"), parsed("1..4"), parsed("2..2")], [Ok((4, 4)), Ok((1, 4)), Ok((2, 2))]);
+        for (text, reason) in [
+            ("", "expected a number"),
+            ("1..", "expected a number"),
+            ("1-4", "expected a number"),
+            ("0..4", "0 is not in 1..=32"),
+            ("1..33", "33 is not in 1..=32"),
+            ("4..1", "the lower one"),
+        ] {
+            assert!(parsed(text).is_err_and(|error| error.contains(reason)), "{text}");
+        }
     }
 }

@@ -118,6 +118,7 @@ fn refused(error: HttpError) -> Diagnostic {
 
 /// Runs a store.
 fn kv(args: &KvArgs) -> anyhow::Result<()> {
+    args.server.workers.only_fixed("the keys of a store are divided among all workers")?;
     let workers = args.server.workers.count();
     let memory = args.memory / workers;
     if memory < serve::KV_MIN_MEMORY {

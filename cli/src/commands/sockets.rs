@@ -8,13 +8,14 @@ use crate::commands::end::{still_there, texts};
 use crate::commands::workers::Hosts;
 use crate::settings::access::Access;
 use console::Diagnostic;
-use host::Report;
+use host::{Activity, Report};
 use serde::Serialize;
 use service::{AcceptPolicy, Service, ServiceOptions, SlowPath, Statistics};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io;
 use std::os::unix::net::UnixListener;
+use std::sync::Arc;
 use std::time::Instant;
 use utoipa::ToSchema;
 
@@ -65,7 +66,7 @@ pub(crate) fn run(args: &SocketsArgs) -> anyhow::Result<()> {
     let mut hosts = Hosts::open(&args.end, &args.workers, ROLE, |_| ())?;
     // Dropped after the hosts, which `run` and `close` consume, so that the path leads to this service while it runs.
     let (_claim, listener) = listen(args)?;
-    let (slow_path, mut services) = create(args, listener)?;
+    let (slow_path, mut services) = create(args, listener, hosts.activity())?;
     let name = hosts.name();
     let reports = if hosts.connect(&stop) {
         let began = Instant::now();
@@ -94,13 +95,17 @@ fn listen(args: &SocketsArgs) -> Result<(SocketClaim, UnixListener), Diagnostic>
 }
 
 /// Creates the service, with a part for each worker.
-fn create(args: &SocketsArgs, listener: UnixListener) -> Result<(SlowPath, Vec<Service>), Diagnostic> {
+fn create(
+    args: &SocketsArgs,
+    listener: UnixListener,
+    activity: Option<Arc<Activity>>,
+) -> Result<(SlowPath, Vec<Service>), Diagnostic> {
     let accept = match args.accept {
         Accept::Locked => AcceptPolicy::Locked,
         Accept::RoundRobin => AcceptPolicy::RoundRobin,
         Accept::Own => AcceptPolicy::OwnWithStealing,
     };
-    let options = ServiceOptions { accept, on_client: console::note, ..ServiceOptions::default() };
+    let options = ServiceOptions { accept, on_client: console::note, activity, ..ServiceOptions::default() };
     let created = SlowPath::new(options, args.workers.count()).and_then(|(mut slow_path, services)| {
         slow_path.listen(listener)?;
         Ok((slow_path, services))

@@ -5,7 +5,7 @@ use crate::args::end::{EndArgs, SpreadRule, ThreadModel, WorkerArgs};
 use crate::commands::end::End;
 use crate::commands::{cpu, end};
 use console::Diagnostic;
-use host::{App, Host, Options, Part, Remote, Report, Spread, SpreadOptions, Workers};
+use host::{Activity, App, Host, Indirection, Options, Part, Remote, Report, Spread, SpreadOptions, Workers};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -14,6 +14,7 @@ pub(crate) struct WorkerSet {
     workers: Workers,
     /// Name of the port.
     name: String,
+    activity: Option<Arc<Activity>>,
     args: WorkerArgs,
     _control: Option<StackControl>,
 }
@@ -35,9 +36,11 @@ impl WorkerSet {
             SpreadRule::Hash => Spread::Hash,
             SpreadRule::Arrival => Spread::Arrival,
         };
-        let spread = SpreadOptions { rule, arrivals: None };
         let config = end::interface(args);
         let control = end::open_port(args, &port)?;
+        let rss = control.rss();
+        let arrivals = rss.map(|rss| Arc::new(Indirection::of_port(&rss, workers.count() as u16)));
+        let spread = SpreadOptions { rule, arrivals, activity: workers.activity() };
         let opened = Workers::open(workers.count(), &options, (&port.name, control), &config, &spread);
         let failed = |error| Diagnostic::failed(format!("port {}", port.name), error, "use fewer --workers");
         let mut opened = opened.map_err(failed)?;
@@ -45,7 +48,8 @@ impl WorkerSet {
             end::configure(host, Workers::interface(), args);
         }
         let control = StackControl::open(args.control.as_deref(), opened.hosts())?;
-        Ok(Self { workers: opened, name: port.name, args: workers.clone(), _control: control })
+        let (name, activity) = (port.name, spread.activity);
+        Ok(Self { workers: opened, name, activity, args: workers.clone(), _control: control })
     }
 
     /// Waits for the port. Returns `false` if a signal came first.
@@ -104,6 +108,14 @@ impl Hosts {
         match self {
             Self::One(end) => end.name.clone(),
             Self::Several(set) => set.name.clone(),
+        }
+    }
+
+    /// Which workers receive new connections, if their number follows the load.
+    pub(crate) fn activity(&self) -> Option<Arc<Activity>> {
+        match self {
+            Self::One(_) => None,
+            Self::Several(set) => set.activity.clone(),
         }
     }
 
@@ -175,6 +187,12 @@ fn validate(end: &EndArgs, workers: &WorkerArgs) -> Result<(), Diagnostic> {
     if workers.threads == ThreadModel::Merge && workers.cpus.is_empty() {
         let reason = "both threads of a worker must be on one CPU";
         return Err(Diagnostic::bad("--threads merge", reason, "add --cpus with a CPU for each worker"));
+    }
+    if workers.spread == SpreadRule::Arrival {
+        workers.only_fixed("with --spread arrival, a worker receives what arrives on its queue")?;
+    }
+    if workers.threads != ThreadModel::Unified {
+        workers.only_fixed("the load of a program with a thread of its own is not measured")?;
     }
     workers.cpus.iter().try_for_each(|cpu| cpu::validate("--cpus", *cpu))
 }

@@ -45,6 +45,9 @@ fn invalid_input_of_serve_is_refused_with_a_remedy() {
         (&["--neighbour", "10.9.0.1"], "expected two values with = between them"),
         (&["--mtu", "1000"], "1000 is not in 1280..=65535"),
         (&["--address", "10.9.0.2"], "expected an address with a prefix length"),
+        (&["--workers", "4..2"], "the first number of a range is the lower one"),
+        (&["--workers", "1..2", "--spread", "arrival"], "remedy: write --workers 2"),
+        (&["--workers", "1..2", "--threads", "split"], "--workers 1..2: the load of a program"),
         (&["--threads", "merge"], "remedy: add --cpus with a CPU for each worker"),
     ] {
         let network = if words[0] == "--port" { &tap[..2] } else { &tap[..] };
@@ -61,6 +64,7 @@ fn invalid_input_of_servers_is_refused_before_the_port_is_opened() {
         (&["http", "/nonexistent"][..], "remedy: choose a directory that can be read"),
         (&["http", "/", "--sqpoll", "--files", "copy"], "--files copy has no ring"),
         (&["kv", "--workers", "2", "--memory", "3MiB"], "write 4MiB or more, or use fewer --workers"),
+        (&["kv", "--workers", "1..2"], "the keys of a store are divided among all workers"),
         (&["kv", "--threads", "merge"], "remedy: add --cpus with a CPU for each worker"),
         (&["sockets", "--listen", "/nonexistent/s", "--threads", "split"], "remedy: leave --threads out"),
         (&["sockets", "--listen", "/nonexistent/s", "--workers", "33"], "33 is not in 1..=32"),

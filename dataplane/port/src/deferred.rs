@@ -7,7 +7,7 @@
 //! they cannot be distinguished. Blocks only in port creation; never reads a clock.
 
 use crate::backoff::Backoff;
-use crate::{Attach, PortControl, PortDetails, PortFault, PortState, PortStatus};
+use crate::{Attach, PortControl, PortDetails, PortFault, PortState, PortStatus, RssTable};
 use rustix::fd::BorrowedFd;
 use std::fmt::Debug;
 use std::time::Instant;
@@ -102,6 +102,10 @@ impl PortControl for DeferredPort {
         if let Some(port) = &mut self.port {
             port.close(engine);
         }
+    }
+
+    fn rss(&self) -> Option<RssTable> {
+        self.port.as_ref().and_then(|port| port.rss())
     }
 
     fn status(&self) -> PortStatus {

@@ -29,6 +29,7 @@ mod pipeline;
 mod queue;
 mod remedy;
 mod retain;
+mod rss_table;
 mod socket;
 pub mod soft_offload;
 mod spool;
@@ -63,6 +64,7 @@ pub use queue::{
 pub use remedy::Remedy;
 pub use retain::{Retained, Retainer};
 pub use ring::BufId;
+pub use rss_table::RssTable;
 pub use state::{DriverQueue, MemifQueue, QueueState};
 pub use steering::{Rss, Steering};
 pub use transmit::Slots;

@@ -5,7 +5,9 @@
 //! forked into one handle per worker.
 
 use crate::Remedy;
-use crate::{Burst, Capabilities, DropReason, Now, PortDetails, PortFault, QueueState, Slots, work};
+use crate::{
+    Burst, Capabilities, DropReason, Now, PortDetails, PortFault, QueueState, RssTable, Slots, work,
+};
 use ring::BufId;
 use rustix::fd::BorrowedFd;
 use std::borrow::Cow;
@@ -331,5 +333,9 @@ pub trait PortControl: Send {
     /// Further details, for display.
     fn details(&self) -> PortDetails {
         PortDetails::new()
+    }
+    /// How the port distributes flows over its queues. Returns `None` if that is not known.
+    fn rss(&self) -> Option<RssTable> {
+        None
     }
 }

@@ -6,7 +6,7 @@
 use crate::call::{Failure, code, invalid};
 use crate::open::Opened;
 use engine::SharedPort;
-use host::{Host, Share, Spread, divide};
+use host::{Host, Share, Spread, SpreadOptions, divide};
 use stack::ip::{InterfaceConfig, InterfaceId};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -48,7 +48,8 @@ impl Worker {
         if number == ports.len() {
             let failed = |error| Failure::new(code::NO_DEVICE, error, "create fewer hosts, or free memory");
             let control = open(self.count as u16)?;
-            let (port, shares) = divide(self.count, (name, control), interface, self.rule).map_err(failed)?;
+            let spread = SpreadOptions { rule: self.rule, ..SpreadOptions::default() };
+            let (port, shares) = divide(self.count, (name, control), interface, &spread).map_err(failed)?;
             let shares = shares.into_iter().map(Some).collect();
             ports.push(Divided { name: name.to_owned(), shares, _port: port });
         }

@@ -17,6 +17,7 @@ mod link;
 mod payload;
 mod pool;
 mod runner;
+mod scale;
 mod split;
 mod spread;
 mod summed;
@@ -31,6 +32,7 @@ pub use link::{Ports, random_mac};
 pub use payload::Buffer;
 pub use pool::{BufferPool, PoolLimits};
 pub use runner::{App, Host, Options, Report};
+pub use scale::Activity;
 pub use split::{Calls, Part, Remote, Threads, run_split};
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]

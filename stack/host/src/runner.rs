@@ -9,6 +9,7 @@ use crate::clock::Clock;
 use crate::frame::Memory;
 use crate::inspect::Inspection;
 use crate::link::{Interface, Ports};
+use crate::scale::{Activity, Meter};
 use crate::split::RemoteLimits;
 use crate::spread::{SpreadCounts, Spreader};
 use crate::{Buffer, BufferPool, Received, Share};
@@ -18,6 +19,7 @@ use port::{Flush, Now, PLACES, PortFault, Retainer};
 use sleep::MAX_SLEEP;
 use stack::ip::{InterfaceConfig, InterfaceId};
 use stack::{Handoff, Stack, Time};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::{Duration, Instant};
 
@@ -52,6 +54,8 @@ pub struct Host {
     rounds: (u64, u64, u64),
     /// Questions of other threads.
     inspection: Option<Inspection>,
+    /// Present if the number of active workers changes.
+    meter: Option<Meter>,
 }
 
 impl std::fmt::Debug for Host {
@@ -81,6 +85,7 @@ impl Host {
             is_port_lost: false,
             rounds: (0, 0, 0),
             inspection: None,
+            meter: None,
         })
     }
 
@@ -93,11 +98,14 @@ impl Host {
 
     /// Adds a share of a port as an interface of the stack.
     pub fn add_share(&mut self, share: Share) -> InterfaceId {
-        let mut interface = Interface::new(share.port.port);
-        interface.spreader = Some(Spreader::new(share.rule, share.port.exchange));
-        interface.lease = Some(share.lease);
+        let Share { port, lease, rule, activity, interface: config } = share;
+        let (index, now) = (port.exchange.index(), self.clock.now());
+        self.meter = activity.clone().map(|activity| Meter::new(activity, index, now));
+        let mut interface = Interface::new(port.port);
+        interface.spreader = Some(Spreader::new(rule, port.exchange, activity));
+        interface.lease = Some(lease);
         self.ports.interfaces.push(interface);
-        self.stack.add_interface(share.interface)
+        self.stack.add_interface(config)
     }
 
     /// Number of ports.
@@ -168,6 +176,7 @@ impl Host {
         let mut spread = SpreadCounts::default();
         let spreaders = self.ports.interfaces.iter().filter_map(|interface| interface.spreader.as_ref());
         spreaders.for_each(|spreader| spread.add(&spreader.counts()));
+        self.meter.iter().for_each(|meter| spread.add(&meter.counts()));
         let ports = || self.ports.interfaces.iter().map(|interface| &interface.port);
         Report {
             counters: *self.stack.counters(),
@@ -183,12 +192,14 @@ impl Host {
         let (mut idle_rounds, mut worked_at) = (0, self.clock.now());
         while !stop.load(Ordering::Relaxed) {
             let now = self.clock.now();
+            self.meter.iter_mut().for_each(|meter| meter.begin(now));
             if self.is_control_due(now) {
                 self.control(now);
                 self.report_loss(app, stop);
             }
             if self.round::<K>(app, now) {
                 self.rounds.0 += 1;
+                self.meter.iter_mut().for_each(|meter| meter.worked(now));
                 (idle_rounds, worked_at) = (0, now);
                 continue;
             }
@@ -197,7 +208,7 @@ impl Host {
             // On SMT, a tight poll loop takes cycles from the sibling thread.
             std::hint::spin_loop();
             let is_idle = idle_rounds > IDLE_ROUNDS && now.0 - worked_at.0 > self.idle;
-            if is_idle && self.polling == Polling::Adaptive && self.sleep(app, MAX_SLEEP) {
+            if is_idle && self.may_sleep() && self.sleep(app, MAX_SLEEP) {
                 self.rounds.2 += 1;
                 self.report_loss(app, stop);
                 (idle_rounds, worked_at) = (0, self.clock.now());
@@ -206,6 +217,11 @@ impl Host {
         self.ports.flush(self.clock.now());
         self.flush_delayed(Flush::All);
         self.notify();
+    }
+
+    /// Whether an idle host sleeps: always, if it is a worker that is not active.
+    fn may_sleep(&self) -> bool {
+        self.polling == Polling::Adaptive || self.meter.as_ref().is_some_and(Meter::is_drained)
     }
 
     /// Runs one round. Returns whether there was any work.
@@ -218,6 +234,9 @@ impl Host {
             worked = true;
         }
         worked |= app.poll(&mut self.stack, now);
+        if let Some(meter) = &mut self.meter {
+            meter.hold(self.stack.connection_count() > 0);
+        }
         if worked || self.has_output(now) {
             worked |= self.send(now);
         }
@@ -265,7 +284,7 @@ impl Host {
                         }
                         return;
                     };
-                    let own = spreader.split(burst);
+                    let own = spreader.split(burst, stack, now);
                     if let Some(capture) = capture {
                         capture.received::<K>(burst, own.as_slice());
                     }

@@ -11,12 +11,16 @@
 //!   routers, duplicate address detection of other hosts, redirects, errors of ICMP, queries for groups.
 //!
 //! A packet of another worker is copied to its handoff queue, and dropped as `handoff-full` if the queue is full. This
-//! module must not change a packet, and a packet that came from a handoff queue is never handed over again.
+//! module must not change a packet. A packet that came from a handoff queue is handed over again only if the number of
+//! active workers changes with the load ([`steer`]).
 
+use crate::{Activity, Buffer};
 use engine::Exchange;
 use mem::VolatileSlice;
-use port::{BURST, Burst, GeneratedBurst, MAX_HEAD, PLACES, Rss, Steering};
-use stack::{Affinity, Endpoint};
+use port::{BURST, Burst, GeneratedBurst, MAX_HEAD, PLACES, Rss, RssTable, Steering};
+use stack::{Affinity, Endpoint, Stack, Time};
+use std::sync::Arc;
+use steer::{Segment, Steer};
 use wire::checksum::protocol;
 use wire::toeplitz::{KEY_LEN, SYMMETRIC_KEY, Toeplitz};
 use wire::{EtherType, HEADER_LEN, Layers, TAG_LEN};
@@ -58,18 +62,28 @@ impl Indirection {
         Self::new(&SYMMETRIC_KEY, (0..workers).collect())
     }
 
+    /// The table of a port whose queue pair `n` belongs to worker `n` modulo `workers`.
+    pub fn of_port(rss: &RssTable, workers: u16) -> Self {
+        let table = rss.queues().iter().map(|queue| queue % workers.max(1)).collect();
+        Self { hash: rss.hash(), table }
+    }
+
     /// The worker at which packets from `remote` to `local` arrive.
     pub fn worker(&self, local: Endpoint, remote: Endpoint) -> u16 {
-        let ports = [remote.port.to_be_bytes(), local.port.to_be_bytes()].concat();
-        let input = [remote.address.wire(), local.address.wire(), &ports].concat();
-        let hash = self.hash.hash(input) as usize;
+        let hash = self.flow_hash(local, remote) as usize;
         self.table.get(hash % self.table.len().max(1)).copied().unwrap_or(0)
+    }
+
+    /// Hash of packets from `remote` to `local`.
+    pub(crate) fn flow_hash(&self, local: Endpoint, remote: Endpoint) -> u32 {
+        let ports = [remote.port.to_be_bytes(), local.port.to_be_bytes()].concat();
+        self.hash.hash([remote.address.wire(), local.address.wire(), &ports].concat())
     }
 }
 
 stack::counters! {
-    /// Counts of one worker's share of a port. `received + copied == kept + handed_over + handoff_full`, and all
-    /// workers hand over as many packets as they take.
+    /// Counts of one worker's share of a port. `received + copied + forwarded == kept + handed_over + handoff_full`, and
+    /// all workers hand over as many packets as they take.
     SpreadCounts {
         /// Packets received from the port.
         received: "spread_received",
@@ -85,6 +99,17 @@ stack::counters! {
         handoff_full: "handoff_full",
         /// Packets taken from other workers.
         taken: "taken_over",
+        /// Packets among them that were handed to the next worker, because this one does not have their connection.
+        forwarded: "spread_forwarded",
+        /// Packets among them that were dropped, because no worker had their connection after the number of active
+        /// workers had changed.
+        unsettled: "spread_unsettled",
+        /// Workers that receive new connections, if their number follows the load.
+        active: "workers_active",
+        /// Workers that were activated.
+        added: "workers_added",
+        /// Workers that were drained.
+        drained: "workers_drained",
     }
 }
 
@@ -122,6 +147,13 @@ impl Indices {
     }
 }
 
+/// Place of a packet whose owner may be any of several workers.
+enum Step {
+    Keep,
+    To(usize),
+    Drop,
+}
+
 /// Hands packets to their owners.
 #[derive(Debug)]
 pub(crate) struct Spreader {
@@ -133,14 +165,16 @@ pub(crate) struct Spreader {
     /// A reassembled datagram on its way to another worker.
     whole: GeneratedBurst,
     counts: SpreadCounts,
+    /// Present if the number of active workers changes.
+    steer: Option<Steer>,
 }
 
 impl Spreader {
-    pub(crate) fn new(rule: Spread, exchange: Exchange) -> Self {
+    pub(crate) fn new(rule: Spread, exchange: Exchange, activity: Option<Arc<Activity>>) -> Self {
         let lists = vec![Indices::EMPTY; exchange.workers()].into();
-        let steering = Steering::new(Rss::Symmetric);
+        let (steering, steer) = (Steering::new(Rss::Symmetric), activity.map(Steer::new));
         let (whole, counts) = (GeneratedBurst::new(), SpreadCounts::default());
-        Self { rule, steering, exchange, lists, whole, counts }
+        Self { rule, steering, exchange, lists, whole, counts, steer }
     }
 
     pub(crate) fn counts(&self) -> SpreadCounts {
@@ -150,15 +184,15 @@ impl Spreader {
 
     /// Hands packets of a burst with loaded heads to other workers. Returns those for this one.
     #[inline]
-    pub(crate) fn split(&mut self, burst: &mut Burst) -> Indices {
+    pub(crate) fn split(&mut self, burst: &mut Burst, stack: &Stack<Buffer>, now: Time) -> Indices {
+        self.steer.iter_mut().for_each(|steer| steer.update(now));
         if burst.has_buffers() {
-            self.counts.taken += burst.len() as u64;
-            return Indices::first(burst.len());
+            return self.take(burst, stack, now);
         }
         let me = self.exchange.index();
         self.lists.iter_mut().for_each(|list| list.len = 0);
         for i in 0..burst.len() {
-            match self.owner(burst, i) {
+            match self.owner(burst, i, stack, now) {
                 Owner::Flow(at) => {
                     self.counts.crossed += u64::from(at != me);
                     self.lists[at].push(i);
@@ -171,10 +205,42 @@ impl Spreader {
         self.counts.received += burst.len() as u64;
         self.counts.copied += (total - burst.len()) as u64;
         self.counts.kept += self.lists[me].len as u64;
+        self.send(burst);
+        self.lists[me]
+    }
+
+    /// As [`Spreader::split`], for packets from other workers.
+    #[inline]
+    fn take(&mut self, burst: &mut Burst, stack: &Stack<Buffer>, now: Time) -> Indices {
+        self.counts.taken += burst.len() as u64;
+        if self.steer.is_none() {
+            return Indices::first(burst.len());
+        }
+        let me = self.exchange.index();
+        self.lists.iter_mut().for_each(|list| list.len = 0);
+        for i in 0..burst.len() {
+            let place = (me, self.exchange.workers());
+            let is_placed = owner_of(burst.head(i), place, self.rule).is_some();
+            match if is_placed { Step::Keep } else { self.step((&mut *burst, i), true, stack, now) } {
+                Step::Keep => self.lists[me].push(i),
+                Step::To(at) => {
+                    self.counts.forwarded += 1;
+                    self.lists[at].push(i);
+                }
+                Step::Drop => self.counts.unsettled += 1,
+            }
+        }
+        self.send(burst);
+        self.lists[me]
+    }
+
+    /// Copies the packets in the lists of other workers to their queues.
+    #[inline]
+    fn send(&mut self, burst: &Burst) {
+        let me = self.exchange.index();
         for (to, list) in self.lists.iter().enumerate().filter(|(to, list)| *to != me && list.len > 0) {
             self.exchange.send(burst, list.as_slice(), to);
         }
-        self.lists[me]
     }
 
     /// Hands a reassembled datagram to the worker of its socket.
@@ -203,18 +269,42 @@ impl Spreader {
     }
 
     #[inline]
-    fn owner(&self, burst: &mut Burst, i: usize) -> Owner {
+    fn owner(&self, burst: &mut Burst, i: usize, stack: &Stack<Buffer>, now: Time) -> Owner {
         let place = (self.exchange.index(), self.exchange.workers());
-        match owner_of(burst.head(i), place, self.rule) {
-            Some(owner) => owner,
-            None => Owner::Flow(self.hashed(burst, i)),
+        if let Some(owner) = owner_of(burst.head(i), place, self.rule) {
+            return owner;
+        }
+        match self.step((burst, i), false, stack, now) {
+            Step::To(at) => Owner::Flow(at),
+            Step::Keep | Step::Drop => Owner::Flow(self.exchange.index()),
         }
     }
 
+    /// Place of packet `i`, which its hash selects. `is_taken` if it comes from another worker.
     #[inline]
-    fn hashed(&self, burst: &mut Burst, i: usize) -> usize {
+    fn step(
+        &self,
+        (burst, i): (&mut Burst, usize),
+        is_taken: bool,
+        stack: &Stack<Buffer>,
+        now: Time,
+    ) -> Step {
         let hash = burst.rss_hash(i, &self.steering).unwrap_or(0);
-        hash as usize % self.exchange.workers()
+        let Some(steer) = &self.steer else {
+            return Step::To(hash as usize % self.exchange.workers());
+        };
+        let segment = match Segment::of(burst.head(i)) {
+            Some(segment) => segment,
+            None if is_taken => return Step::Keep,
+            None => return Step::To(steer.owner(hash)),
+        };
+        let next = steer.next(hash, (self.exchange.index(), is_taken), segment.is_syn);
+        let may_be_wrong = is_taken && !segment.is_syn && steer.is_settling(now);
+        let is_last = next.is_none() && !may_be_wrong;
+        if is_last || stack.claims(segment.ends, segment.numbers, now) {
+            return Step::Keep;
+        }
+        next.map_or(Step::Drop, Step::To)
     }
 }
 
@@ -273,6 +363,7 @@ fn owner_of_control(layers: &Layers, frame: &[u8]) -> Option<Owner> {
 
 #[cfg(any(test, feature = "fuzz"))]
 mod fuzz;
+pub(crate) mod steer;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use fuzz::fuzz_spread;

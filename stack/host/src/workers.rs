@@ -6,7 +6,8 @@
 //! first worker obtains an address by DHCP for all.
 
 use crate::lease::SharedLease;
-use crate::{App, Host, Indirection, Options, Part, Remote, Report, Spread, run_split};
+use crate::spread::steer;
+use crate::{Activity, App, Host, Indirection, Options, Part, Remote, Report, Spread, run_split};
 use engine::{EngineError, PortShare, SharedPort};
 use port::{PortControl, PortFault};
 use stack::Affinity;
@@ -30,6 +31,8 @@ pub struct SpreadOptions {
     pub rule: Spread,
     /// How the port distributes packets, if known: active opens choose ports whose replies arrive at their worker.
     pub arrivals: Option<Arc<Indirection>>,
+    /// Which workers receive new connections; `None` for all. Only with [`Spread::Hash`].
+    pub activity: Option<Arc<Activity>>,
 }
 
 /// Reason why workers did not start.
@@ -44,6 +47,9 @@ pub enum WorkersError {
     /// More workers than handoff queues can connect.
     #[error("{0} workers are too many; at most {MAX_WORKERS} share a port")]
     TooMany(usize),
+    /// The range of active workers does not end with the number of workers.
+    #[error("at most {0} workers are active, and there are {1}")]
+    Range(usize, usize),
 }
 
 /// One worker's share of a port ([`divide`]), an interface of its host ([`Host::add_share`]).
@@ -52,6 +58,7 @@ pub struct Share {
     pub(crate) port: PortShare,
     pub(crate) lease: SharedLease,
     pub(crate) rule: Spread,
+    pub(crate) activity: Option<Arc<Activity>>,
     pub(crate) interface: InterfaceConfig,
 }
 
@@ -80,13 +87,18 @@ pub fn divide(
     count: usize,
     (name, control): (&str, Box<dyn PortControl>),
     interface: &InterfaceConfig,
-    rule: Spread,
+    spread: &SpreadOptions,
 ) -> Result<(SharedPort, Vec<Share>), WorkersError> {
+    let (rule, activity) = (spread.rule, &spread.activity);
+    if let Some((_, most)) = activity.as_ref().map(|own| own.range()).filter(|own| own.1 != count) {
+        return Err(WorkersError::Range(most, count));
+    }
     // A worker that owns flows by their hash must be able to send, whatever queues the peer uses.
     let exclusive = rule == Spread::Arrival;
     let leases = SharedLease::sides(count).map_err(EngineError::from)?;
     let (port, shares) = SharedPort::open(name, control, count, exclusive)?;
-    let share = |(port, lease)| Share { port, lease, rule, interface: interface.clone() };
+    let share =
+        |(port, lease)| Share { port, lease, rule, activity: activity.clone(), interface: interface.clone() };
     Ok((port, shares.into_iter().zip(leases).map(share).collect()))
 }
 
@@ -110,7 +122,7 @@ impl Workers {
         spread: &SpreadOptions,
     ) -> Result<Self, WorkersError> {
         let mut hosts = hosts(count, options, spread)?;
-        let (port, shares) = divide(count, port, interface, spread.rule)?;
+        let (port, shares) = divide(count, port, interface, spread)?;
         for (host, share) in hosts.iter_mut().zip(shares) {
             host.add_share(share);
         }
@@ -217,8 +229,13 @@ fn affinity(index: u16, count: u16, spread: &SpreadOptions) -> Affinity {
         Spread::Hash => Some(Arc::new(Indirection::symmetric(count))),
         Spread::Arrival => spread.arrivals.clone(),
     };
-    let flows = owners
-        .map(|owners| -> Arc<stack::Flows> { Arc::new(move |local, remote| owners.worker(local, remote)) });
+    let activity = spread.activity.clone();
+    let flows = owners.map(|owners| -> Arc<stack::Flows> {
+        Arc::new(move |local, remote| match &activity {
+            Some(activity) => steer::owner(owners.flow_hash(local, remote), activity.active()) as u16,
+            None => owners.worker(local, remote),
+        })
+    });
     Affinity::new(index, count, home).with_flows(flows)
 }
 

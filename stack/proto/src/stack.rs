@@ -369,6 +369,19 @@ impl<P: Payload> Stack<P> {
         self.tcp.connection_slots()
     }
 
+    /// Number of connections without those in TIME-WAIT.
+    pub fn connection_count(&self) -> usize {
+        self.tcp.len()
+    }
+
+    /// Whether a received segment from `remote` to `local`, with these sequence and acknowledgement numbers, belongs to a
+    /// connection or returns a SYN cookie of this stack. TIME-WAIT does not count: another stack may have a newer
+    /// connection of the same ends.
+    #[inline]
+    pub fn claims(&self, (local, remote): (Endpoint, Endpoint), numbers: (u32, u32), now: Time) -> bool {
+        self.tcp.claims((local, remote), numbers, now)
+    }
+
     /// Number of connections in TIME-WAIT.
     pub fn time_waits(&self) -> usize {
         self.tcp.time_waits()

@@ -184,4 +184,8 @@ pub(crate) enum Completion {
         request: u32,
         reason: Option<Reason>,
     },
+    /// The first `workers` workers open new connections from now on. Belongs to no socket.
+    Active {
+        workers: u32,
+    },
 }

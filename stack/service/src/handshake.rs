@@ -1,6 +1,6 @@
 //! The handshake over a Unix socket, in one process and between processes.
 //!
-//! The service sends one message: a magic number, the number of workers, the sizes of a region, and descriptors
+//! The service sends one message: a magic number, the numbers of workers and of active ones, the sizes of a region, and descriptors
 //! (`SCM_RIGHTS`): the eventfd to the client, and for each worker its memory and the eventfd to it. The client sends
 //! nothing, then or later; the socket signals each side that the other ended. So the service parses no bytes of a client
 //! outside of the rings.
@@ -17,16 +17,17 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 
 /// First word of the message: name and version of the protocol.
-const MAGIC: u32 = 0x4c52_5332;
-const LEN: usize = 24;
+const MAGIC: u32 = 0x4c52_5333;
+const LEN: usize = 28;
 /// Maximum number of descriptors, which is below the kernel's limit of 253.
 const MAX_FDS: usize = 1 + 2 * MAX_WORKERS;
 
 /// Sends the message. Must not block: a new connection has room for it.
 pub(crate) fn send(socket: BorrowedFd<'_>, sizes: &Sizes, fds: &Descriptors) -> io::Result<()> {
     let mut message = [0; LEN];
-    let Sizes { workers, ring, arena, send_bytes, sends } = *sizes;
-    for (to, word) in message.chunks_exact_mut(4).zip([MAGIC, workers, ring, arena, send_bytes, sends]) {
+    let Sizes { workers, active, ring, arena, send_bytes, sends } = *sizes;
+    let words = [MAGIC, workers, active, ring, arena, send_bytes, sends];
+    for (to, word) in message.chunks_exact_mut(4).zip(words) {
         to.copy_from_slice(&word.to_ne_bytes());
     }
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
@@ -65,8 +66,8 @@ pub(crate) fn receive(socket: BorrowedFd<'_>) -> io::Result<(Sizes, Descriptors)
 fn parse(message: &[u8], fds: Vec<OwnedFd>) -> Option<(Sizes, Descriptors)> {
     let words: &[u8; LEN] = message.try_into().ok()?;
     let word = |i: usize| u32::from_ne_bytes([words[i], words[i + 1], words[i + 2], words[i + 3]]);
-    let sizes =
-        Sizes { workers: word(4), ring: word(8), arena: word(12), send_bytes: word(16), sends: word(20) };
+    let [workers, active, ring, arena, send_bytes, sends] = [4, 8, 12, 16, 20, 24].map(word);
+    let sizes = Sizes { workers, active, ring, arena, send_bytes, sends };
     let mut fds = fds.into_iter();
     let to_client = fds.next()?;
     let mut own = Vec::new();

@@ -63,10 +63,12 @@ impl Default for Limits {
     }
 }
 
-/// Number of a client's regions, one for each worker, and their sizes, which the service announces to a client.
+/// Number of a client's regions, one for each worker, with the number of active ones, and their sizes, which the service announces to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sizes {
     pub(crate) workers: u32,
+    /// Number of workers that open new connections: the first ones.
+    pub(crate) active: u32,
     pub(crate) ring: u32,
     pub(crate) arena: u32,
     pub(crate) send_bytes: u32,
@@ -77,6 +79,7 @@ impl Sizes {
     /// Whether regions of these sizes can exist.
     pub(crate) fn are_valid(&self) -> bool {
         (1..=MAX_WORKERS as u32).contains(&self.workers)
+            && (1..=self.workers).contains(&self.active)
             && self.ring.is_power_of_two()
             && (16..=32_768).contains(&self.ring)
             && (CHUNK..=1 << 30).contains(&self.arena)
@@ -92,6 +95,6 @@ impl Limits {
         let Self { ring, arena, send_bytes, sends, .. } = *self;
         let workers = u32::try_from(workers).unwrap_or(u32::MAX);
         let arena = (arena / workers.max(1)).max(arena.min(MIN_ARENA));
-        Sizes { workers, ring, arena: arena / CHUNK * CHUNK, send_bytes, sends }
+        Sizes { workers, active: workers, ring, arena: arena / CHUNK * CHUNK, send_bytes, sends }
     }
 }

@@ -136,6 +136,7 @@ fn report<W: Workload>(
 /// Checks what workers need: connections for each, and replies that reach the worker of their connection.
 fn validate(args: &ClientArgs) -> Result<(), Diagnostic> {
     let count = args.workers.count();
+    args.workers.only_fixed("the connections are divided among all workers")?;
     if args.connections < count as u32 {
         let (place, reason) = (format!("--workers {count}"), "each worker needs a connection");
         return Err(Diagnostic::bad(place, reason, format!("write --connections {count} or more")));

@@ -45,6 +45,7 @@ impl Kind for AfPacket {
         let sockets: Vec<_> = made.iter().map(|made| made.socket.clone()).collect();
         let before = Cell::new(0);
         Ok(Opened {
+            rss: None,
             missed: Box::new(move || {
                 // The kernel resets its counter on each query.
                 let since: u64 = sockets.iter().map(|socket| u64::from(sys::missed(socket.as_fd()))).sum();

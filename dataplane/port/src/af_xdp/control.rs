@@ -65,6 +65,7 @@ impl Kind for AfXdp {
         let zero_copy = made.first().is_some_and(|made| made.socket.is_zero_copy());
         let sockets: Vec<_> = made.iter().map(|made| made.socket.clone()).collect();
         Ok(Opened {
+            rss: watch.rss(),
             missed: Box::new(move || sockets.iter().map(|socket| socket.missed()).sum()),
             features: features(options, &umem, hook, zero_copy),
             size: options.ring,

@@ -9,8 +9,8 @@ use super::{InterfaceError, Place, Watch};
 use crate::backoff::Backoff;
 use crate::netns::{Identity, Namespace};
 use crate::{
-    Attach, PortControl, PortDetail, PortDetails, PortFault, PortState, PortStatus, QueueStatus, RxQueue,
-    TxQueue,
+    Attach, PortControl, PortDetail, PortDetails, PortFault, PortState, PortStatus, QueueStatus, RssTable,
+    RxQueue, TxQueue,
 };
 use rustix::fd::{AsFd, BorrowedFd};
 use std::fmt::Debug;
@@ -38,6 +38,8 @@ pub(crate) trait Kind: Debug + Send + 'static {
 pub(crate) struct Opened {
     /// Queue pairs for the engine.
     pub(crate) pairs: Vec<Pair>,
+    /// How the interface distributes flows over its queues, if it says so.
+    pub(crate) rss: Option<RssTable>,
     /// Features in use, for display.
     pub(crate) features: Vec<&'static str>,
     /// Number of entries of each ring.
@@ -234,6 +236,10 @@ impl<K: Kind> PortControl for InterfacePort<K> {
             connects: self.connects,
             memory: opened.map_or((0, 0), |opened| opened.memory),
         }
+    }
+
+    fn rss(&self) -> Option<RssTable> {
+        self.running.as_ref()?.opened.rss.clone()
     }
 
     fn details(&self) -> PortDetails {

@@ -15,7 +15,7 @@ pub(crate) use link::LinkState;
 
 use crate::Remedy;
 use crate::netns::{self, Identity, Namespace, NamespaceError};
-use crate::{PortFault, PortState};
+use crate::{PortFault, PortState, RssTable};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
@@ -214,6 +214,16 @@ impl Watch {
         }
     }
 
+    /// How the driver distributes TCP segments over its queues. Returns `None` if it does not say so, if it does not hash
+    /// addresses and ports of both IP versions, or if it uses another hash than Toeplitz.
+    pub(crate) fn rss(&self) -> Option<RssTable> {
+        let (socket, interface) = (self.socket.as_fd(), &self.place.interface);
+        let sys::Rss { is_toeplitz, queues, key } = sys::rss(socket, interface).ok()?;
+        let queues = queues.into_iter().map(u16::try_from).collect::<Result<_, _>>().ok()?;
+        let is_known = is_toeplitz && sys::hashes_tcp_ports(socket, interface).unwrap_or(false);
+        RssTable::new(&key, queues).filter(|_| is_known)
+    }
+
     /// Whether the interface is an end of a veth pair.
     pub(crate) fn is_veth(&self) -> bool {
         sys::driver(self.socket.as_fd(), &self.place.interface)
@@ -262,6 +272,15 @@ mod tests {
     fn loopback_interface_is_found_and_reported_present() {
         let watch = Watch::new(&place("lo")).unwrap();
         assert!(watch.index > 0 && watch.mtu().unwrap() >= 1500 && !watch.is_gone());
+    }
+
+    #[test]
+    fn interface_without_rss_is_told_from_one_that_is_not_asked_right() {
+        let watch = Watch::new(&place("lo")).unwrap();
+        let asked = sys::rss(watch.as_fd(), "lo").err();
+        assert_eq!((asked, watch.rss()), (Some(Errno::OPNOTSUPP), None));
+        assert_eq!(sys::hashes_tcp_ports(watch.as_fd(), "lo"), Err(Errno::OPNOTSUPP));
+        assert_eq!(sys::rss(watch.as_fd(), "no-such-if").err(), Some(Errno::NODEV));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Interface system calls that no crate wraps: five ioctl requests and socket options.
+//! Interface system calls that no crate wraps: ioctl requests and socket options.
 //!
 //! Every request passes the address of a local value that outlives the call and has the size defined by the kernel
 //! headers.
@@ -45,6 +45,41 @@ struct DriverInformation {
 
 const _: () = assert!(size_of::<DriverInformation>() == 196);
 
+/// `ETHTOOL_GRSSH`
+const GET_RSS: u32 = 0x46;
+/// Words of `struct ethtool_rxfh` before the table: command, context, entries of the table, bytes of the key, function,
+/// reserved.
+const RSS_HEAD: usize = 6;
+/// Greatest indirection table, in entries, and greatest key, in bytes, that are read.
+const MAX_RSS: (u32, u32) = (1 << 14, 256);
+/// `ETH_RSS_HASH_TOP`, without a transformation of the input (`RXH_XFRM_*`, in the second byte).
+const TOEPLITZ: [u8; 2] = [1, 0];
+/// `ETHTOOL_GRXFH`
+const GET_RSS_FIELDS: u32 = 0x29;
+/// `TCP_V4_FLOW` and `TCP_V6_FLOW`
+const TCP_FLOWS: [u32; 2] = [1, 5];
+/// `RXH_IP_SRC`, `RXH_IP_DST`, `RXH_L4_B_0_1`, `RXH_L4_B_2_3`
+const ADDRESSES_AND_PORTS: u64 = 0xf0;
+
+/// The first fields of `struct ethtool_rxnfc`, which are those of `ETHTOOL_GRXFH`, and room for the others.
+#[repr(C)]
+struct HashedFields {
+    command: u32,
+    flow: u32,
+    fields: u64,
+    rest: [u64; 30],
+}
+
+/// Receive-side scaling of a driver.
+#[derive(Debug)]
+pub(crate) struct Rss {
+    /// Whether the hash is Toeplitz of the fields themselves.
+    pub(crate) is_toeplitz: bool,
+    /// Indirection table.
+    pub(crate) queues: Vec<u32>,
+    pub(crate) key: Vec<u8>,
+}
+
 /// `struct ifreq`, whose union is at most 24 bytes.
 #[repr(C)]
 struct Request<T> {
@@ -70,6 +105,44 @@ pub(crate) fn queues(socket: BorrowedFd<'_>, interface: &str) -> Option<u16> {
     let place = (&raw mut channels) as usize;
     ioctl(socket, libc::SIOCETHTOOL, interface, place).ok()?;
     u16::try_from(channels.combined + channels.rx.max(channels.tx)).ok().filter(|&n| n > 0)
+}
+
+/// Hash function, indirection table and key of received packets.
+pub(crate) fn rss(socket: BorrowedFd<'_>, interface: &str) -> Result<Rss, Errno> {
+    let ask = |question: &mut Vec<u32>| {
+        ioctl(socket, libc::SIOCETHTOOL, interface, question.as_mut_ptr() as usize).map(drop)
+    };
+    let mut question = vec![0; RSS_HEAD];
+    question[0] = GET_RSS;
+    ask(&mut question)?;
+    let (entries, key) = (question[2], question[3]);
+    if entries > MAX_RSS.0 || key > MAX_RSS.1 {
+        return Err(Errno::TOOBIG);
+    }
+    // The kernel writes this many entries and bytes, or refuses if the sizes have changed.
+    let mut question = vec![0; RSS_HEAD + entries as usize + key.div_ceil(4) as usize];
+    (question[0], question[2], question[3]) = (GET_RSS, entries, key);
+    ask(&mut question)?;
+    let [function, transformation, ..] = question[4].to_ne_bytes();
+    let (queues, rest) = question[RSS_HEAD..].split_at(entries as usize);
+    let bytes = rest.iter().flat_map(|word| word.to_ne_bytes()).take(key as usize);
+    Ok(Rss {
+        is_toeplitz: [function, transformation] == TOEPLITZ,
+        queues: queues.to_vec(),
+        key: bytes.collect(),
+    })
+}
+
+/// Whether addresses and ports of TCP segments of both IP versions are hashed, and nothing else.
+pub(crate) fn hashes_tcp_ports(socket: BorrowedFd<'_>, interface: &str) -> Result<bool, Errno> {
+    for flow in TCP_FLOWS {
+        let mut question = HashedFields { command: GET_RSS_FIELDS, flow, fields: 0, rest: [0; 30] };
+        ioctl(socket, libc::SIOCETHTOOL, interface, (&raw mut question) as usize)?;
+        if question.fields != ADDRESSES_AND_PORTS {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Zero-padded driver name. Returns `None` if the driver does not report it.

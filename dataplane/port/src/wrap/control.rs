@@ -10,7 +10,9 @@ use super::release::{DelayedTx, ReleaseRx};
 use crate::Remedy;
 use crate::eventfd;
 use crate::spool::{CreateError, Format, Spool};
-use crate::{Attach, PortControl, PortDetail, PortDetails, PortFault, PortStatus, QueueId, RxQueue, TxQueue};
+use crate::{
+    Attach, PortControl, PortDetail, PortDetails, PortFault, PortStatus, QueueId, RssTable, RxQueue, TxQueue,
+};
 use mem::copy::Kernel;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -206,6 +208,10 @@ impl PortControl for Wrapped {
 
     fn status(&self) -> PortStatus {
         self.inner.status()
+    }
+
+    fn rss(&self) -> Option<RssTable> {
+        self.inner.rss()
     }
 
     fn details(&self) -> PortDetails {

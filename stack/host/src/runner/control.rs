@@ -72,6 +72,7 @@ impl Host {
         if self.stack.take_address_change() {
             self.report_addresses();
         }
+        self.meter.iter_mut().for_each(|meter| meter.tick(now));
         self.answer_question();
     }
 

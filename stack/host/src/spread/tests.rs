@@ -44,20 +44,25 @@ fn arp(operation: u8, sender: u8, target: u8) -> Vec<u8> {
 
 /// Spreaders of four workers. Their port is dropped with the handoff queues' receivers.
 fn spreader(rule: Spread, index: usize) -> Spreader {
+    spreader_of(rule, index, None)
+}
+
+fn spreader_of(rule: Spread, index: usize, activity: Option<Arc<Activity>>) -> Spreader {
     let control = port::null::Null::new(std::time::Instant::now());
     let (port, mut shares) = engine::SharedPort::open("null", Box::new(control), 4, false).unwrap();
     let share = shares.swap_remove(index);
     drop((shares, port));
-    Spreader::new(rule, share.exchange)
+    Spreader::new(rule, share.exchange, activity)
 }
 
 fn owners(spreader: &Spreader, frames: &[Vec<u8>]) -> Vec<Owner> {
+    let stack = Stack::new(stack::Config::new([0; 16]), Time(0));
     let mut burst = Burst::new();
     burst.begin(0);
     for frame in frames {
         assert!(burst.push_own(frame));
     }
-    (0..frames.len()).map(|i| spreader.owner(&mut burst, i)).collect()
+    (0..frames.len()).map(|i| spreader.owner(&mut burst, i, &stack, Time(0))).collect()
 }
 
 #[test]
@@ -85,6 +90,55 @@ fn other_flows_stay_where_they_arrive_or_follow_their_hash() {
         .map(|port| indirection.worker(Endpoint::new(local, 80), Endpoint::new(remote, port)))
         .map(|worker| Owner::Flow(worker.into()));
     assert!(known.eq(hashed), "an active open can compute it");
+}
+
+#[test]
+fn new_flows_belong_to_active_workers_and_others_go_to_workers_with_connections() {
+    let activity = Arc::new(Activity::new(1..=4, None));
+    let mut meter = crate::scale::Meter::new(activity.clone(), 1, Time(0));
+    let frames = |flags: u8| -> Vec<_> {
+        (1000..1064)
+            .map(|port| tcp(port, 80))
+            .map(|mut frame| {
+                (frame[46], frame[47]) = (0x50, flags);
+                frame
+            })
+            .collect()
+    };
+    let (syns, segments) = (frames(2), frames(0x10));
+    let at = |worker: usize| spreader_of(Spread::Hash, worker, Some(activity.clone()));
+    assert_eq!(owners(&at(3), &syns), [Owner::Flow(0); 64]);
+    assert_eq!(owners(&at(0), &segments), [Owner::Flow(0); 64], "no other worker has connections");
+    activity.set_active(2);
+    let active = owners(&at(0), &syns);
+    assert_eq!(active, owners(&at(3), &syns), "wherever they arrive");
+    let of = |worker: usize| active.iter().filter(|owner| **owner == Owner::Flow(worker)).count();
+    assert!(of(0) > 16 && of(1) > 16 && of(0) + of(1) == 64, "{active:?}");
+    activity.set_active(1);
+    meter.hold(true);
+    assert_eq!(owners(&at(3), &segments), [Owner::Flow(0); 64], "the active worker is first");
+    assert_eq!(owners(&at(0), &segments), active, "the drained worker may have their connections");
+    assert_eq!(owners(&at(3), &syns), active, "a SYN may be repeated");
+    assert_eq!(owners(&at(1), &syns), [Owner::Flow(0); 64], "no worker has its connection");
+    meter.hold(false);
+    assert_eq!(owners(&at(0), &segments), [Owner::Flow(0); 64]);
+}
+
+#[test]
+fn home_ports_are_those_that_a_card_delivers_to_the_worker() {
+    let queues = (0..128).map(|entry| entry % 4).collect();
+    let rss = port::RssTable::new(&wire::toeplitz::DEFAULT_KEY, queues).unwrap();
+    let end = |text: &str| Endpoint::from(text.parse::<std::net::SocketAddr>().unwrap());
+    // Published hashes: 0xafc7327f and 0x02d1feef select queue 3, 0xc626b0ea queue 2.
+    for (local, remote, worker) in [
+        ("209.142.163.6:2217", "38.27.205.30:48228", 1),
+        ("[fe80::200:f8ff:fe21:67cf]:38024", "[3ffe:1900:4545:3:200:f8ff:fe21:67cf]:44251", 1),
+        ("65.69.140.83:4739", "199.92.111.2:14230", 0),
+    ] {
+        let (local, remote) = (end(local), end(remote));
+        assert_eq!(Indirection::of_port(&rss, 2).worker(local, remote), worker, "{local:?}");
+        assert_eq!(Indirection::of_port(&rss, 4).worker(local, remote), worker + 2, "{local:?}");
+    }
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! Connections for display.
 
 use super::connection::{Connection, State};
+use super::key::Key;
+use super::seq::Seq;
 use super::{CongestionAlgorithm, ConnectionId, Tcp};
-use crate::{Endpoint, Payload};
+use crate::{Endpoint, Payload, Time};
 use core::ops::Range;
 
 /// A connection, for display.
@@ -84,6 +86,24 @@ impl<P: Payload> Tcp<P> {
 
     pub(crate) fn connection(&self, id: ConnectionId) -> Option<ConnectionInfo> {
         self.get(id).map(|c| info(id.index, c))
+    }
+
+    /// Number of connections without those in TIME-WAIT.
+    pub(crate) fn len(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Whether a segment with these numbers belongs to a connection, or returns a SYN cookie.
+    pub(crate) fn claims(
+        &self,
+        (local, remote): (Endpoint, Endpoint),
+        (sequence, acknowledgement): (u32, u32),
+        now: Time,
+    ) -> bool {
+        let key = Key::new(local, remote);
+        let numbers = (Seq(sequence) - 1, Seq(acknowledgement) - 1);
+        self.table.find(&key, |index| self.connections.get(index).map(|c| &c.key)).is_some()
+            || self.shared.cookie(&key, numbers, now).is_some()
     }
 
     /// Connections in TIME-WAIT.

@@ -2,7 +2,8 @@
 //! single queue, and the counts of packets between workers.
 
 use host::{
-    App, Buffer, Indirection, Options, Report, Spread, SpreadCounts, SpreadOptions, Threads, Workers,
+    Activity, App, Buffer, Indirection, Options, Report, Spread, SpreadCounts, SpreadOptions, Threads,
+    Workers,
 };
 use port::PortControl;
 use port::memif;
@@ -113,11 +114,16 @@ impl Counted {
     /// Every packet is kept, handed over or dropped by name, and every packet handed over arrives.
     fn check(&self) {
         let sum = self.spread();
-        assert_eq!(sum.received + sum.copied, sum.kept + sum.handed_over + sum.handoff_full, "{sum:?}");
+        assert_eq!(
+            sum.received + sum.copied + sum.forwarded,
+            sum.kept + sum.handed_over + sum.handoff_full,
+            "{sum:?}"
+        );
         // Packets of the last round may still be in a handoff queue.
         assert!(sum.handed_over - sum.taken < 64, "{sum:?}");
         for report in &self.reports {
-            assert_eq!(report.counters.frames_in, report.spread.kept + report.spread.taken, "{report:?}");
+            let SpreadCounts { kept, taken, forwarded, unsettled, .. } = report.spread;
+            assert_eq!(report.counters.frames_in, kept + taken - forwarded - unsettled, "{report:?}");
             assert_eq!(report.faults, 0, "{report:?}");
         }
     }
@@ -133,7 +139,8 @@ fn run(
 ) -> [Counted; 2] {
     let stop = Arc::new(AtomicBool::new(false));
     let mut server = workers(WORKERS, 1, back, spread);
-    let mut client = workers(clients, 0, front, spread);
+    let of_client = SpreadOptions { activity: None, ..spread.clone() };
+    let mut client = workers(clients, 0, front, &of_client);
     let server = std::thread::spawn({
         let stop = stop.clone();
         move || {
@@ -184,7 +191,8 @@ fn run(
 #[test]
 fn every_worker_serves_connections_on_its_own_queue_pair() {
     for rule in [Spread::Hash, Spread::Arrival] {
-        let (folder, spread) = (tempfile::tempdir().unwrap(), SpreadOptions { rule, arrivals: None });
+        let (folder, spread) =
+            (tempfile::tempdir().unwrap(), SpreadOptions { rule, ..SpreadOptions::default() });
         let [_, server] = run(pairs(&folder, 2), WORKERS, (&spread, Threads::Unified), 8, 500_000);
         assert!(server.served.iter().all(|served| served.connections > 0), "{:?}", server.served);
         // Each client worker sends on its own pair.
@@ -203,9 +211,46 @@ fn software_spreads_a_port_with_a_single_queue() {
 }
 
 #[test]
+fn connections_survive_changes_of_the_active_workers() {
+    let folder = tempfile::tempdir().unwrap();
+    for ends in [single(), pairs(&folder, 2)] {
+        let activity = Arc::new(Activity::new(1..=WORKERS, None));
+        let (spread, done) = (
+            SpreadOptions { activity: Some(activity.clone()), ..SpreadOptions::default() },
+            AtomicBool::new(false),
+        );
+        let [_, server] = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for n in (1..=WORKERS).cycle() {
+                    activity.set_active(n);
+                    std::thread::sleep(Duration::from_millis(3));
+                    if done.load(Ordering::Relaxed) {
+                        break;
+                    }
+                }
+            });
+            let _end = SetOnDrop(&done);
+            run(ends, WORKERS, (&spread, Threads::Unified), 64, 200_000)
+        });
+        assert_eq!(server.served.iter().map(|served| served.aborted).sum::<u64>(), 0);
+        assert!(server.spread().forwarded > 0, "{:?}", server.spread());
+    }
+}
+
+/// Ends a thread, also if a test fails.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
 fn home_ports_keep_segments_on_their_core() {
     let crossed = |arrivals| {
-        let (folder, spread) = (tempfile::tempdir().unwrap(), SpreadOptions { rule: Spread::Hash, arrivals });
+        let (folder, spread) =
+            (tempfile::tempdir().unwrap(), SpreadOptions { arrivals, ..SpreadOptions::default() });
         let ends = run(pairs(&folder, 2), WORKERS, (&spread, Threads::Unified), 32, 10_000);
         ends.map(|end| end.spread()).map(|sum| sum.crossed as f64 / sum.received as f64)
     };

@@ -106,6 +106,7 @@ impl Dispatcher {
                 inbound.slice(range.offset as usize, range.len as usize).is_some()
             }
             Completion::Elsewhere { worker, .. } => (worker as usize) < self.shared.lanes.len(),
+            Completion::Active { workers } => (1..=self.shared.lanes.len()).contains(&(workers as usize)),
             _ => true,
         }
     }
@@ -140,6 +141,9 @@ impl Dispatcher {
     fn completion(&self, worker: usize, completion: Completion) {
         if let Completion::Accepted { listener, id, local, remote } = completion {
             return self.accepted((worker, listener), id, (local, remote));
+        }
+        if let Completion::Active { workers } = completion {
+            return self.shared.active.store(workers as usize, Ordering::Relaxed);
         }
         let Some(socket) = self.shared.find(worker, completion.id()) else { return };
         let mut state = socket.lock();

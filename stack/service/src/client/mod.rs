@@ -32,7 +32,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A connection to a service. A clone is another handle of the same connection, which ends with the last handle and the
@@ -51,8 +51,8 @@ struct Core {
 struct Sockets {
     by_id: HashMap<(usize, u32), Arc<Socket>>,
     next: u32,
-    /// Worker of the next connection.
-    next_worker: usize,
+    /// Worker of the last connection.
+    last_worker: usize,
 }
 
 /// State that the threads of a client share.
@@ -61,6 +61,8 @@ struct Shared {
     /// By worker.
     lanes: Box<[Lane]>,
     sockets: Mutex<Sockets>,
+    /// Number of workers that open new connections: the first ones.
+    active: AtomicUsize,
     sizes: Sizes,
     to_client: OwnedFd,
     socket: UnixStream,
@@ -93,6 +95,7 @@ impl Client {
             lanes.push(Lane::new(parts, own.to_service, &sizes));
         }
         let shared = Arc::new(Shared {
+            active: AtomicUsize::new(sizes.active as usize),
             lanes: lanes.into(),
             sockets: Mutex::default(),
             sizes,
@@ -132,8 +135,8 @@ impl Shared {
         if self.ended.load(Ordering::SeqCst) {
             return Err(Reason::Service);
         }
-        sockets.next_worker = (sockets.next_worker + 1) % self.lanes.len();
-        let home = workers.next(sockets.next_worker);
+        sockets.last_worker = (sockets.last_worker + 1) % self.active.load(Ordering::Relaxed);
+        let home = workers.next(sockets.last_worker);
         loop {
             sockets.next = (sockets.next + 1) % ACCEPTED;
             let id = sockets.next;

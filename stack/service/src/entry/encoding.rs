@@ -156,6 +156,7 @@ impl Completion {
                 Fields { other: request, detail, ..of(12, id) }
             }
             Self::Elsewhere { id, worker } => Fields { other: worker, ..of(13, id) },
+            Self::Active { workers } => of(14, workers),
         };
         fields.encode()
     }
@@ -180,6 +181,7 @@ impl Completion {
                 Self::Answer { id, request: other, reason }
             }
             13 => Self::Elsewhere { id, worker: other },
+            14 => Self::Active { workers: id },
             _ => return None,
         })
     }

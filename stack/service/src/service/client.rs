@@ -111,6 +111,8 @@ pub(crate) struct Client {
     /// Bytes received that are not in the arena.
     pub(super) waiting: u32,
     next: u32,
+    /// Number of active workers that was reported to the client since the handshake; 0 if none.
+    pub(super) active: u32,
     /// The client is being removed.
     pub(super) fault: Option<Fault>,
 }
@@ -130,6 +132,7 @@ impl Client {
             starved: Vec::new(),
             waiting: 0,
             next: ACCEPTED,
+            active: 0,
             fault: None,
         }
     }

@@ -16,11 +16,12 @@ mod listener;
 mod remove;
 mod udp;
 
+use crate::entry::Completion;
 use crate::link::{Link, Order};
 use crate::{AcceptPolicy, Fault, Limits, Reason};
 pub(crate) use client::{Channel, Client};
 use connection::{Connection, Fact, Flushed};
-use host::{App, Buffer, BufferPool, PoolLimits};
+use host::{Activity, App, Buffer, BufferPool, PoolLimits};
 use listener::Listener;
 use rustix::fd::{AsFd, BorrowedFd};
 use slab::Slab;
@@ -28,6 +29,7 @@ use stack::tcp::{ConnectionId, ListenerId};
 use stack::{Endpoint, Event, Slice, Stack, Time};
 use std::collections::{HashMap, VecDeque};
 use std::hash::RandomState;
+use std::sync::Arc;
 use udp::Udp;
 
 /// Interval of looks for orders of the slow path, in nanoseconds.
@@ -42,11 +44,14 @@ pub struct ServiceOptions {
     pub accept: AcceptPolicy,
     /// Called with one line of text when a client comes or leaves.
     pub on_client: fn(&str),
+    /// Workers that open new connections, as in [`host::SpreadOptions`]; `None` for all.
+    pub activity: Option<Arc<Activity>>,
 }
 
 impl Default for ServiceOptions {
     fn default() -> Self {
-        Self { limits: Limits::default(), accept: AcceptPolicy::default(), on_client: |_| () }
+        let (limits, accept) = (Limits::default(), AcceptPolicy::default());
+        Self { limits, accept, on_client: |_| (), activity: None }
     }
 }
 
@@ -147,6 +152,20 @@ impl Service {
                         own.fault.get_or_insert(fault);
                     }
                 }
+            }
+        }
+    }
+
+    /// Reports the number of active workers to clients. The first worker, which is always active, does it for all.
+    #[cold]
+    fn report_active(&mut self) {
+        let Some(activity) = self.options.activity.as_ref().filter(|_| self.link.worker.0 == 0) else {
+            return;
+        };
+        let active = activity.active() as u32;
+        for (_, client) in &mut self.clients {
+            if client.fault.is_none() && std::mem::replace(&mut client.active, active) != active {
+                client.reply(Completion::Active { workers: active });
             }
         }
     }
@@ -287,6 +306,7 @@ impl App for Service {
         if now.0 - self.looked.0 > ORDER_INTERVAL {
             self.looked = now;
             self.take_orders();
+            self.report_active();
         }
         self.reset_lingering(stack, now);
         let (mut worked, mut control) = (false, self.options.limits.control);

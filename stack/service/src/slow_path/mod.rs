@@ -184,7 +184,8 @@ impl SlowPath {
         }
         let (entry, socket) = (self.clients.vacant_entry(), Arc::new(socket));
         let key = entry.key();
-        match create(&socket, &self.sizes, key) {
+        let active = self.options.activity.as_ref().map_or(self.sizes.workers, |own| own.active() as u32);
+        match create(&socket, &Sizes { active, ..self.sizes }, key) {
             Ok((of_workers, regions)) => {
                 entry.insert(Attached { socket, fault: None, workers: self.workers.len(), regions });
                 for (worker, client) in self.workers.iter().zip(of_workers) {

@@ -37,6 +37,7 @@ impl Running {
         (options, workers): (ServiceOptions, usize),
         path: Option<&Path>,
     ) -> Self {
+        let activity = options.activity.clone();
         let (mut slow_path, mut services) = SlowPath::new(options, workers).unwrap();
         if let Some(path) = path {
             slow_path.listen(UnixListener::bind(path).unwrap()).unwrap();
@@ -58,7 +59,8 @@ impl Running {
                 host.close();
             } else {
                 let control: Box<dyn port::PortControl> = Box::new(patch);
-                let (port, spread) = ((names[0], control), SpreadOptions::default());
+                let (port, spread) =
+                    ((names[0], control), SpreadOptions { activity, ..SpreadOptions::default() });
                 let mut hosts = Workers::open(services.len(), &options, port, &config, &spread).unwrap();
                 for host in hosts.hosts() {
                     add_addresses(host, Workers::interface(), &addresses);
@@ -109,10 +111,15 @@ impl Pair {
 
     /// A pair whose services have this many workers each.
     pub(crate) fn with(options: ServiceOptions, workers: usize, path: Option<&Path>) -> Self {
+        Self::of([options, ServiceOptions::default()], workers, path)
+    }
+
+    /// A pair with the options of each service.
+    pub(crate) fn of(options: [ServiceOptions; 2], workers: usize, path: Option<&Path>) -> Self {
         let exchange = Exchange::default();
-        let server = Running::start(["a", "b"], &exchange, SERVER, (options, workers), path);
-        let of_client = (ServiceOptions::default(), workers);
-        let client = Running::start(["b", "a"], &exchange, CLIENT, of_client, None);
+        let [of_server, of_client] = options;
+        let server = Running::start(["a", "b"], &exchange, SERVER, (of_server, workers), path);
+        let client = Running::start(["b", "a"], &exchange, CLIENT, (of_client, workers), None);
         Self(server, client)
     }
 

@@ -1,9 +1,11 @@
 //! Services with two workers each.
 
 use crate::pair::{CLIENT, LIMIT, Pair, SERVER, address, exchange};
+use host::{Activity, Indirection};
 use service::ServiceOptions;
 use service::net::{TcpListener, TcpStream};
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read, Write};
+use std::sync::Arc;
 use std::time::Duration;
 
 fn pair() -> Pair {
@@ -48,6 +50,68 @@ fn connections_of_both_workers_pass_bytes_unchanged() {
     assert!(accepted.iter().sum::<u64>() == 32 && !accepted.contains(&0), "{accepted:?}");
     let connected: Vec<_> = connected.iter().map(|worker| worker.connected).collect();
     assert_eq!(connected, [16, 16], "active opens take turns");
+}
+
+#[test]
+fn active_workers_have_new_connections_and_others_keep_theirs() {
+    let activities = [(); 2].map(|()| Arc::new(Activity::new(1..=2, None)));
+    let options = activities
+        .each_ref()
+        .map(|activity| ServiceOptions { activity: Some(activity.clone()), ..ServiceOptions::default() });
+    let pair = Pair::of(options, 2, None);
+    let server = pair.0.client();
+    let listener = server.bind_tcp(address(SERVER[0], 93)).unwrap();
+    let flows = Indirection::symmetric(2);
+    let (mut all, mut at_second) = (Vec::new(), 0);
+    for (active, count) in [(1, 16), (2, 32), (1, 16)] {
+        activities.iter().for_each(|activity| activity.set_active(active));
+        let new = connections(&pair, &listener, count);
+        // The local port of an active open names its worker.
+        let ports = new.iter().map(|(_, ours)| ours.local_addr().unwrap().port());
+        assert_eq!(ports.filter(|port| port % 2 == 1).count(), count / 2 * (active - 1));
+        let ends = new.iter().map(|(theirs, _)| (theirs.local_addr().unwrap(), theirs.peer_addr().unwrap()));
+        let of_second = ends.filter(|(local, remote)| flows.worker((*local).into(), (*remote).into()) == 1);
+        at_second += of_second.count() * (active - 1);
+        all.extend(new);
+        // Those of before as well, wherever they are.
+        for (theirs, ours) in &mut all {
+            let mut received = [0; 5];
+            ours.write_all(b"there").unwrap();
+            theirs.read_exact(&mut received).unwrap();
+            theirs.write_all(&received).unwrap();
+            ours.read_exact(&mut received).unwrap();
+            assert_eq!(&received, b"there");
+        }
+    }
+    drop((all, listener, server));
+    let accepted: Vec<_> = pair.0.stop_workers().1.iter().map(|worker| worker.accepted).collect();
+    assert!(at_second > 0 && accepted == [64 - at_second as u64, at_second as u64], "{accepted:?}");
+    let connected: Vec<_> = pair.1.stop_workers().1.iter().map(|worker| worker.connected).collect();
+    assert_eq!(connected, [48, 16]);
+}
+
+#[test]
+fn a_client_learns_a_change_of_the_active_workers() {
+    let activity = Arc::new(Activity::new(1..=2, None));
+    let of_client = ServiceOptions { activity: Some(activity.clone()), ..ServiceOptions::default() };
+    let pair = Pair::of([ServiceOptions::default(), of_client], 2, None);
+    let server = pair.0.client();
+    let listener = server.bind_tcp(address(SERVER[0], 94)).unwrap();
+    let client = pair.1.client();
+    let worker = || {
+        let stream = client.connect_tcp(listener.local_addr().unwrap()).unwrap();
+        stream.local_addr().unwrap().port() % 2
+    };
+    assert_eq!([worker(), worker(), worker()], [0; 3]);
+    activity.set_active(2);
+    while worker() == 0 {
+        std::thread::yield_now();
+    }
+    activity.set_active(1);
+    // Turns of two workers would alternate.
+    while [worker(), worker(), worker()] != [0; 3] {
+        std::thread::yield_now();
+    }
 }
 
 #[test]

@@ -22,6 +22,7 @@ impl Kind for Loopback {
     fn open(&self, watch: &Watch) -> Result<Opened, InterfaceError> {
         *self.link.lock().unwrap() = watch.link().clone();
         Ok(Opened {
+            rss: None,
             pairs: Vec::new(),
             features: Vec::new(),
             size: 0,
