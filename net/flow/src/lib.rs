@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod action;
+mod cache;
 mod field;
 mod key;
 mod matching;
