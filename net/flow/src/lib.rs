@@ -9,8 +9,10 @@
 mod action;
 mod field;
 mod key;
+mod lookup;
 mod matching;
 mod modify;
+pub mod tables;
 
 pub use action::{
     Action, BadSubfield, Bucket, ConnectionTracking, ControllerOutput, Instructions, Learn, LearnSpec,
