@@ -13,6 +13,7 @@ mod lookup;
 mod matching;
 mod modify;
 pub mod tables;
+pub mod translate;
 
 pub use action::{
     Action, BadSubfield, Bucket, ConnectionTracking, ControllerOutput, Instructions, Learn, LearnSpec,

@@ -20,7 +20,7 @@ const SHARED: usize = 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Modification {
     /// Of flows.
-    Flow(FlowMod),
+    Flow(Box<FlowMod>),
     /// Of groups.
     Group(GroupMod),
     /// Of meters.

@@ -21,6 +21,7 @@ pub use control::{Control, Modification, ModificationError};
 pub use error::{ActionError, FlowModError, GroupModError, InstructionError, MeterModError};
 pub use flow::{Entry, Flow};
 pub use group::Group;
+pub(crate) use group::SLOTS;
 pub use log::Change;
 pub use meter::Meter;
 pub use snapshot::Tables;

@@ -18,8 +18,8 @@ use std::sync::Arc;
 pub struct Tables {
     pub(super) seed: u64,
     version: u64,
-    /// By number; a table without flows and settings may be absent.
-    tables: Vec<Option<Arc<Table>>>,
+    /// Tables; one without flows and settings may be absent.
+    by_number: Vec<Option<Arc<Table>>>,
     pub(super) groups: Radix<Arc<Group>>,
     pub(super) meters: Radix<Arc<Meter>>,
     /// Groups and meters that flows use.
@@ -33,7 +33,7 @@ impl Tables {
         Self {
             seed,
             version: 0,
-            tables: Vec::new(),
+            by_number: Vec::new(),
             groups: Radix::default(),
             meters: Radix::default(),
             uses: Counts::default(),
@@ -106,7 +106,7 @@ impl Tables {
 
     /// Settings of a table.
     pub fn config(&self, table: TableId) -> TableConfig {
-        self.table(table).map_or_else(TableConfig::default, |table| table.config())
+        self.table(table).map_or_else(TableConfig::default, Table::config)
     }
 
     /// Changes the settings of a table. Flows above a new limit stay.
@@ -121,25 +121,25 @@ impl Tables {
 
     /// Lookups of a table, and how many of them found a flow.
     pub fn counts(&self, table: TableId) -> (u64, u64) {
-        self.table(table).map_or((0, 0), |table| table.counts())
+        self.table(table).map_or((0, 0), Table::counts)
     }
 
     pub(super) fn table(&self, table: TableId) -> Option<&Table> {
-        self.tables.get(usize::from(table.0))?.as_deref()
+        self.by_number.get(usize::from(table.0))?.as_deref()
     }
 
     /// The numbers of the tables that have flows.
     pub(super) fn used_tables(&self) -> Vec<TableId> {
-        let used = (0..self.tables.len()).map(|i| TableId(i as u8));
+        let used = (0..self.by_number.len()).map(|i| TableId(i as u8));
         used.filter(|table| !self.is_empty(*table)).collect()
     }
 
     fn table_mut(&mut self, table: TableId) -> &mut Table {
         let i = usize::from(table.0);
-        if self.tables.len() <= i {
-            self.tables.resize(i + 1, None);
+        if self.by_number.len() <= i {
+            self.by_number.resize(i + 1, None);
         }
-        Arc::make_mut(self.tables[i].get_or_insert_default())
+        Arc::make_mut(self.by_number[i].get_or_insert_default())
     }
 
     pub(super) fn insert(&mut self, flow: Flow) {
