@@ -5,7 +5,7 @@ use crate::matching::Match;
 use crate::modify::{PortNo, TableId};
 
 /// Part of a field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Subfield {
     /// Field.
     pub field: Field,
@@ -49,7 +49,7 @@ impl Subfield {
 }
 
 /// What happens to a packet.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Sends to a port. A controller gets at most `max_len` bytes.
     Output {
@@ -143,7 +143,7 @@ pub enum Action {
 }
 
 /// Output to controllers of one identifier.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ControllerOutput {
     /// Bytes; 0xffff for all.
     pub max_len: u16,
@@ -156,7 +156,7 @@ pub struct ControllerOutput {
 }
 
 /// A further lookup.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Resubmit {
     /// Ingress port of the lookup; `None` for the packet's.
     pub in_port: Option<PortNo>,
@@ -167,7 +167,7 @@ pub struct Resubmit {
 }
 
 /// A flow made from a packet.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Learn {
     /// Table of the flow.
     pub table: TableId,
@@ -194,7 +194,7 @@ pub struct Learn {
 }
 
 /// Source of a part of a learned flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LearnValue {
     /// Part of a field of the packet.
     Field(Subfield),
@@ -203,7 +203,7 @@ pub enum LearnValue {
 }
 
 /// A part of a learned flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LearnSpec {
     /// Matches a part of a field.
     Match(LearnValue, Subfield),
@@ -214,7 +214,7 @@ pub enum LearnSpec {
 }
 
 /// Passage through connection tracking (ovs-actions(7), `ct`).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ConnectionTracking {
     /// Whether the connection is added.
     pub commit: bool,
@@ -233,7 +233,7 @@ pub struct ConnectionTracking {
 }
 
 /// Translation of addresses and ports.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Nat {
     /// Whether the source is translated; destination otherwise. `None`: as the connection says.
     pub source: Option<bool>,
@@ -248,7 +248,7 @@ pub struct Nat {
 }
 
 /// Addresses and ports for translation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NatRange {
     /// First and last address.
     pub addresses: Option<(std::net::IpAddr, std::net::IpAddr)>,
@@ -257,7 +257,7 @@ pub struct NatRange {
 }
 
 /// A bucket of a group.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Bucket {
     /// Identifier; assigned by the switch before OpenFlow 1.5.
     pub id: u32,
@@ -272,7 +272,7 @@ pub struct Bucket {
 }
 
 /// Instructions of a flow, executed in the order of the fields.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Instructions {
     /// Meter to pass first.
     pub meter: Option<u32>,

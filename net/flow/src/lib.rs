@@ -10,8 +10,11 @@ mod action;
 mod cache;
 mod field;
 mod key;
+mod lookup;
 mod matching;
 mod modify;
+pub mod tables;
+pub mod translate;
 
 pub use action::{
     Action, BadSubfield, Bucket, ConnectionTracking, ControllerOutput, Instructions, Learn, LearnSpec,
