@@ -59,7 +59,7 @@ pub(crate) fn ipv6(extensions: &[(u8, Vec<u8>)], protocol: u8, payload: &[u8]) -
 /// A transport header of this protocol, without checksum, and a payload.
 pub(crate) fn transport(protocol: u8, payload: &[u8]) -> Vec<u8> {
     let mut bytes = match protocol {
-        protocol::TCP => [&[0x12, 0x34, 0, 80][..], &[7; 8], &[0x61, 0x12], &[1; 10]].concat(),
+        protocol::TCP => [&[0x12, 0x34, 0, 80][..], &[7; 8], &[0x61, 0x12, 1, 1, 0, 0], &[1; 6]].concat(),
         protocol::UDP => {
             [&[0x12, 0x34, 0, 53][..], &((8 + payload.len()) as u16).to_be_bytes(), &[0; 2]].concat()
         }

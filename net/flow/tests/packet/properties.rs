@@ -3,10 +3,11 @@
 use crate::edits::{begin, finish};
 use crate::frames::any_frame;
 use crate::verify::assert_sums;
-use flow::packet::{Refusal, Rewriter, parse};
+use flow::packet::{Layout, Refusal, Rewriter, parse};
 use flow::{Access, Action, Field, Key, Subfield};
 use port::{HEAD_SLOT, Offload};
 use proptest::prelude::*;
+use wire::checksum::{Sum, protocol};
 
 fn packet_fields() -> Vec<Field> {
     let is_of_packet = |field: &&Field| Key::PACKET.contains(&field.info().word.into());
@@ -57,17 +58,37 @@ fn execute(rewriter: &mut Rewriter, actions: &[Action]) {
         match rewriter.apply(action) {
             Ok(known) => assert!(known),
             Err(refusal) => {
-                assert_eq!((rewriter.head(), rewriter.key()), (&head[..], &key), "{action:?}: {refusal}");
-                assert_eq!(*rewriter.layout(), layout);
+                assert_eq!(rewriter.head(), head, "{action:?}: {refusal}");
+                assert_eq!((*rewriter.key(), *rewriter.layout()), (key, layout), "{action:?}: {refusal}");
             }
         }
     }
 }
 
-fn reparsed(frame: &[u8], len: usize) -> (Key, flow::packet::Layout) {
+fn reparsed(frame: &[u8], len: usize) -> (Key, Layout) {
     let mut key = Key::ZERO;
     let layout = parse(frame, len, &mut key);
     (key, layout)
+}
+
+/// A TCP or UDP packet with the sum of its pseudo-header in the checksum field, as a sender leaves it to an offload.
+fn offloaded(frame: &[u8], key: &Key, layout: &Layout) -> Option<(Vec<u8>, Offload)> {
+    let (network, transport) = (usize::from(layout.network), usize::from(layout.transport));
+    let protocol = key.get(Field::IpProto) as u8;
+    let offset = match protocol {
+        protocol::TCP => 16,
+        protocol::UDP => 6,
+        _ => return None,
+    };
+    if transport == 0 || layout.is_fragment || layout.end as usize != frame.len() {
+        return None;
+    }
+    let addresses = if key.get(Field::EthType) == 0x0800 { 12..20 } else { 8..40 };
+    let addresses = &frame[network..][addresses];
+    let sum = Sum::pseudo(addresses, protocol, (frame.len() - transport) as u32).partial();
+    let mut frame = frame.to_vec();
+    frame[transport + offset..transport + offset + 2].copy_from_slice(&sum);
+    Some((frame, Offload::with_checksum(transport as u16, offset as u16)))
 }
 
 proptest! {
@@ -77,7 +98,6 @@ proptest! {
     fn key_and_checksums_follow_every_action(
         frame in any_frame(), actions in prop::collection::vec(any_action(), 0..8),
     ) {
-        prop_assume!(frame.len() <= port::MAX_HEAD);
         let (key, layout) = reparsed(&frame, frame.len());
         let is_decapsulated = |action: &Action| matches!(action, Action::PopMpls(_) | Action::PopPbb);
         assert_sums(&frame, &key, &layout);
@@ -87,13 +107,34 @@ proptest! {
             Err(Refusal::TooLong) => return Ok(()),
             _ => finish(&frame, Offload::NONE, &rewriter),
         };
-        let (key, layout) = reparsed(&bytes, bytes.len());
+        let (key, layout) = reparsed(rewriter.head(), bytes.len());
         prop_assert_eq!(rewriter.key(), &key);
         prop_assert_eq!(rewriter.layout(), &layout);
         // A popped header may leave bytes that its EtherType does not describe.
         if !actions.iter().any(is_decapsulated) {
             assert_sums(&bytes, &key, &layout);
         }
+    }
+
+    #[test]
+    fn offloaded_checksums_are_completed_after_every_action(
+        frame in any_frame(), actions in prop::collection::vec(any_action(), 0..8),
+    ) {
+        let is_decapsulation = |action: &Action| matches!(action, Action::PopMpls(_) | Action::PopPbb);
+        let (key, layout) = reparsed(&frame, frame.len());
+        prop_assume!(!actions.iter().any(is_decapsulation));
+        let Some((frame, offload)) = offloaded(&frame, &key, &layout) else { return Ok(()) };
+        let mut rewriter = begin(&frame, offload);
+        execute(&mut rewriter, &actions);
+        if rewriter.edit(&frame).is_err() {
+            return Ok(());
+        }
+        let (mut bytes, offload) = finish(&frame, offload, &rewriter);
+        let (start, offset) = offload.checksum().expect("no header with an offload is removed");
+        let sum = Sum::of(&bytes[start..]).finish_nonzero();
+        bytes[start + offset..start + offset + 2].copy_from_slice(&sum);
+        let (key, layout) = reparsed(&bytes, bytes.len());
+        assert_sums(&bytes, &key, &layout);
     }
 
     #[test]

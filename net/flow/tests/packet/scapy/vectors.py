@@ -109,7 +109,7 @@ def set_fields():
 
 def set_icmp():
     echo = ether(IP(src="10.0.0.1", dst="10.0.0.2") / ICMP(type=8, id=5) / PAYLOAD)
-    line("set icmp_type 13", echo, changed(echo, ICMP, type=13))
+    line("set icmp_type 0", echo, changed(echo, ICMP, type=0))
     line("set icmp_code 4", echo, changed(echo, ICMP, code=4))
     line("set nw_src 0x01020304", echo, changed(echo, IP, src="1.2.3.4"))
     six = ether(IPv6(src="fe80::1", dst="fe80::2") / ICMPv6EchoRequest(id=5, data=bytes(5)))
