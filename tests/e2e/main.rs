@@ -23,6 +23,7 @@ mod memif;
 mod models;
 mod multicast;
 mod ovs;
+mod packet_actions;
 mod preload;
 mod programs;
 mod proxy;

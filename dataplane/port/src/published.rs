@@ -19,6 +19,11 @@ pub struct Published<T> {
 }
 
 impl<T> Published<T> {
+    /// Publishes a first snapshot.
+    pub fn new(snapshot: Arc<T>) -> Self {
+        Self { generation: Padded::default(), current: Mutex::new(snapshot), retired: Mutex::default() }
+    }
+
     /// The current snapshot. Blocks on the lock; for the control thread.
     pub fn current(&self) -> Arc<T> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()

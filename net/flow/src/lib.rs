@@ -13,6 +13,8 @@ mod key;
 mod lookup;
 mod matching;
 mod modify;
+pub mod packet;
+mod pipeline;
 pub mod tables;
 pub mod translate;
 
@@ -27,3 +29,4 @@ pub use modify::{
     Band, FlowCommand, FlowFlags, FlowMod, GroupCommand, GroupKind, GroupMod, MeterCommand, MeterFlags,
     MeterMod, PortNo, TableId,
 };
+pub use pipeline::{AddBridgeError, AddPortError, CacheCounts, ChangeError, FlowSwitch, UnknownBridge};

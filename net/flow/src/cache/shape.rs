@@ -55,16 +55,23 @@ impl Shape {
         }
     }
 
-    /// Mask over the first `N` words, without the time to live.
-    pub(crate) const fn mask<const N: usize>(self) -> [u64; N] {
+    /// Mask over the first `N` words, with or without the time to live.
+    #[inline(always)]
+    pub(crate) const fn mask<const N: usize>(self, compares_ttl: bool) -> [u64; N] {
+        if compares_ttl { self.mask_with(true) } else { self.mask_with(false) }
+    }
+
+    #[inline(always)]
+    const fn mask_with<const N: usize>(self, compares_ttl: bool) -> [u64; N] {
+        let ttl = if compares_ttl { self.ttl() } else { 0 };
         match self {
             // Version to type of service, fragment bits, protocol, addresses, ports.
-            Self::V4 => mask(&[(0, 16), (20, 22), (23, 24), (26, 38)]),
-            Self::V4Icmp => mask(&[(0, 16), (20, 22), (23, 24), (26, 36)]),
-            Self::V4Tagged => mask(&[(0, 20), (24, 26), (27, 28), (30, 42)]),
+            Self::V4 => mask(&[(0, 16), (20, 22), (23, 24), (26, 38), (ttl, ttl + 1)]),
+            Self::V4Icmp => mask(&[(0, 16), (20, 22), (23, 24), (26, 36), (ttl, ttl + 1)]),
+            Self::V4Tagged => mask(&[(0, 20), (24, 26), (27, 28), (30, 42), (ttl, ttl + 1)]),
             // Version to flow label, next header, addresses, ports.
-            Self::V6 => mask(&[(0, 18), (20, 21), (22, 58)]),
-            Self::V6Tagged => mask(&[(0, 22), (24, 25), (26, 62)]),
+            Self::V6 => mask(&[(0, 18), (20, 21), (22, 58), (ttl, ttl + 1)]),
+            Self::V6Tagged => mask(&[(0, 22), (24, 25), (26, 62), (ttl, ttl + 1)]),
         }
     }
 }
@@ -227,11 +234,11 @@ mod tests {
             at.map(|(at, _)| at).collect::<Vec<_>>()
         };
         // Length and identifier; time to live; checksum; bytes behind the ports.
-        assert_eq!(left_out(&Shape::V4.mask::<V4_WORDS>()), [16, 17, 18, 19, 22, 24, 25, 38, 39]);
-        assert_eq!(left_out(&Shape::V6.mask::<V6_WORDS>()), [18, 19, 21, 58, 59, 60, 61, 62, 63]);
-        assert_eq!(left_out(&Shape::V6Tagged.mask::<V6_WORDS>()), [22, 23, 25, 62, 63]);
+        assert_eq!(left_out(&Shape::V4.mask::<V4_WORDS>(false)), [16, 17, 18, 19, 22, 24, 25, 38, 39]);
+        assert_eq!(left_out(&Shape::V6.mask::<V6_WORDS>(false)), [18, 19, 21, 58, 59, 60, 61, 62, 63]);
+        assert_eq!(left_out(&Shape::V6Tagged.mask::<V6_WORDS>(false)), [22, 23, 25, 62, 63]);
         assert_eq!(
-            left_out(&Shape::V4Tagged.mask::<V4_TAGGED_WORDS>()),
+            left_out(&Shape::V4Tagged.mask::<V4_TAGGED_WORDS>(false)),
             [20, 21, 22, 23, 26, 28, 29, 42, 43, 44, 45, 46, 47]
         );
     }

@@ -7,8 +7,9 @@ use super::worker::NORMAL;
 use crate::action::Action;
 use crate::modify::PortNo;
 use crate::packet::{Refusal, Rewriter, parse};
+use crate::tables::{Metering, Tables};
 use crate::translate::{ControllerOperation, Operation, Resume, reason};
-use crate::{Key, TableId};
+use crate::{Field, Key, TableId};
 use port::{Burst, Context, DropReason, EditId, PuntNote, PuntReason, Verdicts};
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ struct Stopped;
 /// Execution for one packet.
 pub(super) struct Executor<'a> {
     view: &'a View,
-    number: PortNo,
+    tables: &'a Tables,
     burst: &'a Burst,
     packet: usize,
     context: &'a Context,
@@ -42,7 +43,7 @@ pub(super) struct Executor<'a> {
 
 impl<'a> Executor<'a> {
     pub(super) fn new(
-        (view, number): (&'a View, PortNo),
+        (view, tables): (&'a View, &'a Tables),
         (burst, packet): (&'a Burst, usize),
         context: &'a Context,
         verdicts: &'a mut Verdicts,
@@ -50,18 +51,7 @@ impl<'a> Executor<'a> {
         again: &'a mut Vec<Again>,
     ) -> Self {
         let edit = Some(EditId::NONE);
-        Self {
-            view,
-            number,
-            burst,
-            packet,
-            context,
-            verdicts,
-            rewriter,
-            again,
-            edit,
-            is_decided: false,
-        }
+        Self { view, tables, burst, packet, context, verdicts, rewriter, again, edit, is_decided: false }
     }
 
     /// Executes all operations for the packet, whose key is `key`.
@@ -167,7 +157,9 @@ impl<'a> Executor<'a> {
         is_member: impl Fn(&super::directory::Place) -> bool,
     ) -> Result<(), Stopped> {
         let edit = self.edit()?;
-        for (_, place) in self.view.ports.iter().filter(|(number, place)| **number != except && is_member(place)) {
+        for (_, place) in
+            self.view.ports.iter().filter(|(number, place)| **number != except && is_member(place))
+        {
             self.verdicts.emit(self.packet, place.port, edit);
             self.is_decided = true;
         }
@@ -221,8 +213,28 @@ impl<'a> Executor<'a> {
         Err(Stopped)
     }
 
-    fn meter(&mut self, _id: u32) -> Result<(), Stopped> {
-        Ok(())
+    fn meter(&mut self, id: u32) -> Result<(), Stopped> {
+        let len = self.rewriter.frame_len() as u64;
+        let Some(meter) = self.tables.meter(id) else { return Ok(()) };
+        match meter.apply(len, self.context.now) {
+            Metering::Pass => Ok(()),
+            Metering::Drop => {
+                self.drop(DropReason::Metered);
+                Err(Stopped)
+            }
+            Metering::Remark(levels) => self.remark(levels),
+        }
+    }
+
+    /// Adds to the drop precedence of an assured forwarding code point (RFC 2597); others have none.
+    fn remark(&mut self, levels: u8) -> Result<(), Stopped> {
+        let dscp = self.rewriter.key().get(Field::IpDscp) as u8;
+        let (class, precedence) = (dscp >> 3, dscp >> 1 & 3);
+        if !(1..=4).contains(&class) || precedence == 0 || dscp & 1 != 0 {
+            return Ok(());
+        }
+        let value = class << 3 | precedence.saturating_add(levels).min(3) << 1;
+        self.change(&Operation::Set { field: Field::IpDscp, value: value.into(), mask: Field::IpDscp.full() })
     }
 
     /// An operation does not fit the packet.
@@ -234,10 +246,5 @@ impl<'a> Executor<'a> {
     fn drop(&mut self, reason: DropReason) {
         self.verdicts.drop(self.packet, reason);
         self.is_decided = true;
-    }
-
-    /// Number of the ingress port.
-    pub(super) fn number(&self) -> PortNo {
-        self.number
     }
 }

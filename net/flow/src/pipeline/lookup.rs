@@ -26,9 +26,9 @@ const SWEEP: usize = 2048;
 /// Place of a packet in a head cache.
 #[derive(Clone, Copy)]
 pub(super) enum Head {
-    V4(Shape, usize, [u64; V4_WORDS]),
+    V4(usize, [u64; V4_WORDS]),
     V4Tagged(usize, [u64; V4_TAGGED_WORDS]),
-    V6(Shape, usize, [u64; V6_WORDS]),
+    V6(usize, [u64; V6_WORDS]),
 }
 
 /// Hits since they were last reported.
@@ -81,7 +81,7 @@ impl Lookup {
         Some(match shape {
             Shape::V4 | Shape::V4Icmp => {
                 let words = masked(head, &shape.mask(self.compares_ttl));
-                Head::V4(shape, self.v4.place(&words, port), words)
+                Head::V4(self.v4.place(&words, port), words)
             }
             Shape::V4Tagged => {
                 let words = masked(head, &shape.mask(self.compares_ttl));
@@ -89,7 +89,7 @@ impl Lookup {
             }
             Shape::V6 | Shape::V6Tagged => {
                 let words = masked(head, &shape.mask(self.compares_ttl));
-                Head::V6(shape, self.v6.place(&words, port), words)
+                Head::V6(self.v6.place(&words, port), words)
             }
         })
     }
@@ -98,9 +98,9 @@ impl Lookup {
     #[inline]
     pub(super) fn find_head(&self, head: &Head, port: PortId) -> Option<MegaflowId> {
         match head {
-            Head::V4(_, place, words) => self.v4.find(*place, words, port),
+            Head::V4(place, words) => self.v4.find(*place, words, port),
             Head::V4Tagged(place, words) => self.v4_tagged.find(*place, words, port),
-            Head::V6(_, place, words) => self.v6.find(*place, words, port),
+            Head::V6(place, words) => self.v6.find(*place, words, port),
         }
     }
 
@@ -117,9 +117,9 @@ impl Lookup {
     fn renewed(&mut self, id: MegaflowId) -> Option<&mut Megaflow<Program>> {
         let Self { tables, megaflows, .. } = self;
         let megaflow = megaflows.get(id)?;
-        let is_right = tables.changes_since(megaflow.version).is_some_and(|mut changes| {
-            !changes.any(|change| megaflow.value.is_affected(change))
-        });
+        let is_right = tables
+            .changes_since(megaflow.version)
+            .is_some_and(|mut changes| !changes.any(|change| megaflow.value.is_affected(change)));
         if is_right {
             megaflow.version = tables.version();
             return self.megaflows.get(id);
@@ -196,9 +196,9 @@ impl Lookup {
             return self.forget_heads();
         }
         match head {
-            Head::V4(_, place, words) => self.v4.insert(*place, words, port, id),
+            Head::V4(place, words) => self.v4.insert(*place, words, port, id),
             Head::V4Tagged(place, words) => self.v4_tagged.insert(*place, words, port, id),
-            Head::V6(_, place, words) => self.v6.insert(*place, words, port, id),
+            Head::V6(place, words) => self.v6.insert(*place, words, port, id),
         }
     }
 

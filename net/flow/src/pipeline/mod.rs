@@ -14,4 +14,7 @@ mod program;
 mod switch;
 mod worker;
 
-pub use switch::{AddBridgeError, AddPortError, CacheCounts, FlowSwitch, UnknownBridge};
+#[cfg(test)]
+mod tests;
+
+pub use switch::{AddBridgeError, AddPortError, CacheCounts, ChangeError, FlowSwitch, UnknownBridge};

@@ -222,9 +222,9 @@ impl Pass<'_> {
     #[inline(never)]
     fn run(&mut self, i: usize, operations: &[crate::translate::Operation]) {
         let key = self.key(i, 0);
-        let Self { view, burst, context, member, verdicts, rewriter, again, .. } = self;
+        let Self { view, lookup, burst, context, verdicts, rewriter, again, .. } = self;
         let mut executor =
-            Executor::new((view, member.number), (burst, i), context, verdicts, rewriter, again);
+            Executor::new((view, &lookup.tables), (burst, i), context, verdicts, rewriter, again);
         executor.run(&key, operations);
     }
 }

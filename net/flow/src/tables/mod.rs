@@ -12,6 +12,7 @@ mod group;
 mod log;
 mod meter;
 pub(crate) mod radix;
+mod rate;
 mod snapshot;
 mod table;
 mod validate;
@@ -23,7 +24,7 @@ pub use flow::{Entry, Flow};
 pub use group::Group;
 pub(crate) use group::SLOTS;
 pub use log::Change;
-pub use meter::Meter;
+pub use meter::{Meter, Metering};
 pub use snapshot::Tables;
 pub use table::TableConfig;
 
