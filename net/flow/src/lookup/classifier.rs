@@ -62,7 +62,9 @@ impl Classifier {
             }
             for flow in subtable.find(key, &mut excluded, bits) {
                 if flow.is_part() {
-                    parts.as_mut().map_or((), |parts| parts.push(flow));
+                    if let Some(parts) = &mut parts {
+                        parts.push(flow);
+                    }
                 } else if best.is_none_or(|best| best.entry().priority() < flow.entry().priority()) {
                     best = Some(flow);
                 }

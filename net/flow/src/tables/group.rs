@@ -20,7 +20,6 @@ const MAX: u32 = 0xffff_ff00;
 pub(crate) const SLOTS: usize = 256;
 
 /// A group.
-#[derive(Debug)]
 pub struct Group {
     id: u32,
     kind: GroupKind,
@@ -29,6 +28,17 @@ pub struct Group {
     scores: Vec<[f32; SLOTS]>,
     packets: AtomicU64,
     bytes: AtomicU64,
+}
+
+impl std::fmt::Debug for Group {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut group = f.debug_struct("Group");
+        group
+            .field("id", &self.id)
+            .field("kind", &self.kind)
+            .field("buckets", &self.buckets)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Group {

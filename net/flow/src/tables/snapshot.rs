@@ -204,3 +204,14 @@ impl Tables {
 fn key(seed: u64, id: u32) -> u64 {
     fold(seed, id.into())
 }
+
+impl std::fmt::Debug for Tables {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let flows = self.used_tables().into_iter().flat_map(|table| self.flows(table).collect::<Vec<_>>());
+        let flows = flows.map(|flow| {
+            let entry = flow.entry();
+            (entry.table().0, entry.priority(), entry.matching(), flow.instructions())
+        });
+        f.debug_list().entries(flows).entries(self.groups()).entries(self.meters()).finish()
+    }
+}

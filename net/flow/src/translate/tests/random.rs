@@ -180,7 +180,7 @@ fn plain() -> impl Strategy<Value = Action> {
 
 fn action(table: u8) -> impl Strategy<Value = Action> {
     let port = select(vec![None, Some(PortNo(1)), Some(PortNo(3))]);
-    let resubmit = (table + 1..5, port).prop_map(|(table, in_port)| {
+    let resubmit = (table + 1..6, port).prop_map(|(table, in_port)| {
         Action::Resubmit(Resubmit { in_port, table: Some(TableId(table)), ct: false })
     });
     prop_oneof![
@@ -204,7 +204,7 @@ fn instructions(table: u8) -> impl Strategy<Value = Instructions> {
         prop::bool::weighted(0.1),
         prop::collection::vec(plain(), 0..3),
         metadata,
-        prop::option::of((table + 1..5).prop_map(TableId)),
+        prop::option::of((table + 1..6).prop_map(TableId)),
     )
         .prop_map(|(meter, apply, clear, write, metadata, goto)| Instructions {
             meter,
