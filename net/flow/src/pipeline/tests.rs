@@ -66,7 +66,7 @@ fn flow(priority: u16, matching: Match, apply: Vec<Action>) -> Modification {
 }
 
 fn in_table(table: u8, priority: u16, matching: Match, instructions: Instructions) -> Modification {
-    Modification::Flow(FlowMod {
+    Modification::Flow(Box::new(FlowMod {
         command: FlowCommand::Add,
         table: TableId(table),
         matching,
@@ -80,7 +80,7 @@ fn in_table(table: u8, priority: u16, matching: Match, instructions: Instruction
         flags: FlowFlags::default(),
         importance: 0,
         instructions,
-    })
+    }))
 }
 
 fn output(port: u32) -> Action {
@@ -392,7 +392,7 @@ fn change() -> impl Strategy<Value = Modification> {
             let instructions = Instructions { apply, goto, ..Instructions::default() };
             match in_table(u8::from(priority % 2 == 1 && !goes_on), priority, matching, instructions) {
                 Modification::Flow(change) if deletes => {
-                    Modification::Flow(FlowMod { command: FlowCommand::Delete, ..change })
+                    Modification::Flow(Box::new(FlowMod { command: FlowCommand::Delete, ..*change }))
                 }
                 other => other,
             }
