@@ -6,7 +6,9 @@
 //! most [`MAX_PASSES`] times, and all packets of a burst together at most [`MAX_AGAIN`] times.
 
 use crate::verdicts::Recirculated;
-use crate::{BURST, Burst, Context, DropReason, Pipeline, PortId, PuntNote, PuntReason, Punted, Verdicts, work};
+use crate::{
+    BURST, Burst, Context, DropReason, Pipeline, PortId, PuntNote, PuntReason, Punted, Verdicts, work,
+};
 use mem::copy::Portable;
 
 /// Maximum passes of a packet through a pipeline, including the first.
