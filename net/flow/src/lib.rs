@@ -11,6 +11,7 @@ mod field;
 mod key;
 mod matching;
 mod modify;
+pub mod text;
 
 pub use action::{
     Action, BadSubfield, Bucket, ConnectionTracking, ControllerOutput, Instructions, Learn, LearnSpec,
