@@ -7,6 +7,8 @@
 #![forbid(unsafe_code)]
 
 mod action;
+#[cfg(any(test, feature = "arbitrary"))]
+pub mod arbitrary;
 mod field;
 mod key;
 mod matching;

@@ -24,7 +24,7 @@ pub(super) fn max_len(port: PortNo) -> u16 {
 
 pub(super) fn output(word: Word, context: &mut Context, found: &mut Vec<Action>) -> Parsed {
     let text = word.required()?.value;
-    if text.text.contains("max_len") {
+    if text.text.contains("max_len=") && !text.is_quoted() {
         return Err(text.error(Reason::NotSupported));
     }
     let action = port::parse(text, context.ports).map(|port| Action::Output { port, max_len: max_len(port) });
@@ -117,10 +117,11 @@ pub(super) fn print_bytes(out: &mut Out, bytes: &[u8]) -> fmt::Result {
 
 /// `enqueue:PORT:QUEUE` selects a queue for one output.
 pub(super) fn enqueue(word: Word, context: &mut Context, found: &mut Vec<Action>) -> Parsed {
-    let parts = word.value.split(":").or_else(|| word.value.split(","));
-    let (port, queue) = parts.ok_or_else(|| word.value.error(Reason::Expected("PORT:QUEUE")))?;
-    let queue = queue.trim().after(usize::from(queue.trim().text.starts_with('q')));
-    let port = port::parse(port.trim(), context.ports)?;
+    let separator = if word.value.item(':')?.1.is_some() { ':' } else { ',' };
+    let (port, queue) = word.value.item(separator)?;
+    let queue = queue.ok_or_else(|| word.value.error(Reason::Expected("PORT:QUEUE")))?.trim();
+    let queue = queue.after(usize::from(queue.text.starts_with('q')));
+    let port = port::parse(port, context.ports)?;
     let output = Action::Output { port, max_len: max_len(port) };
     found.extend([Action::SetQueue(Some(queue.integer()?)), output, Action::SetQueue(None)]);
     Ok(())
@@ -151,14 +152,15 @@ pub(super) fn table(text: Piece) -> Result<TableId, TextError> {
 
 /// `resubmit:PORT` or `resubmit([PORT],[TABLE][,ct])`.
 pub(super) fn resubmit(word: Word, context: &mut Context, found: &mut Vec<Action>) -> Parsed {
-    let (port, rest) = word.value.split_or_all(",");
-    let (table, last) = rest.map_or((None, None), |rest| (Some(rest.split_or_all(",").0), rest.split(",")));
-    let given = |piece: Piece| !piece.trim().text.is_empty();
-    let in_port = Some(port).filter(|port| given(*port)).map(|port| port::parse(port.trim(), context.ports));
+    let (port, rest) = word.value.item(',')?;
+    let (table, last) =
+        rest.map(|rest| rest.item(',')).transpose()?.map_or((None, None), |(a, b)| (Some(a), b));
+    let given = |piece: &Piece| !piece.text.is_empty();
+    let in_port = Some(port).filter(given).map(|port| port::parse(port, context.ports));
     let in_port = in_port.transpose()?.filter(|port| *port != PortNo::IN_PORT);
-    let table = table.filter(|table| given(*table)).map(|table| table.trim().integer()).transpose()?;
+    let table = table.filter(given).map(Piece::integer).transpose()?;
     let table = table.map(TableId).filter(|table| *table != TableId::ALL);
-    let last = last.map(|(_, last)| last.trim());
+    let last = last.map(Piece::trim);
     if let Some(last) = last.filter(|last| last.text != "ct") {
         return Err(last.error(Reason::Expected("`ct`")));
     }

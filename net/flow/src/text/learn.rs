@@ -85,7 +85,7 @@ fn condition(word: Word, ports: &dyn PortNames) -> Result<LearnSpec, TextError> 
     if text.text.is_empty() {
         return Ok(LearnSpec::Match(LearnValue::Field(to), to));
     }
-    let is_field = text.text.contains('[') || find(text).is_ok();
+    let is_field = !text.is_quoted() && (text.text.contains('[') || find(text).is_ok());
     if is_field {
         let from = part::parse(text)?;
         let error = || text.error(Reason::Widths(from.bits, to.bits));

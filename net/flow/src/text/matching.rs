@@ -52,6 +52,17 @@ struct Entry<'a> {
     mask: u128,
 }
 
+impl Entry<'_> {
+    /// Replaces the field by the one that its name means in a match that contains `found`.
+    fn resolve(&mut self, found: &Match) {
+        let field = meant(self.name, self.field, found);
+        if self.mask == self.field.full() {
+            self.mask = field.full();
+        }
+        self.field = field;
+    }
+}
+
 /// Collects words of a match.
 pub(super) struct Collector<'a> {
     ports: &'a dyn PortNames,
@@ -138,7 +149,7 @@ impl<'a> Collector<'a> {
         self.entries.sort_by_key(|entry| entry.field.info().requires.order());
         let mut found = Match::any();
         for mut entry in self.entries {
-            entry.field = meant(entry.name, entry.field, &found);
+            entry.resolve(&found);
             add(&mut found, &entry)?;
         }
         Ok(found)

@@ -58,6 +58,20 @@ impl<'a> Piece<'a> {
         self.split(separator).map_or((self, None), |(left, right)| (left, Some(right)))
     }
 
+    /// The text before the first `separator` outside of parentheses and quotation marks, and after it if there is one.
+    ///
+    /// # Errors
+    /// If parentheses or quotation marks are not balanced.
+    pub(super) fn item(self, separator: char) -> Result<(Self, Option<Self>), TextError> {
+        let (left, right) = self.cut(scan(self, &[separator])?);
+        Ok((left.trim(), right.text.starts_with(separator).then(|| right.after(separator.len_utf8()))))
+    }
+
+    /// Whether it is a name in quotation marks.
+    pub(super) fn is_quoted(self) -> bool {
+        self.text.starts_with('"')
+    }
+
     /// Without white space around it.
     pub(super) fn trim(self) -> Self {
         let start = self.text.len() - self.text.trim_start().len();

@@ -45,10 +45,10 @@ pub(super) fn parse(word: Word, context: &Context) -> Option<Result<Action, Text
     Some(value.map(|value| whole(*field, value)))
 }
 
-/// The text before and after `->`.
+/// The text before and after the last `->`.
 fn arrow(text: Piece) -> Result<(Piece, Piece), TextError> {
-    let parts = text.split("->").map(|(from, to)| (from.trim(), to.trim()));
-    parts.ok_or_else(|| text.error(Reason::Expected("`VALUE->FIELD`")))
+    let at = text.text.rfind("->").ok_or_else(|| text.error(Reason::Expected("`VALUE->FIELD`")))?;
+    Ok((text.cut(at).0.trim(), text.after(at + 2).trim()))
 }
 
 /// `set_field:VALUE[/MASK]->FIELD`.

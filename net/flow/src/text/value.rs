@@ -23,7 +23,9 @@ pub(super) fn parse(
         return Ok((0, 0));
     }
     let (value, mask) = match form {
-        Form::Port if !text.text.contains('/') => (u128::from(port::parse(text, ports)?.0), full),
+        Form::Port if text.is_quoted() || !text.text.contains('/') => {
+            (u128::from(port::parse(text, ports)?.0), full)
+        }
         Form::Frag => frag(text)?,
         Form::Flags(flags) => flags.parse(text, full)?,
         Form::Decimal | Form::Hex | Form::Port => masked(text, full, |part| part.number(full))?,
