@@ -7,6 +7,8 @@
 #![forbid(unsafe_code)]
 
 mod action;
+#[cfg(any(test, feature = "arbitrary"))]
+pub mod arbitrary;
 mod cache;
 mod field;
 mod key;
@@ -16,6 +18,7 @@ mod modify;
 pub mod packet;
 mod pipeline;
 pub mod tables;
+pub mod text;
 pub mod translate;
 
 pub use action::{
