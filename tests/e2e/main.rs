@@ -9,6 +9,7 @@ mod bench;
 mod c_abi;
 mod circulation;
 mod files;
+mod flows;
 mod generator;
 mod grants;
 mod guest_namespace;

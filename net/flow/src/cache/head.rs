@@ -43,7 +43,7 @@ impl<const N: usize> HeadCache<N> {
 
     /// First place of a key. The second one is its neighbour.
     #[inline(always)]
-    pub(crate) fn place(&self, words: &[u64; N], port: PortId) -> usize {
+    fn place(&self, words: &[u64; N], port: PortId) -> usize {
         let [mut a, b] = self.secret;
         a ^= u64::from(port.0);
         for pair in words.chunks(2) {
@@ -52,16 +52,18 @@ impl<const N: usize> HeadCache<N> {
         a as usize & (self.entries.len() - 1)
     }
 
-    /// The megaflow of a key with this first place.
+    /// The megaflow of a key.
     #[inline(always)]
-    pub(crate) fn find(&self, place: usize, words: &[u64; N], port: PortId) -> Option<MegaflowId> {
+    pub(crate) fn find(&self, words: &[u64; N], port: PortId) -> Option<MegaflowId> {
+        let place = self.place(words, port);
         let entry = [place, place ^ 1].into_iter().filter_map(|at| self.entries.get(at));
         let found = entry.into_iter().find(|entry| entry.is(words, port))?;
         Some(MegaflowId { slot: found.slot, epoch: found.epoch })
     }
 
     /// Adds a key, over one of its two places.
-    pub(crate) fn insert(&mut self, place: usize, words: &[u64; N], port: PortId, id: MegaflowId) {
+    pub(crate) fn insert(&mut self, words: &[u64; N], port: PortId, id: MegaflowId) {
+        let place = self.place(words, port);
         self.turn ^= 1;
         let same = [place, place ^ 1].into_iter().find(|at| self.entries[*at].is(words, port));
         let free = [place, place ^ 1].into_iter().find(|at| self.entries[*at].epoch == 0);
@@ -78,8 +80,7 @@ impl<const N: usize> HeadCache<N> {
 impl<const N: usize> Entry<N> {
     #[inline(always)]
     fn is(&self, words: &[u64; N], port: PortId) -> bool {
-        let differs = self.words.iter().zip(words).fold(0, |differs, (have, want)| differs | (have ^ want));
-        differs == 0 && self.port == port.0 && self.epoch != 0
+        super::same(&self.words, words) && self.port == port.0 && self.epoch != 0
     }
 }
 
@@ -107,16 +108,15 @@ mod tests {
     fn keys_are_found_by_words_and_port() {
         let mut cache = HeadCache::<5>::new(64, SECRET);
         let words = [1, 2, 3, 4, 5];
-        let place = cache.place(&words, PortId(7));
-        assert_eq!(cache.find(place, &words, PortId(7)), None);
-        cache.insert(place, &words, PortId(7), id(9));
-        assert_eq!(cache.find(place, &words, PortId(7)), Some(id(9)));
-        assert_eq!(cache.find(place, &words, PortId(8)), None);
-        assert_eq!(cache.find(place, &[1, 2, 3, 4, 6], PortId(7)), None);
-        cache.insert(place, &words, PortId(7), id(10));
-        assert_eq!(cache.find(place, &words, PortId(7)), Some(id(10)), "replaced in place");
+        assert_eq!(cache.find(&words, PortId(7)), None);
+        cache.insert(&words, PortId(7), id(9));
+        assert_eq!(cache.find(&words, PortId(7)), Some(id(9)));
+        assert_eq!(cache.find(&words, PortId(8)), None);
+        assert_eq!(cache.find(&[1, 2, 3, 4, 6], PortId(7)), None);
+        cache.insert(&words, PortId(7), id(10));
+        assert_eq!(cache.find(&words, PortId(7)), Some(id(10)), "replaced in place");
         cache.clear();
-        assert_eq!(cache.find(place, &words, PortId(7)), None);
+        assert_eq!(cache.find(&words, PortId(7)), None);
     }
 
     #[test]
@@ -124,10 +124,9 @@ mod tests {
         let mut cache = HeadCache::<5>::new(2, SECRET);
         let keys = [[1; 5], [2; 5], [3; 5]];
         for (slot, words) in keys.iter().enumerate() {
-            let place = cache.place(words, PortId(0));
-            cache.insert(place, words, PortId(0), id(slot as u32));
+            cache.insert(words, PortId(0), id(slot as u32));
         }
-        let found = |words: &[u64; 5]| cache.find(cache.place(words, PortId(0)), words, PortId(0));
+        let found = |words: &[u64; 5]| cache.find(words, PortId(0));
         assert_eq!(keys.iter().filter(|words| found(words).is_some()).count(), 2);
         assert_eq!(found(&keys[2]), Some(id(2)));
     }

@@ -45,6 +45,18 @@ impl Shape {
         }
     }
 
+    /// Whether a frame has this shape that agrees with another one of it in the bytes of the mask: whether its headers
+    /// are complete.
+    #[inline(always)]
+    pub(crate) fn is_complete(self, head: &[u8], len: usize) -> bool {
+        match self {
+            Self::V4 | Self::V4Icmp => is_v4_complete(head, len, ETHERNET),
+            Self::V4Tagged => is_v4_complete(head, len, ETHERNET + TAG),
+            Self::V6 => is_v6_complete(head, len, ETHERNET),
+            Self::V6Tagged => is_v6_complete(head, len, ETHERNET + TAG),
+        }
+    }
+
     /// Offset of the time to live or hop limit.
     pub(crate) const fn ttl(self) -> usize {
         match self {
@@ -104,25 +116,35 @@ fn transport(number: u8) -> Option<usize> {
 #[inline(always)]
 fn v4(head: &[u8], len: usize, at: usize) -> Option<Shape> {
     let header: &[u8; V4] = head.get(at..)?.first_chunk()?;
-    let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
     let is_fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0;
-    if header[0] != 0x45 || is_fragment || at + total > len {
+    if header[0] != 0x45 || is_fragment || !is_v4_complete(head, len, at) {
         return None;
     }
-    let (shape, least) = match transport(header[9]) {
-        Some(least) => (Shape::V4, least),
-        None if header[9] == protocol::ICMP => (Shape::V4Icmp, 8),
-        None => return None,
-    };
-    (total >= V4 + least && head.len() >= at + V4 + least).then_some(shape)
+    Some(if header[9] == protocol::ICMP { Shape::V4Icmp } else { Shape::V4 })
+}
+
+/// Whether the frame contains the packet, and the head its transport header.
+#[inline(always)]
+fn is_v4_complete(head: &[u8], len: usize, at: usize) -> bool {
+    let Some(header) = head.get(at..).and_then(|packet| packet.first_chunk::<V4>()) else { return false };
+    let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
+    let icmp = (header[9] == protocol::ICMP).then_some(8);
+    let Some(least) = transport(header[9]).or(icmp) else { return false };
+    at + total <= len && total >= V4 + least && head.len() >= at + V4 + least
 }
 
 #[inline(always)]
 fn v6(head: &[u8], len: usize, at: usize) -> bool {
+    head.get(at).is_some_and(|byte| byte >> 4 == 6) && is_v6_complete(head, len, at)
+}
+
+/// See [`is_v4_complete`].
+#[inline(always)]
+fn is_v6_complete(head: &[u8], len: usize, at: usize) -> bool {
     let Some(header) = head.get(at..).and_then(|packet| packet.first_chunk::<V6>()) else { return false };
     let payload = usize::from(u16::from_be_bytes([header[4], header[5]]));
     let Some(least) = transport(header[6]) else { return false };
-    header[0] >> 4 == 6 && at + V6 + payload <= len && payload >= least && head.len() >= at + V6 + least
+    at + V6 + payload <= len && payload >= least && head.len() >= at + V6 + least
 }
 
 /// Mask over the bytes of `ranges`, each from a first to the byte before a last one.
@@ -139,6 +161,12 @@ const fn mask<const N: usize>(ranges: &[(usize, usize)]) -> [u64; N] {
         r += 1;
     }
     words
+}
+
+/// Whether two lists of words are equal, without a branch for each.
+#[inline(always)]
+pub(crate) fn same<const N: usize>(one: &[u64; N], other: &[u64; N]) -> bool {
+    one.iter().zip(other).fold(0, |differs, (one, other)| differs | (one ^ other)) == 0
 }
 
 /// The first `N` words of a frame, under `mask`. A shorter frame is extended by zeros.

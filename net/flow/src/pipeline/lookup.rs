@@ -4,7 +4,7 @@ use super::directory::View;
 use super::program::Program;
 use crate::Key;
 use crate::cache::{
-    HeadCache, Megaflow, MegaflowCache, MegaflowId, Shape, V4_TAGGED_WORDS, V4_WORDS, V6_WORDS, masked,
+    HeadCache, Megaflow, MegaflowCache, MegaflowId, Shape, V4_TAGGED_WORDS, V4_WORDS, V6_WORDS, masked, same,
 };
 use crate::modify::PortNo;
 use crate::tables::Tables;
@@ -23,12 +23,12 @@ const OTHER_HEADS: usize = 1 << 13;
 /// Slots that one sweep visits.
 const SWEEP: usize = 2048;
 
-/// Place of a packet in a head cache.
+/// The bytes of a packet by which a head cache finds it.
 #[derive(Clone, Copy)]
 pub(super) enum Head {
-    V4(usize, [u64; V4_WORDS]),
-    V4Tagged(usize, [u64; V4_TAGGED_WORDS]),
-    V6(usize, [u64; V6_WORDS]),
+    V4(Shape, [u64; V4_WORDS]),
+    V4Tagged(Shape, [u64; V4_TAGGED_WORDS]),
+    V6(Shape, [u64; V6_WORDS]),
 }
 
 /// Hits since they were last reported.
@@ -74,33 +74,41 @@ impl Lookup {
         }
     }
 
-    /// Place of a packet that was received on `port`. Returns `None` if its frame has no shape.
-    #[inline]
-    pub(super) fn head(&self, head: &[u8], len: usize, port: PortId) -> Option<Head> {
+    /// The bytes of a packet that are compared. Returns `None` if its frame has no shape.
+    #[inline(always)]
+    pub(super) fn head(&self, head: &[u8], len: usize) -> Option<Head> {
         let shape = Shape::of(head, len)?;
         Some(match shape {
-            Shape::V4 | Shape::V4Icmp => {
-                let words = masked(head, &shape.mask(self.compares_ttl));
-                Head::V4(self.v4.place(&words, port), words)
-            }
-            Shape::V4Tagged => {
-                let words = masked(head, &shape.mask(self.compares_ttl));
-                Head::V4Tagged(self.v4_tagged.place(&words, port), words)
-            }
-            Shape::V6 | Shape::V6Tagged => {
-                let words = masked(head, &shape.mask(self.compares_ttl));
-                Head::V6(self.v6.place(&words, port), words)
-            }
+            Shape::V4 | Shape::V4Icmp => Head::V4(shape, self.words(shape, head)),
+            Shape::V4Tagged => Head::V4Tagged(shape, self.words(shape, head)),
+            Shape::V6 | Shape::V6Tagged => Head::V6(shape, self.words(shape, head)),
         })
     }
 
-    /// The megaflow of a place.
+    #[inline(always)]
+    fn words<const N: usize>(&self, shape: Shape, head: &[u8]) -> [u64; N] {
+        masked(head, &shape.mask(self.compares_ttl))
+    }
+
+    /// Whether a packet has the head `previous`. Cheaper than [`Lookup::head`], because the shape is known.
+    #[inline(always)]
+    pub(super) fn repeats(&self, previous: &Head, head: &[u8], len: usize) -> bool {
+        match previous {
+            Head::V4(shape, words) => same(words, &self.words(*shape, head)) && shape.is_complete(head, len),
+            Head::V4Tagged(shape, words) => {
+                same(words, &self.words(*shape, head)) && shape.is_complete(head, len)
+            }
+            Head::V6(shape, words) => same(words, &self.words(*shape, head)) && shape.is_complete(head, len),
+        }
+    }
+
+    /// The megaflow of a head that was received on `port`.
     #[inline]
     pub(super) fn find_head(&self, head: &Head, port: PortId) -> Option<MegaflowId> {
         match head {
-            Head::V4(place, words) => self.v4.find(*place, words, port),
-            Head::V4Tagged(place, words) => self.v4_tagged.find(*place, words, port),
-            Head::V6(place, words) => self.v6.find(*place, words, port),
+            Head::V4(_, words) => self.v4.find(words, port),
+            Head::V4Tagged(_, words) => self.v4_tagged.find(words, port),
+            Head::V6(_, words) => self.v6.find(words, port),
         }
     }
 
@@ -108,8 +116,10 @@ impl Lookup {
     #[inline]
     pub(super) fn current(&mut self, id: MegaflowId) -> Option<&mut Megaflow<Program>> {
         let version = self.tables.version();
-        let megaflow = self.megaflows.get(id)?;
-        if megaflow.version == version { self.megaflows.get(id) } else { self.renewed(id) }
+        if self.megaflows.get(id)?.version != version {
+            return self.renewed(id);
+        }
+        self.megaflows.get(id)
     }
 
     /// [`Lookup::current`] for a result of an older version: it is kept unless a change may affect it.
@@ -183,7 +193,7 @@ impl Lookup {
         *id
     }
 
-    /// Adds a place, unless the result depends on bytes that the head caches do not compare.
+    /// Adds a head, unless the result depends on bytes that the head caches do not compare.
     fn remember(&mut self, head: &Head, port: PortId, id: MegaflowId) {
         let Some(megaflow) = self.megaflows.get(id) else { return };
         let mask = megaflow.value.matching.mask();
@@ -191,14 +201,14 @@ impl Lookup {
             return;
         }
         if mask.get(crate::Field::IpTtl) != 0 && !self.compares_ttl {
-            // Places of before were computed without the time to live.
+            // Heads of before were compared without the time to live.
             self.compares_ttl = true;
             return self.forget_heads();
         }
         match head {
-            Head::V4(place, words) => self.v4.insert(*place, words, port, id),
-            Head::V4Tagged(place, words) => self.v4_tagged.insert(*place, words, port, id),
-            Head::V6(place, words) => self.v6.insert(*place, words, port, id),
+            Head::V4(_, words) => self.v4.insert(words, port, id),
+            Head::V4Tagged(_, words) => self.v4_tagged.insert(words, port, id),
+            Head::V6(_, words) => self.v6.insert(words, port, id),
         }
     }
 

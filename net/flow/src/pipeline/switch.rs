@@ -7,7 +7,8 @@ use super::worker::Worker;
 use crate::action::{Action, Instructions};
 use crate::modify::PortNo;
 use crate::tables::{Changes, Control, Modification, ModificationError, Tables};
-use port::{Now, Pipeline, Pipelines, PortId, PortObserver, Published, Punted};
+use port::{Now, Pipeline, Pipelines, PortId, PortObserver, Published, Punted, Remedy};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering;
@@ -44,6 +45,17 @@ pub enum AddPortError {
     /// The number is in use, 0, or reserved.
     #[error("number {0} of bridge \"{1}\" is in use, or not one of a port")]
     Number(u32, String),
+}
+
+impl Remedy for AddPortError {
+    fn remedy(&self) -> Option<Cow<'static, str>> {
+        let remedy = match self {
+            Self::Bridge(_) => "name a bridge with `pipeline = \"openflow\"`",
+            Self::Member(_) => "remove it from its bridge first",
+            Self::Number(..) => "choose another number, from 1 to 4294967040",
+        };
+        Some(remedy.into())
+    }
 }
 
 /// Why changes of tables are refused.

@@ -9,6 +9,7 @@ use crate::packet::{Rewriter, parse};
 use crate::translate::Resume;
 use crate::{Field, Key};
 use port::{Burst, Context, DropReason, EditId, Now, Pipeline, Published, Verdicts, work};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -140,28 +141,42 @@ struct Pass<'a> {
     again: &'a mut Vec<Again>,
 }
 
+/// Packets that follow each other and have one megaflow.
+#[derive(Default)]
+struct Run {
+    head: Option<Head>,
+    id: MegaflowId,
+    packets: Range<usize>,
+    bytes: u64,
+}
+
 impl Pass<'_> {
+    /// Packets of one head that follow each other are looked up and forwarded together.
     fn received(&mut self) {
+        let mut run = Run::default();
         for i in 0..self.burst.len() {
-            let (head, len) = (self.burst.head(i), self.burst.frame_len(i));
-            let place = self.lookup.head(head, len, self.context.from);
-            let id = match place {
-                Some(place) => self.by_head(i, &place),
-                None => self.by_key(i, None, (0, None)),
-            };
-            self.execute(i, id);
+            let (bytes, len) = (self.burst.head(i), self.burst.frame_len(i));
+            let is_repeated = run.head.as_ref().is_some_and(|head| self.lookup.repeats(head, bytes, len));
+            if !is_repeated {
+                let head = self.lookup.head(bytes, len);
+                self.execute(&run);
+                let id = self.find(i, head.as_ref());
+                run = Run { head, id, packets: i..i, bytes: 0 };
+            }
+            run.packets.end = i + 1;
+            run.bytes += len as u64;
         }
+        self.execute(&run);
+        let hits = &mut self.lookup.hits;
+        hits.head = self.burst.len() as u64 - hits.megaflow - hits.tables;
     }
 
     #[inline]
-    fn by_head(&mut self, i: usize, place: &Head) -> MegaflowId {
-        let found = self.lookup.find_head(place, self.context.from);
+    fn find(&mut self, i: usize, head: Option<&Head>) -> MegaflowId {
+        let found = head.and_then(|head| self.lookup.find_head(head, self.context.from));
         match found.filter(|id| self.lookup.current(*id).is_some()) {
-            Some(id) => {
-                self.lookup.hits.head += 1;
-                id
-            }
-            None => self.by_key(i, Some(*place), (0, None)),
+            Some(id) => id,
+            None => self.by_key(i, head, (0, None)),
         }
     }
 
@@ -177,10 +192,10 @@ impl Pass<'_> {
     }
 
     #[inline(never)]
-    fn by_key(&mut self, i: usize, head: Option<Head>, (id, rest): (u32, Option<&Resume>)) -> MegaflowId {
+    fn by_key(&mut self, i: usize, head: Option<&Head>, (id, rest): (u32, Option<&Resume>)) -> MegaflowId {
         let key = self.key(i, id);
         let before = self.lookup.hits.tables;
-        let head = head.map(|head| (head, self.context.from));
+        let head = head.map(|head| (*head, self.context.from));
         let (tag, when) = ((&key, self.member.number), (self.view, self.context.now));
         let found = self.lookup.find_key(tag, rest, when, head);
         self.verdicts.charge((self.lookup.hits.tables - before) * TRANSLATION + work::EDIT);
@@ -192,7 +207,8 @@ impl Pass<'_> {
         let id = self.lookup.resume_id(rest);
         for i in 0..self.burst.len() {
             let found = self.by_key(i, None, (id, Some(rest)));
-            self.execute(i, found);
+            let bytes = self.burst.frame_len(i) as u64;
+            self.execute(&Run { head: None, id: found, packets: i..i + 1, bytes });
         }
     }
 
@@ -201,20 +217,24 @@ impl Pass<'_> {
         (0..self.burst.len()).for_each(|i| self.verdicts.punt_with(i, *reason, note.clone()));
     }
 
+    /// Executes the program of a run.
     #[inline]
-    fn execute(&mut self, i: usize, id: MegaflowId) {
-        let len = self.burst.frame_len(i) as u64;
-        let Some(megaflow) = self.lookup.current(id) else {
-            return self.verdicts.drop(i, DropReason::NoFlow);
+    fn execute(&mut self, run: &Run) {
+        let packets = run.packets.clone();
+        if packets.is_empty() {
+            return;
+        }
+        let Some(megaflow) = self.lookup.current(run.id) else {
+            return packets.for_each(|i| self.verdicts.drop(i, DropReason::NoFlow));
         };
-        megaflow.count(1, len, self.context.now);
+        megaflow.count(packets.len() as u64, run.bytes, self.context.now);
         match &megaflow.value.form {
-            Form::Forward(port) => self.verdicts.emit(i, *port, EditId::NONE),
-            Form::Drop => self.verdicts.drop(i, DropReason::FlowDrop),
-            Form::NoFlow => self.verdicts.drop(i, DropReason::NoFlow),
+            Form::Forward(port) => self.verdicts.emit_run(packets, *port, EditId::NONE),
+            Form::Drop => packets.for_each(|i| self.verdicts.drop(i, DropReason::FlowDrop)),
+            Form::NoFlow => packets.for_each(|i| self.verdicts.drop(i, DropReason::NoFlow)),
             Form::Operations(operations) => {
                 let operations = operations.clone();
-                self.run(i, &operations);
+                packets.for_each(|i| self.run(i, &operations));
             }
         }
     }
