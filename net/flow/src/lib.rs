@@ -1,0 +1,35 @@
+//! Flow tables: matches on packet fields, actions, and the tables that lead from one to the other.
+//!
+//! A packet's fields are a [`Key`]. A [`Match`] selects keys, and [`Instructions`] state what happens to the packets
+//! that it selects. This crate knows meaning only: the bytes of OpenFlow messages belong to the crate `openflow`. It
+//! starts no threads and reads no clock; time is passed in.
+
+#![forbid(unsafe_code)]
+
+mod action;
+#[cfg(any(test, feature = "arbitrary"))]
+pub mod arbitrary;
+mod cache;
+mod field;
+mod key;
+mod lookup;
+mod matching;
+mod modify;
+pub mod packet;
+mod pipeline;
+pub mod tables;
+pub mod text;
+pub mod translate;
+
+pub use action::{
+    Action, BadSubfield, Bucket, ConnectionTracking, ControllerOutput, Instructions, Learn, LearnSpec,
+    LearnValue, Nat, NatRange, Resubmit, Subfield,
+};
+pub use field::{Access, Class, Field, FieldInfo, Masking, Oxm, Prerequisite, ct_state, frag};
+pub use key::{Key, WORDS};
+pub use matching::{BadMatch, Match};
+pub use modify::{
+    Band, FlowCommand, FlowFlags, FlowMod, GroupCommand, GroupKind, GroupMod, MeterCommand, MeterFlags,
+    MeterMod, PortNo, TableId,
+};
+pub use pipeline::{AddBridgeError, AddPortError, CacheCounts, ChangeError, FlowSwitch, UnknownBridge};

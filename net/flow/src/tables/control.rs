@@ -1,0 +1,212 @@
+//! The tables as control changes them: shared instructions, bundles, expiry, and snapshots for workers.
+
+use super::apply::{Changes, RemovedReason};
+use super::error::{FlowModError, GroupModError, MeterModError};
+use super::flow::{Entry, Flow};
+use super::limits;
+use super::snapshot::Tables;
+use crate::action::Instructions;
+use crate::modify::{FlowCommand, FlowMod, GroupMod, MeterMod};
+use port::Now;
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+/// Instructions that are remembered in order to share them.
+const SHARED: usize = 1024;
+
+/// A change of a bundle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Modification {
+    /// Of flows.
+    Flow(Box<FlowMod>),
+    /// Of groups.
+    Group(GroupMod),
+    /// Of meters.
+    Meter(MeterMod),
+}
+
+/// Why a change of a bundle is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ModificationError {
+    /// See [`FlowModError`].
+    #[error(transparent)]
+    Flow(#[from] FlowModError),
+    /// See [`GroupModError`].
+    #[error(transparent)]
+    Group(#[from] GroupModError),
+    /// See [`MeterModError`].
+    #[error(transparent)]
+    Meter(#[from] MeterModError),
+}
+
+/// A flow with a timeout, and a lower bound of the time at which it expires.
+struct Deadline {
+    at: Now,
+    entry: Arc<Entry>,
+}
+
+/// Tables, and what is needed to change them.
+pub struct Control {
+    tables: Tables,
+    deadlines: BinaryHeap<Reverse<Deadline>>,
+    /// Flows with timeouts in `deadlines` when it was last cleaned.
+    cleaned: usize,
+    shared: Vec<Option<Arc<Instructions>>>,
+    hasher: RandomState,
+}
+
+impl Control {
+    /// Empty tables. See [`Tables::new`] for `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            tables: Tables::new(seed),
+            deadlines: BinaryHeap::new(),
+            cleaned: 0,
+            shared: vec![None; SHARED],
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// The tables with all changes.
+    pub fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
+    /// The tables, to change their settings.
+    pub fn tables_mut(&mut self) -> &mut Tables {
+        &mut self.tables
+    }
+
+    /// Ends a version and returns it as a snapshot for workers.
+    pub fn seal(&mut self) -> Arc<Tables> {
+        self.tables.seal()
+    }
+
+    /// Executes one change.
+    ///
+    /// # Errors
+    /// If the change is not valid. Nothing is changed then.
+    pub fn apply(&mut self, change: &Modification, now: Now) -> Result<Changes, ModificationError> {
+        let changes = match change {
+            Modification::Flow(change) => {
+                let instructions = match change.command {
+                    FlowCommand::Delete | FlowCommand::DeleteStrict => Arc::default(),
+                    _ => self.share(&change.instructions),
+                };
+                self.tables.apply_shared(change, &instructions, now)?
+            }
+            Modification::Group(change) => self.tables.apply_group(change)?,
+            Modification::Meter(change) => self.tables.apply_meter(change, now)?,
+        };
+        self.watch(&changes.added);
+        Ok(changes)
+    }
+
+    /// Executes all changes or none. The next snapshot has all of them.
+    ///
+    /// # Errors
+    /// With the position of the first change that is not valid. Nothing is changed then.
+    pub fn bundle(
+        &mut self,
+        changes: &[Modification],
+        now: Now,
+    ) -> Result<Changes, (usize, ModificationError)> {
+        let before = self.tables.clone();
+        let mut done = Changes::default();
+        for (i, change) in changes.iter().enumerate() {
+            match self.apply(change, now) {
+                Ok(more) => done.extend(more),
+                Err(error) => {
+                    // Deadlines of flows that are no longer there are skipped when they pass.
+                    self.tables = before;
+                    return Err((i, error));
+                }
+            }
+        }
+        Ok(done)
+    }
+
+    /// Removes flows whose timeout has passed. Looks at no more than [`limits::EXPIRED`] flows; must be called again at
+    /// [`Control::next_deadline`].
+    pub fn expire(&mut self, now: Now) -> Changes {
+        let mut changes = Changes::default();
+        for _ in 0..limits::EXPIRED {
+            let Some(Reverse(due)) = self.deadlines.pop_if_due(now) else { break };
+            let Some(flow) = self.flow(&due.entry) else { continue };
+            let [idle, hard] = due.entry.deadlines();
+            match (hard.is_some_and(|at| at <= now), idle.is_some_and(|at| at <= now)) {
+                (true, _) => self.tables.remove_all([flow], RemovedReason::HardTimeout, &mut changes),
+                (_, true) => self.tables.remove_all([flow], RemovedReason::IdleTimeout, &mut changes),
+                _ => self.watch(&[flow]),
+            }
+        }
+        changes
+    }
+
+    /// Time of the next call of [`Control::expire`].
+    pub fn next_deadline(&self) -> Option<Now> {
+        self.deadlines.peek().map(|Reverse(deadline)| deadline.at)
+    }
+
+    fn flow(&self, entry: &Arc<Entry>) -> Option<Flow> {
+        let found = self.tables.table(entry.table())?.classifier.exact(&entry.matching(), entry.priority());
+        found.filter(|flow| flow.is(entry)).cloned()
+    }
+
+    fn watch(&mut self, flows: &[Flow]) {
+        for entry in flows.iter().map(Flow::entry) {
+            if let Some(at) = entry.deadlines().into_iter().flatten().min() {
+                self.deadlines.push(Reverse(Deadline { at, entry: entry.clone() }));
+            }
+        }
+        // Bounds the flows that were removed before their timeout.
+        if self.deadlines.len() > 2 * self.cleaned + limits::EXPIRED {
+            let mut deadlines = std::mem::take(&mut self.deadlines);
+            deadlines.retain(|Reverse(deadline)| self.flow(&deadline.entry).is_some());
+            self.cleaned = deadlines.len();
+            self.deadlines = deadlines;
+        }
+    }
+
+    /// A shared copy of `instructions`.
+    fn share(&mut self, instructions: &Instructions) -> Arc<Instructions> {
+        let slot = &mut self.shared[self.hasher.hash_one(instructions) as usize % SHARED];
+        match slot {
+            Some(shared) if **shared == *instructions => shared.clone(),
+            _ => slot.insert(Arc::new(instructions.clone())).clone(),
+        }
+    }
+}
+
+/// Removal of the first deadline that has passed.
+trait PopIfDue {
+    fn pop_if_due(&mut self, now: Now) -> Option<Reverse<Deadline>>;
+}
+
+impl PopIfDue for BinaryHeap<Reverse<Deadline>> {
+    fn pop_if_due(&mut self, now: Now) -> Option<Reverse<Deadline>> {
+        if self.peek()?.0.at <= now { self.pop() } else { None }
+    }
+}
+
+impl PartialEq for Deadline {
+    fn eq(&self, other: &Self) -> bool {
+        self.at == other.at
+    }
+}
+
+impl Eq for Deadline {}
+
+impl PartialOrd for Deadline {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Deadline {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.at.cmp(&other.at)
+    }
+}

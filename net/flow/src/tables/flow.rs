@@ -1,0 +1,239 @@
+//! Flows as they are stored: 10^6 of them must fit, so that masks and instructions are shared.
+
+use crate::action::{Action, Instructions};
+use crate::key::Key;
+use crate::lookup::Mask;
+use crate::matching::Match;
+use crate::modify::{FlowFlags, FlowMod, PortNo, TableId};
+use port::Now;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a flow keeps when its instructions are modified.
+#[derive(Debug)]
+pub struct Entry {
+    mask: Arc<Mask>,
+    /// Value of each word of the mask.
+    values: Box<[u64]>,
+    cookie: u64,
+    created: Now,
+    used: AtomicU64,
+    packets: AtomicU64,
+    bytes: AtomicU64,
+    priority: u16,
+    importance: u16,
+    idle_timeout: u16,
+    hard_timeout: u16,
+    flags: FlowFlags,
+    table: TableId,
+}
+
+/// A flow of a table.
+#[derive(Clone, Debug)]
+pub struct Flow {
+    entry: Arc<Entry>,
+    instructions: Arc<Instructions>,
+}
+
+impl Entry {
+    pub(super) fn new(change: &FlowMod, mask: Arc<Mask>, now: Now) -> Self {
+        Self {
+            values: mask.values(change.matching.key()),
+            mask,
+            cookie: change.cookie,
+            created: now,
+            used: AtomicU64::new(now.0),
+            packets: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            priority: change.priority,
+            importance: change.importance,
+            idle_timeout: change.idle_timeout,
+            hard_timeout: change.hard_timeout,
+            flags: change.flags,
+            table: change.table,
+        }
+    }
+
+    /// Adds packets and bytes, last seen at `now`. Called by workers, once for many packets.
+    pub fn count(&self, packets: u64, bytes: u64, now: Now) {
+        self.packets.fetch_add(packets, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.used.fetch_max(now.0, Ordering::Relaxed);
+    }
+
+    /// Packets and bytes.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.packets.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn set_counts(&self, (packets, bytes): (u64, u64)) {
+        self.packets.store(packets, Ordering::Relaxed);
+        self.bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Time of the last packet; of the creation before the first.
+    pub fn used(&self) -> Now {
+        Now(self.used.load(Ordering::Relaxed))
+    }
+
+    /// Time of the creation.
+    pub fn created(&self) -> Now {
+        self.created
+    }
+
+    /// Match.
+    pub fn matching(&self) -> Match {
+        Match::new(&self.key(), self.mask.full())
+    }
+
+    pub(crate) fn key(&self) -> Key {
+        self.mask.key(&self.values)
+    }
+
+    pub(crate) fn mask(&self) -> &Arc<Mask> {
+        &self.mask
+    }
+
+    #[inline]
+    pub(crate) fn selects(&self, key: &Key) -> bool {
+        self.mask.selects(&self.values, key)
+    }
+
+    /// Whether a packet that it selects agrees with `key` in the bits of `mask`.
+    pub fn overlaps(&self, key: &Key, mask: &Key) -> bool {
+        self.mask.overlaps(&self.values, key, mask)
+    }
+
+    /// Whether `matching` covers it.
+    pub(crate) fn is_within(&self, matching: &Match) -> bool {
+        self.mask.contains(matching.mask()) && self.overlaps(matching.key(), matching.mask())
+    }
+
+    /// Whether it is the table-miss flow: priority 0, and a match of every packet.
+    pub fn is_table_miss(&self) -> bool {
+        self.priority == 0 && self.values.is_empty()
+    }
+
+    /// Priority.
+    pub fn priority(&self) -> u16 {
+        self.priority
+    }
+
+    /// Importance for eviction.
+    pub fn importance(&self) -> u16 {
+        self.importance
+    }
+
+    /// Cookie.
+    pub fn cookie(&self) -> u64 {
+        self.cookie
+    }
+
+    /// Idle and hard timeout in seconds; 0 for none.
+    pub fn timeouts(&self) -> (u16, u16) {
+        (self.idle_timeout, self.hard_timeout)
+    }
+
+    /// Flags.
+    pub fn flags(&self) -> FlowFlags {
+        self.flags
+    }
+
+    /// Table.
+    pub fn table(&self) -> TableId {
+        self.table
+    }
+
+    /// Times at which the flow expires by its idle and by its hard timeout, as of now.
+    pub(super) fn deadlines(&self) -> [Option<Now>; 2] {
+        let after = |start: Now, seconds: u16| {
+            (seconds > 0).then(|| Now(start.0.saturating_add(u64::from(seconds) * 1_000_000_000)))
+        };
+        [after(self.used(), self.idle_timeout), after(self.created, self.hard_timeout)]
+    }
+}
+
+impl Flow {
+    pub(super) fn new(entry: Entry, instructions: Arc<Instructions>) -> Self {
+        Self { entry: Arc::new(entry), instructions }
+    }
+
+    /// What modifications keep.
+    pub fn entry(&self) -> &Arc<Entry> {
+        &self.entry
+    }
+
+    /// Instructions.
+    pub fn instructions(&self) -> &Arc<Instructions> {
+        &self.instructions
+    }
+
+    pub(super) fn set_instructions(&mut self, instructions: Arc<Instructions>) {
+        self.instructions = instructions;
+    }
+
+    pub(crate) fn is(&self, entry: &Arc<Entry>) -> bool {
+        Arc::ptr_eq(&self.entry, entry)
+    }
+
+    /// Conjunction, clause and number of clauses of each `conjunction` action.
+    pub(crate) fn conjunctions(&self) -> impl Iterator<Item = (u32, u8, u8)> {
+        self.instructions.apply.iter().filter_map(|action| match action {
+            Action::Conjunction { id, clause, clauses } => Some((*id, *clause, *clauses)),
+            _ => None,
+        })
+    }
+
+    /// Whether it is a part of conjunctions, and so has no actions of its own.
+    pub(crate) fn is_part(&self) -> bool {
+        self.conjunctions().next().is_some()
+    }
+
+    /// Whether it has an output to `port`.
+    pub(super) fn outputs_to(&self, port: PortNo) -> bool {
+        any(&self.instructions, &|action| match action {
+            Action::Output { port: to, .. } => *to == port,
+            Action::Controller(_) => port == PortNo::CONTROLLER,
+            _ => false,
+        })
+    }
+
+    /// Whether it executes group `id`.
+    pub(super) fn has_group(&self, id: u32) -> bool {
+        any(&self.instructions, &|action| matches!(action, Action::Group(group) if *group == id))
+    }
+
+    /// Whether it applies meter `id`.
+    pub(super) fn has_meter(&self, id: u32) -> bool {
+        let action = |action: &Action| matches!(action, Action::Meter(meter) if *meter == id);
+        self.instructions.meter == Some(id) || any(&self.instructions, &action)
+    }
+}
+
+/// Whether an action of `instructions`, also within `clone`, satisfies `is`.
+fn any(instructions: &Instructions, is: &dyn Fn(&Action) -> bool) -> bool {
+    let mut found = false;
+    visit(&instructions.apply, &mut |action| found |= is(action));
+    visit(&instructions.write, &mut |action| found |= is(action));
+    found
+}
+
+/// Calls `each` for all actions, also within `clone`.
+pub(super) fn visit(actions: &[Action], each: &mut dyn FnMut(&Action)) {
+    for action in actions {
+        each(action);
+        if let Action::Clone(inner) = action {
+            visit(inner, each);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_is_small() {
+        assert_eq!((size_of::<Entry>(), size_of::<Flow>()), (80, 16));
+    }
+}

@@ -1,0 +1,53 @@
+//! Flow tables, groups and meters as a snapshot, and the changes that lead to the next one.
+//!
+//! [`Tables`] is persistent: a clone shares everything, and a change copies what is on its path. Control changes its own
+//! [`Tables`] through [`Control`] and publishes an `Arc` of them; workers read published snapshots only, so that a change
+//! is visible completely or not at all. Nothing here locks, waits, starts a thread or reads a clock.
+
+mod apply;
+mod control;
+mod error;
+mod flow;
+mod group;
+mod log;
+mod meter;
+pub(crate) mod radix;
+mod rate;
+mod snapshot;
+mod table;
+mod validate;
+
+pub use apply::{Changes, Removed, RemovedReason};
+pub use control::{Control, Modification, ModificationError};
+pub use error::{ActionError, FlowModError, GroupModError, InstructionError, MeterModError};
+pub use flow::{Entry, Flow};
+pub use group::Group;
+pub(crate) use group::SLOTS;
+pub use log::Change;
+pub use meter::{Meter, Metering};
+pub use snapshot::Tables;
+pub use table::TableConfig;
+
+/// Limits of what a controller can make the switch keep or compute.
+pub mod limits {
+    /// Groups of a switch.
+    pub const GROUPS: usize = 65_536;
+    /// Buckets of a group.
+    pub const BUCKETS: usize = 256;
+    /// Groups on a chain of groups.
+    pub const CHAIN: usize = 16;
+    /// Meters of a switch.
+    pub const METERS: usize = 65_536;
+    /// Bands of a meter.
+    pub const BANDS: usize = 16;
+    /// Depth of `clone` in `clone`.
+    pub const CLONES: usize = 16;
+    /// Flows of a table without another limit.
+    pub const FLOWS: usize = 4_000_000;
+    /// Changes that a snapshot remembers for caches.
+    pub const LOGGED_CHANGES: usize = 1024;
+    /// Versions that a snapshot remembers for caches.
+    pub const LOGGED_VERSIONS: usize = 64;
+    /// Flows that one call of [`super::Control::expire`] looks at.
+    pub const EXPIRED: usize = 1024;
+}

@@ -1,0 +1,217 @@
+//! A version of all tables, groups and meters.
+
+use super::apply::{Changes, RemovedReason};
+use super::flow::{Flow, visit};
+use super::group::Group;
+use super::log::{Change, Log};
+use super::meter::Meter;
+use super::radix::{Counts, Radix};
+use super::table::{Table, TableConfig};
+use crate::action::{Action, Instructions};
+use crate::key::Key;
+use crate::lookup::fold;
+use crate::modify::TableId;
+use std::sync::Arc;
+
+/// Flow tables, groups and meters. A clone costs little, whatever they contain.
+#[derive(Clone)]
+pub struct Tables {
+    pub(super) seed: u64,
+    version: u64,
+    /// Tables; one without flows and settings may be absent.
+    by_number: Vec<Option<Arc<Table>>>,
+    pub(super) groups: Radix<Arc<Group>>,
+    pub(super) meters: Radix<Arc<Meter>>,
+    /// Groups and meters that flows use.
+    uses: Counts,
+    pub(super) log: Log,
+}
+
+impl Tables {
+    /// Empty tables. `seed` keys their hashes and must be unknown to the senders of packets.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            version: 0,
+            by_number: Vec::new(),
+            groups: Radix::default(),
+            meters: Radix::default(),
+            uses: Counts::default(),
+            log: Log::default(),
+        }
+    }
+
+    /// Version; increases with each snapshot.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Ends a version and returns it as a snapshot.
+    pub fn seal(&mut self) -> Arc<Self> {
+        self.version += 1;
+        self.log.seal();
+        Arc::new(self.clone())
+    }
+
+    /// Changes since version `than`; `None` if they are no longer known, so that anything may have changed.
+    pub fn changes_since(&self, than: u64) -> Option<impl Iterator<Item = &Change>> {
+        self.log.last(self.version.checked_sub(than)?)
+    }
+
+    /// The best flow of a table for `key`. Adds the bits of `key` that the answer depends on to `bits`: every key that
+    /// agrees in them has the same answer.
+    pub fn find(&self, table: TableId, key: &Key, bits: &mut Key) -> Option<&Flow> {
+        self.table(table)?.classifier().find(key, bits)
+    }
+
+    /// Flows of a table, in no order.
+    pub fn flows(&self, table: TableId) -> impl Iterator<Item = &Flow> {
+        self.table(table).into_iter().flat_map(|table| table.classifier().iter())
+    }
+
+    /// Number of flows of a table.
+    pub fn len(&self, table: TableId) -> usize {
+        self.table(table).map_or(0, |table| table.classifier().len())
+    }
+
+    /// Whether a table has no flows.
+    pub fn is_empty(&self, table: TableId) -> bool {
+        self.len(table) == 0
+    }
+
+    /// Number of different masks of a table.
+    pub fn masks(&self, table: TableId) -> usize {
+        self.table(table).map_or(0, |table| table.classifier().masks())
+    }
+
+    /// A group.
+    pub fn group(&self, id: u32) -> Option<&Arc<Group>> {
+        self.groups.get(self.number_key(id)).find(|group| group.id() == id)
+    }
+
+    /// All groups, in no order.
+    pub fn groups(&self) -> impl Iterator<Item = &Arc<Group>> {
+        self.groups.iter()
+    }
+
+    /// A meter.
+    pub fn meter(&self, id: u32) -> Option<&Arc<Meter>> {
+        self.meters.get(self.number_key(id)).find(|meter| meter.id == id)
+    }
+
+    /// All meters, in no order.
+    pub fn meters(&self) -> impl Iterator<Item = &Arc<Meter>> {
+        self.meters.iter()
+    }
+
+    /// Settings of a table.
+    pub fn config(&self, table: TableId) -> TableConfig {
+        self.table(table).map_or_else(TableConfig::default, Table::config)
+    }
+
+    /// Changes the settings of a table. Flows above a new limit stay.
+    pub fn configure(&mut self, table: TableId, config: TableConfig) {
+        self.table_mut(table).configure(config);
+    }
+
+    /// Adds lookups of a table, and how many of them found a flow. Called by workers, once for many packets.
+    pub fn count(&self, table: TableId, lookups: u64, matched: u64) {
+        self.table(table).into_iter().for_each(|table| table.count(lookups, matched));
+    }
+
+    /// Lookups of a table, and how many of them found a flow.
+    pub fn counts(&self, table: TableId) -> (u64, u64) {
+        self.table(table).map_or((0, 0), Table::counts)
+    }
+
+    pub(super) fn table(&self, table: TableId) -> Option<&Table> {
+        self.by_number.get(usize::from(table.0))?.as_deref()
+    }
+
+    /// The numbers of the tables that have flows.
+    pub(super) fn used_tables(&self) -> Vec<TableId> {
+        let used = (0..self.by_number.len()).map(|i| TableId(i as u8));
+        used.filter(|table| !self.is_empty(*table)).collect()
+    }
+
+    fn table_mut(&mut self, table: TableId) -> &mut Table {
+        let i = usize::from(table.0);
+        if self.by_number.len() <= i {
+            self.by_number.resize(i + 1, None);
+        }
+        Arc::make_mut(self.by_number[i].get_or_insert_default())
+    }
+
+    pub(super) fn insert(&mut self, flow: Flow) {
+        self.change_uses(flow.instructions(), Counts::add);
+        self.log.add(Change::Flow(flow.entry().clone()));
+        let seed = self.seed;
+        self.table_mut(flow.entry().table()).insert(flow, seed);
+    }
+
+    pub(super) fn remove(&mut self, flow: &Flow) -> bool {
+        if !self.table_mut(flow.entry().table()).remove(flow) {
+            return false;
+        }
+        self.change_uses(flow.instructions(), Counts::remove);
+        self.log.add(Change::Flow(flow.entry().clone()));
+        true
+    }
+
+    pub(super) fn set_instructions(&mut self, flow: &Flow, instructions: &Arc<Instructions>) -> Option<Flow> {
+        let stored = self.table_mut(flow.entry().table()).classifier.get_mut(flow)?;
+        stored.set_instructions(instructions.clone());
+        let stored = stored.clone();
+        self.change_uses(flow.instructions(), Counts::remove);
+        self.change_uses(instructions, Counts::add);
+        self.log.add(Change::Flow(flow.entry().clone()));
+        Some(stored)
+    }
+
+    fn change_uses(&mut self, instructions: &Instructions, change: fn(&mut Counts, u64)) {
+        let (seed, uses) = (self.seed, &mut self.uses);
+        let mut each = |action: &Action| match action {
+            Action::Group(id) => change(uses, key(seed, *id)),
+            Action::Meter(id) => change(uses, !key(seed, *id)),
+            _ => {}
+        };
+        visit(&instructions.apply, &mut each);
+        visit(&instructions.write, &mut each);
+        if let Some(id) = instructions.meter {
+            change(uses, !key(seed, id));
+        }
+    }
+
+    /// Removes the flows that use a group or a meter.
+    pub(super) fn remove_users(&mut self, id: u32, reason: RemovedReason, changes: &mut Changes) {
+        let meter = reason == RemovedReason::MeterDelete;
+        let key = if meter { !self.number_key(id) } else { self.number_key(id) };
+        if !self.uses.contains(key) {
+            return;
+        }
+        let uses = |flow: &&Flow| if meter { flow.has_meter(id) } else { flow.has_group(id) };
+        let tables = self.used_tables().into_iter();
+        let flows: Vec<_> = tables.flat_map(|table| self.flows(table).filter(uses).cloned()).collect();
+        self.remove_all(flows, reason, changes);
+    }
+
+    /// Key of a number in the maps of groups and meters.
+    pub(super) fn number_key(&self, id: u32) -> u64 {
+        key(self.seed, id)
+    }
+}
+
+fn key(seed: u64, id: u32) -> u64 {
+    fold(seed, id.into())
+}
+
+impl std::fmt::Debug for Tables {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let flows = self.used_tables().into_iter().flat_map(|table| self.flows(table).collect::<Vec<_>>());
+        let flows = flows.map(|flow| {
+            let entry = flow.entry();
+            (entry.table().0, entry.priority(), entry.matching(), flow.instructions())
+        });
+        f.debug_list().entries(flows).entries(self.groups()).entries(self.meters()).finish()
+    }
+}

@@ -1,0 +1,77 @@
+//! Groups.
+
+use super::Environment;
+use super::operation::{Operation, Selection, Site};
+use super::pipeline::{Progress, Translator};
+use super::set::ActionSet;
+use crate::action::Bucket;
+use crate::modify::{GroupKind, PortNo};
+use crate::tables::Group;
+
+impl<E: Environment> Translator<'_, E> {
+    pub(super) fn group(&mut self, id: u32, site: Site) -> Progress {
+        self.result.groups.push(id);
+        let Some(group) = self.tables.group(id).cloned() else { return Ok(()) };
+        match group.kind() {
+            GroupKind::All | GroupKind::Indirect => {
+                group.buckets().iter().try_for_each(|bucket| self.bucket(bucket, site))
+            }
+            GroupKind::FastFailover => {
+                let live = group.buckets().iter().find(|bucket| self.is_live(bucket, 0));
+                live.map_or(Ok(()), |bucket| self.bucket(bucket, site))
+            }
+            GroupKind::Select => self.select(&group, site),
+        }
+    }
+
+    fn bucket(&mut self, bucket: &Bucket, site: Site) -> Progress {
+        let actions = list(bucket);
+        self.on_copy(|copy| copy.actions(&actions, site))
+    }
+
+    fn select(&mut self, group: &Group, site: Site) -> Progress {
+        let all = group.buckets();
+        let live: Vec<_> = (0..all.len()).filter(|i| self.is_live(&all[*i], 0)).collect();
+        let slots = group.slots(&live);
+        if slots.is_empty() {
+            return Ok(());
+        }
+        self.commit()?;
+        let (mut buckets, mut positions) = (Vec::new(), vec![0; all.len()]);
+        for &i in live.iter().filter(|i| slots.contains(&(**i as u16))) {
+            let actions = list(&all[i]);
+            positions[i] = buckets.len() as u16;
+            buckets.push(self.scope(|copy| copy.actions(&actions, site))?.into_boxed_slice());
+        }
+        let slots = slots.into_iter().map(|i| positions[usize::from(i)]).collect();
+        self.emit(Operation::Select(Box::new(Selection { group: group.id(), slots, buckets })))
+    }
+
+    /// Whether a bucket can be used: it watches nothing, or something live (OpenFlow 1.3.5, 6.5).
+    fn is_live(&mut self, bucket: &Bucket, depth: usize) -> bool {
+        if bucket.watch_port.is_none() && bucket.watch_group.is_none() {
+            return true;
+        }
+        self.result.live = true;
+        let port = bucket.watch_port.is_some_and(|port| self.port_is_live(port));
+        port || bucket.watch_group.is_some_and(|id| self.group_is_live(id, depth))
+    }
+
+    fn port_is_live(&self, port: PortNo) -> bool {
+        port != PortNo::ANY && self.environment.is_live(port)
+    }
+
+    fn group_is_live(&mut self, id: u32, depth: usize) -> bool {
+        self.result.groups.push(id);
+        let Some(group) = self.tables.group(id).cloned() else { return false };
+        let deep = depth >= crate::tables::limits::CHAIN;
+        !deep && group.buckets().iter().any(|bucket| self.is_live(bucket, depth + 1))
+    }
+}
+
+/// The actions of a bucket, in the order of execution.
+fn list(bucket: &Bucket) -> Vec<crate::action::Action> {
+    let mut set = ActionSet::default();
+    set.write(&bucket.actions);
+    set.into_list()
+}

@@ -1,0 +1,118 @@
+//! From a packet's key to the operations on the packet: the OpenFlow 1.3 pipeline, executed once for many packets.
+//!
+//! [`translate`] walks the tables as OpenFlow 1.3.5, chapter 5, and ovs-actions(7) specify, and returns
+//! [`Operation`]s with a mask: the same operations are right for every packet that agrees with the key in the bits of
+//! the mask. Changes of fields happen on the key, and become operations before the packet leaves, where they may differ
+//! from what the packet has. What only executing the packet can tell (a bucket by hash, a time to live that has
+//! expired, the rate of a meter) is an operation, so that it does not narrow the mask.
+//!
+//! After `ct`, or where a removed header uncovers fields that the key lacks and that are then needed, the rest of the
+//! translation becomes a [`Resume`] in [`Operation::Recirculate`]; [`resume`] continues with the new key.
+
+mod act;
+mod ct;
+mod group;
+mod header;
+mod learn;
+mod operation;
+mod pipeline;
+mod set;
+mod state;
+#[cfg(test)]
+mod tests;
+
+pub use operation::{ControllerOperation, CtOperation, Operation, Resume, Selection, reason, select_slot};
+
+use crate::action::Action;
+use crate::key::Key;
+use crate::modify::{FlowMod, PortNo, TableId};
+use crate::tables::{Entry, Tables};
+use pipeline::Translator;
+use std::sync::Arc;
+
+/// Bounds of the work of one translation.
+pub mod limits {
+    /// Depth of `resubmit`, `clone` and groups in each other.
+    pub const DEPTH: usize = 64;
+    /// Lookups.
+    pub const LOOKUPS: usize = 4096;
+    /// Operations.
+    pub const OPERATIONS: usize = 4096;
+    /// Values on the stack.
+    pub const STACK: usize = 1024;
+}
+
+/// State outside of the tables that translations depend on. Results must be discarded when it changes.
+pub trait Environment {
+    /// Whether a port can send.
+    fn is_live(&self, port: PortNo) -> bool;
+}
+
+/// Why a packet is dropped instead of executing its actions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TranslateError {
+    /// [`limits::DEPTH`].
+    #[error("resubmits, clones or groups are nested too deeply")]
+    TooDeep,
+    /// [`limits::LOOKUPS`].
+    #[error("too many lookups")]
+    TooManyLookups,
+    /// [`limits::OPERATIONS`].
+    #[error("too many operations")]
+    TooManyOperations,
+    /// [`limits::STACK`].
+    #[error("too many values on the stack")]
+    StackTooDeep,
+}
+
+/// Result of a translation.
+#[derive(Clone, Debug)]
+pub struct Translation {
+    /// What to do with each packet, in order. Without an output, the packet is dropped.
+    pub operations: Vec<Operation>,
+    /// Bits of the key that the result depends on.
+    pub mask: Key,
+    /// Tables that were looked up; bit `i % 64` of word `i / 64` for table `i`.
+    pub tables: [u64; 4],
+    /// Flows that were executed.
+    pub flows: Vec<Arc<Entry>>,
+    /// Groups that were executed.
+    pub groups: Vec<u32>,
+    /// Meters that were applied.
+    pub meters: Vec<u32>,
+    /// Whether it depends on the [`Environment`].
+    pub live: bool,
+    /// Flows to add, for `learn`.
+    pub learned: Vec<FlowMod>,
+    /// Why the packet is dropped.
+    pub error: Option<TranslateError>,
+}
+
+impl Translation {
+    /// Whether `table` was looked up.
+    pub fn visited(&self, table: TableId) -> bool {
+        self.tables[usize::from(table.0 / 64)] >> (table.0 % 64) & 1 == 1
+    }
+}
+
+/// Translates a packet that was received on `in_port`.
+pub fn translate(tables: &Tables, key: &Key, in_port: PortNo, environment: &impl Environment) -> Translation {
+    Translator::new(tables, environment, key, Some(in_port)).run_table(TableId(0))
+}
+
+/// Translates the actions of a packet-out; `in_port` is that of the message.
+pub fn translate_actions(
+    tables: &Tables,
+    key: &Key,
+    in_port: PortNo,
+    actions: &[Action],
+    environment: &impl Environment,
+) -> Translation {
+    Translator::new(tables, environment, key, Some(in_port)).run_actions(actions)
+}
+
+/// Continues after a recirculation. `key` has the fields of the packet as it is now, and the metadata of the packet as
+/// it was received.
+pub fn resume(tables: &Tables, key: &Key, resume: &Resume, environment: &impl Environment) -> Translation {
+    Translator::new(tables, environment, key, None).run_resume(resume)
+}

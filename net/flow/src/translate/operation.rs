@@ -1,0 +1,212 @@
+//! Operations on packets, the result of a translation.
+
+use super::set::ActionSet;
+use crate::action::{Action, Instructions, Nat};
+use crate::field::{Field, frag};
+use crate::key::Key;
+use crate::lookup::fold;
+use crate::matching::Match;
+use crate::modify::{PortNo, TableId};
+use std::sync::Arc;
+
+/// Reasons of packets to controllers (OpenFlow 1.5, `ofp_packet_in_reason`).
+pub mod reason {
+    /// No flow matched, or the table-miss flow did.
+    pub const NO_MATCH: u8 = 0;
+    /// Output of an action.
+    pub const ACTION: u8 = 1;
+    /// The time to live has expired.
+    pub const INVALID_TTL: u8 = 2;
+    /// Output of an action set.
+    pub const ACTION_SET: u8 = 3;
+}
+
+/// What is done with a packet.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Operation {
+    /// Sends to a port, possibly [`PortNo::LOCAL`].
+    Output(PortNo),
+    /// Sends to all ports but `except`.
+    All {
+        /// Ingress port.
+        except: PortNo,
+    },
+    /// Sends to all ports with flooding but `except`.
+    Flood {
+        /// Ingress port.
+        except: PortNo,
+    },
+    /// Forwards like a learning bridge; `in_port` is the ingress port.
+    Normal {
+        /// Ingress port.
+        in_port: PortNo,
+    },
+    /// Sends to controllers.
+    Controller(Box<ControllerOperation>),
+    /// Sets bits of a field.
+    Set {
+        /// Field.
+        field: Field,
+        /// Value, 0 outside of the mask.
+        value: u128,
+        /// Bits to set.
+        mask: u128,
+    },
+    /// Adds a VLAN tag with this TPID, and the VLAN and priority of the outer tag; 0 without one.
+    PushVlan(u16),
+    /// Removes the outer VLAN tag.
+    PopVlan,
+    /// Adds a label stack entry with this EtherType, and the fields of the outer entry (OpenFlow 1.3.5, 5.12.1).
+    PushMpls(u16),
+    /// Removes the outer label stack entry; the EtherType of what follows.
+    PopMpls(u16),
+    /// Adds a backbone service tag with this EtherType.
+    PushPbb(u16),
+    /// Removes the backbone service tag.
+    PopPbb,
+    /// Decrements the time to live of the outer label stack entry. A packet at 0 or 1 goes to the controllers as invalid,
+    /// and later operations of its list do not apply.
+    DecMplsTtl,
+    /// Decrements the time to live or hop limit, as above, with the identifiers of the controllers.
+    DecNwTtl(Box<[u16]>),
+    /// Copies the time to live outwards.
+    CopyTtlOut,
+    /// Copies the time to live inwards.
+    CopyTtlIn,
+    /// Applies a meter. Later operations of the list do not apply to a packet that it drops.
+    Meter(u32),
+    /// Selects the queue of later outputs.
+    Queue(Option<u32>),
+    /// Executes one of several lists on a copy of the packet.
+    Select(Box<Selection>),
+    /// Executes a list on a copy of the packet.
+    Clone(Box<[Self]>),
+    /// Passes the packet through connection tracking.
+    Ct(Box<CtOperation>),
+    /// Forgets the connection state.
+    CtClear,
+    /// Extracts a new key and continues with [`super::resume`].
+    Recirculate(Arc<Resume>),
+}
+
+/// Output to controllers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ControllerOperation {
+    /// Bytes; 0xffff for all.
+    pub max_len: u16,
+    /// Identifier of the controllers.
+    pub controller: u16,
+    /// See [`reason`].
+    pub reason: u8,
+    /// Table of the flow.
+    pub table: TableId,
+    /// Cookie of the flow.
+    pub cookie: u64,
+    /// Data for the controller.
+    pub userdata: Box<[u8]>,
+    /// Metadata, registers and the like that the pipeline has written. The others are those of the packet.
+    pub pipeline: Match,
+}
+
+/// Lists of operations of which one is executed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Selection {
+    /// Group.
+    pub group: u32,
+    /// Position in `buckets` for each [`select_slot`].
+    pub slots: Box<[u16]>,
+    /// Operations of the live buckets.
+    pub buckets: Vec<Box<[Operation]>>,
+}
+
+impl Selection {
+    /// The operations for the packet with `key`, its key when it was translated.
+    pub fn operations(&self, key: &Key) -> &[Operation] {
+        &self.buckets[usize::from(self.slots[select_slot(key) % self.slots.len()])]
+    }
+}
+
+/// Connection tracking with all values known.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CtOperation {
+    /// Whether the connection is added.
+    pub commit: bool,
+    /// Whether an existing connection of the opposite direction is removed first.
+    pub force: bool,
+    /// Zone.
+    pub zone: u16,
+    /// IP protocol port of the helper; 0 for none.
+    pub helper: u16,
+    /// Translation of addresses.
+    pub nat: Option<Nat>,
+    /// Value and mask for the mark of the connection.
+    pub mark: (u32, u32),
+    /// Value and mask for the label of the connection.
+    pub label: (u128, u128),
+}
+
+/// The rest of a translation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resume {
+    pub(super) steps: Vec<Step>,
+    pub(super) set: ActionSet,
+    pub(super) stack: Vec<u128>,
+    /// Metadata, registers and the like that the pipeline has written.
+    pub(super) pipeline: Match,
+    pub(super) queue: Option<u32>,
+}
+
+/// A part of the rest of a translation.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Step {
+    /// Looks up a table; `resubmit`: without consequence if nothing is found.
+    Table { table: TableId, resubmit: bool },
+    /// Executes actions.
+    Actions(Vec<Action>, Site),
+    /// Executes the instructions after the applied actions.
+    Rest(Arc<Instructions>, Site),
+    /// Sets the ingress port.
+    InPort(PortNo),
+}
+
+/// Flow that an action belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Site {
+    pub(super) table: TableId,
+    pub(super) cookie: u64,
+    pub(super) reason: u8,
+}
+
+/// Number of the hash value by which a select group selects: the same for both directions of a connection, and for all
+/// fragments of a packet.
+pub fn select_slot(key: &Key) -> usize {
+    let get = |field| key.get(field) as u64;
+    let (kind, frag, proto) = (get(Field::EthType), get(Field::IpFrag), get(Field::IpProto));
+    let mut hash = fold(0x6a09_e667_f3bc_c908, kind << 8 | proto);
+    let wide = key.get(Field::Ipv6Src) ^ key.get(Field::Ipv6Dst);
+    hash = match kind {
+        0x0800 => fold(hash, get(Field::Ipv4Src) ^ get(Field::Ipv4Dst)),
+        0x86dd => fold(fold(hash, wide as u64), (wide >> 64) as u64),
+        _ => fold(hash, get(Field::EthSrc) ^ get(Field::EthDst)),
+    };
+    if [6, 17, 132].contains(&proto) && frag & u64::from(frag::ANY) == 0 {
+        hash = fold(hash, get(Field::TcpSrc) ^ get(Field::TcpDst));
+    }
+    (hash >> 32) as usize % crate::tables::SLOTS
+}
+
+impl Operation {
+    /// Whether later operations see the same packet as without it.
+    pub(super) fn keeps_packet(&self) -> bool {
+        matches!(
+            self,
+            Self::Output(_)
+                | Self::All { .. }
+                | Self::Flood { .. }
+                | Self::Normal { .. }
+                | Self::Controller(_)
+                | Self::Select(_)
+                | Self::Clone(_)
+        )
+    }
+}

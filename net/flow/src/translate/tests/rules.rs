@@ -1,0 +1,1 @@
+//! Single rules of the specification.
