@@ -146,7 +146,7 @@ pub unsafe extern "C" fn linerate_workers_new(
         };
         // SAFETY: null or valid, by the contract of the interface.
         let options = unsafe { options.as_ref() }.copied().unwrap_or_default();
-        let spread = SpreadOptions { rule, arrivals: None };
+        let spread = SpreadOptions { rule, ..SpreadOptions::default() };
         let made = host::hosts(count, &settings(&options)?, &spread)
             .map_err(|error| Failure::new(code::NO_MEMORY, error, "free memory"))?;
         for (index, (host, worker)) in made.into_iter().zip(Worker::all(count, rule)).enumerate() {

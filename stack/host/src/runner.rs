@@ -9,7 +9,7 @@ use crate::clock::Clock;
 use crate::frame::Memory;
 use crate::inspect::Inspection;
 use crate::link::{Interface, Ports};
-use crate::scale::{Activity, Meter};
+use crate::scale::Meter;
 use crate::split::RemoteLimits;
 use crate::spread::{SpreadCounts, Spreader};
 use crate::{Buffer, BufferPool, Received, Share};
@@ -19,7 +19,6 @@ use port::{Flush, Now, PLACES, PortFault, Retainer};
 use sleep::MAX_SLEEP;
 use stack::ip::{InterfaceConfig, InterfaceId};
 use stack::{Handoff, Stack, Time};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::{Duration, Instant};
 
