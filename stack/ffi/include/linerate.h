@@ -27,6 +27,22 @@
 #define LINERATE_BUSY 1
 
 /*
+ The host that the hash of its flow selects has a connection or datagram (`linerate_workers_new`). For every port.
+ */
+#define LINERATE_HASH 0
+
+/*
+ The host at whose queue its packets arrive has a connection or datagram. For network cards with receive-side
+ scaling, which keep a flow on one queue.
+ */
+#define LINERATE_ARRIVAL 1
+
+/*
+ Maximum number of hosts that share ports.
+ */
+#define LINERATE_MAX_WORKERS 32
+
+/*
  Connect to the socket, which another process listens on.
  */
 #define LINERATE_CONNECT 0
@@ -142,7 +158,7 @@ typedef struct linerate_buffer linerate_buffer;
 
 /*
  A host: ports, a TCP/IP stack and its completions. It must be used by one thread at a time, usually one for each
- core; hosts share nothing.
+ core. Hosts of linerate_host_new share nothing.
  */
 typedef struct linerate_host linerate_host;
 
@@ -339,6 +355,19 @@ const char *linerate_version(void);
 int linerate_host_new(const struct linerate_options *options, struct linerate_host **host);
 
 /*
+ Creates `count` hosts, 1 to LINERATE_MAX_WORKERS, for as many threads, and stores them at `hosts`. They have the same
+ addresses and share their ports. Each must call the same functions linerate_open_... in the same order: the first
+ call opens the port, the others join it, and the settings of the first call hold. Addresses, routes, listeners and UDP
+ sockets are those of one host and are added to each; DHCP gives its lease to all if it is started on the first. `spread`
+ is LINERATE_HASH or LINERATE_ARRIVAL. Once a port is open, all hosts must be used: each serves its own connections, and
+ packets for a host whose thread does not wait are lost after some time. The port is closed with the last host.
+ */
+int linerate_workers_new(const struct linerate_options *options,
+                         size_t count,
+                         uint32_t spread,
+                         struct linerate_host **hosts);
+
+/*
  Closes the ports of a host and frees it. Connections that are open end without a FIN. Does nothing for NULL. Must not
  be called by a release function. Buffers that the program keeps stay valid.
  */
@@ -352,7 +381,8 @@ int linerate_wait_ready(struct linerate_host *host,
                         uint32_t timeout_ms);
 
 /*
- Opens a TAP interface of the kernel, which is created if it does not exist. `netns` is the name of its network
+ Opens a TAP interface of the kernel, which is created if it does not exist; for several hosts, it is a multi-queue
+ interface. `netns` is the name of its network
  namespace or the path of one; NULL for that of the process. `interface` may be NULL. Returns the number of the
  interface.
  */
@@ -371,8 +401,8 @@ int linerate_open_vhost_user(struct linerate_host *host,
                              const struct linerate_interface *interface);
 
 /*
- Opens a virtio-user port, whose peer is a vhost-user port, such as one of a switch. Otherwise as
- linerate_open_vhost_user.
+ Opens a virtio-user port, whose peer is a vhost-user port, such as one of a switch, with a queue pair for each host.
+ Otherwise as linerate_open_vhost_user.
  */
 int linerate_open_virtio_user(struct linerate_host *host,
                               const char *socket,
@@ -391,8 +421,8 @@ int linerate_open_memif(struct linerate_host *host,
                         const struct linerate_interface *interface);
 
 /*
- Opens an AF_XDP port on an interface of the kernel, which must have one queue. The program receives all of its
- frames. Parameters as of linerate_open_tap.
+ Opens an AF_XDP port on an interface of the kernel, which must have one queue for each host that opens it. The program
+ receives all of its frames. Parameters as of linerate_open_tap.
  */
 int linerate_open_af_xdp(struct linerate_host *host,
                          const char *name,
@@ -441,13 +471,16 @@ int linerate_add_route(struct linerate_host *host,
  calls linerate_wait. The address takes 4 to 6 seconds after the server's answer, because others are asked for it
  first. linerate_host_free gives it back.
  */
-int linerate_start_dhcp(struct linerate_host *host, int interface);
+int linerate_start_dhcp(struct linerate_host *host,
+                        int interface);
 
 /*
  Starts stateless address configuration of IPv6 on an interface: a link-local address, and the addresses and routes
  that routers advertise. `kind` is LINERATE_EUI64 or LINERATE_OPAQUE.
  */
-int linerate_start_slaac(struct linerate_host *host, int interface, uint32_t kind);
+int linerate_start_slaac(struct linerate_host *host,
+                         int interface,
+                         uint32_t kind);
 
 /*
  Adds a neighbour, such as "10.9.0.1", whose Ethernet address of 6 bytes is not resolved and does not change.
@@ -646,7 +679,10 @@ int linerate_udp_send_copy(struct linerate_host *host,
  LINERATE_ANY_INTERFACE. The socket must be bound to the unspecified address or to the group. Returns 1, or 0 if the
  socket was a member before.
  */
-int linerate_udp_join(struct linerate_host *host, uint64_t socket, const char *group, int interface);
+int linerate_udp_join(struct linerate_host *host,
+                      uint64_t socket,
+                      const char *group,
+                      int interface);
 
 /*
  Leaves a multicast group. Returns 1, or 0 if the socket was no member.
