@@ -197,10 +197,13 @@ impl Rewriter {
         if self.changed.is_empty() {
             return Ok(None);
         }
-        let edit = match self.splice(self.changed) {
-            Ok(edit) => self.with_headers(edit),
-            Err(_) => self.patched(original)?,
-        };
+        let Ok(mut edit) = self.splice(self.changed) else { return self.patched(original).map(Some) };
+        let headers = self.headers;
+        if headers.is_empty() {
+            edit.set_headers(0, 0, 0);
+        } else {
+            edit.set_headers(headers.low, headers.original(), headers.high - self.start - headers.low);
+        }
         Ok(Some(edit))
     }
 
@@ -210,14 +213,6 @@ impl Rewriter {
             return Ok(Edit::default());
         }
         Edit::splice(range.low, range.original(), &self.bytes[self.start + range.low..range.high])
-    }
-
-    fn with_headers(&self, edit: Edit) -> Edit {
-        if self.headers.is_empty() {
-            return edit.with_headers(0, 0, 0);
-        }
-        let inserted = self.headers.high - self.start - self.headers.low;
-        edit.with_headers(self.headers.low, self.headers.original(), inserted)
     }
 
     /// Replaces only headers by a splice, and patches other bytes that differ.
