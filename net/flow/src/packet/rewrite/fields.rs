@@ -65,11 +65,9 @@ impl Rewriter {
 
     fn set_tag(&mut self, field: Field, value: u128, mask: u128) -> Result<(), ActionError> {
         const PRESENT: u16 = 0x1000;
-        let present = self.outer_tag();
-        let mut key = Key::ZERO;
-        key.set(Field::VlanTci, present.map_or(0, |tag| tag | PRESENT).into());
-        key.set_masked(field, value, mask & field.full());
-        let tag = key.get(Field::VlanTci) as u16;
+        let (present, shift) = (self.outer_tag(), field.info().shift);
+        let mask = ((mask & field.full()) as u16) << shift;
+        let tag = present.map_or(0, |tag| tag | PRESENT) & !mask | (value as u16) << shift & mask;
         match (present, field) {
             (None, Field::VlanTci) if tag & PRESENT != 0 => {
                 self.insert_tag(EtherType::VLAN.0, tag & !PRESENT)?;
