@@ -1,6 +1,6 @@
 //! Parses arbitrary frames, and executes arbitrary actions on them.
 
-use flow::packet::{Layout, Refusal, Rewriter, parse};
+use flow::packet::{ActionError, Layout, Rewriter, parse};
 use flow::{Action, Field, Key};
 use port::Offload;
 
@@ -25,8 +25,8 @@ pub fn play(script: &[u8]) {
         execute(&mut rewriter, &action(*step));
     }
     match rewriter.edit(head) {
-        Ok(_) | Err(Refusal::TooLong) => {}
-        Err(refusal) => panic!("{refusal}"),
+        Ok(_) | Err(ActionError::TooLong) => {}
+        Err(error) => panic!("{error}"),
     }
 }
 

@@ -73,11 +73,9 @@ impl Edit {
     /// States that only `inserted` bytes at `at`, in place of `strip` bytes, are headers added or removed by the splice.
     /// Its other bytes replace bytes of the same headers, as a patch does, so that offloads of these headers remain. By
     /// default the whole splice adds and removes headers. The difference of both numbers must be [`Edit::growth`].
-    #[must_use]
-    pub fn with_headers(mut self, at: usize, strip: usize, inserted: usize) -> Self {
+    pub fn set_headers(&mut self, at: usize, strip: usize, inserted: usize) {
         debug_assert_eq!(inserted.cast_signed() - strip.cast_signed(), self.growth());
         self.headers = (at as u16, strip as u16, inserted as u16);
-        self
     }
 
     /// Overwrites `bytes` at `at` of the resulting packet.

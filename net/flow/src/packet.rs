@@ -9,4 +9,4 @@ mod rewrite;
 
 pub use layout::Layout;
 pub use parse::parse;
-pub use rewrite::{Refusal, Rewriter};
+pub use rewrite::{ActionError, Rewriter};

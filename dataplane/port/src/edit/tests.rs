@@ -103,8 +103,11 @@ fn replaced_bytes_of_a_header_keep_its_offloads() {
     let mut source = burst(&[1; 100]);
     source.set_offload(0, offload);
     let (mut made, mut edits) = (Burst::new(), Edits::default());
-    let replaced = edits.add(&Edit::splice(26, 26, &[9; 26]).unwrap().with_headers(0, 0, 0));
-    let tagged = edits.add(&Edit::splice(0, 52, &[9; 56]).unwrap().with_headers(12, 0, 4));
+    let mut replaced = Edit::splice(26, 26, &[9; 26]).unwrap();
+    replaced.set_headers(0, 0, 0);
+    let mut tagged = Edit::splice(0, 52, &[9; 56]).unwrap();
+    tagged.set_headers(12, 0, 4);
+    let [replaced, tagged] = [edits.add(&replaced), edits.add(&tagged)];
     made.begin_from(&source);
     made.push_edited(&source, 0, &edits, replaced).unwrap();
     made.push_edited(&source, 0, &edits, tagged).unwrap();

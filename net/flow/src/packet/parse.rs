@@ -14,7 +14,7 @@ use wire::{Arp, EtherType, Ethernet, Ipv4, LabelEntry, ServiceTag};
 
 /// First value of the field after the addresses that is an EtherType and no length.
 const MIN_ETHERTYPE: u16 = 0x0600;
-/// LLC header for SNAP, with the organisation whose types are EtherTypes (RFC 1042).
+/// LLC header for SNAP, with the organisation code of Ethernet (RFC 1042).
 const SNAP: [u8; 6] = [0xaa, 0xaa, 3, 0, 0, 0];
 
 /// Sets the fields of `key` that are read from the packet ([`Key::PACKET`]), and returns where they are. `head` holds the

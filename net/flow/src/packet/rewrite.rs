@@ -22,7 +22,7 @@ const PATCH: usize = port::MAX_PATCHED / port::MAX_PATCHES;
 
 /// Why an action was not executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum ActionError {
     /// The packet has no such field.
     #[error("the packet has no field `{0}`, or its head is cut off before it")]
     Absent(&'static str),
@@ -166,7 +166,7 @@ impl Rewriter {
     ///
     /// # Errors
     /// If the action does not fit the packet.
-    pub fn apply(&mut self, action: &Action) -> Result<bool, Refusal> {
+    pub fn apply(&mut self, action: &Action) -> Result<bool, ActionError> {
         match action {
             Action::SetField { field, value, mask } => self.set(*field, *value, *mask)?,
             Action::Move { from, to } => {
@@ -193,15 +193,18 @@ impl Rewriter {
     /// The edit that turns the frame received, which begins with `original`, into this one; `None` if they are equal.
     ///
     /// # Errors
-    /// [`Refusal::TooLong`] if the changes exceed the limits of an edit.
-    pub fn edit(&self, original: &[u8]) -> Result<Option<Edit>, Refusal> {
+    /// [`ActionError::TooLong`] if the changes exceed the limits of an edit.
+    pub fn edit(&self, original: &[u8]) -> Result<Option<Edit>, ActionError> {
         if self.changed.is_empty() {
             return Ok(None);
         }
-        let edit = match self.splice(self.changed) {
-            Ok(edit) => self.with_headers(edit),
-            Err(_) => self.patched(original)?,
-        };
+        let Ok(mut edit) = self.splice(self.changed) else { return self.patched(original).map(Some) };
+        let headers = self.headers;
+        if headers.is_empty() {
+            edit.set_headers(0, 0, 0);
+        } else {
+            edit.set_headers(headers.low, headers.original(), headers.high - self.start - headers.low);
+        }
         Ok(Some(edit))
     }
 
@@ -213,18 +216,10 @@ impl Rewriter {
         Edit::splice(range.low, range.original(), &self.bytes[self.start + range.low..range.high])
     }
 
-    fn with_headers(&self, edit: Edit) -> Edit {
-        if self.headers.is_empty() {
-            return edit.with_headers(0, 0, 0);
-        }
-        let inserted = self.headers.high - self.start - self.headers.low;
-        edit.with_headers(self.headers.low, self.headers.original(), inserted)
-    }
-
     /// Replaces only headers by a splice, and patches other bytes that differ.
     #[cold]
-    fn patched(&self, original: &[u8]) -> Result<Edit, Refusal> {
-        let mut edit = self.splice(self.headers).map_err(|_| Refusal::TooLong)?;
+    fn patched(&self, original: &[u8]) -> Result<Edit, ActionError> {
+        let mut edit = self.splice(self.headers).map_err(|_| ActionError::TooLong)?;
         let high = self.changed.high - self.start;
         let (before, after) = if self.headers.is_empty() {
             (0..0, self.changed.low..high)
@@ -236,7 +231,7 @@ impl Rewriter {
                 let range = at..part.end.min(at + PATCH);
                 let old = at.wrapping_add_signed(moved)..range.end.wrapping_add_signed(moved);
                 if self.head().get(range.clone()) != original.get(old) {
-                    edit.patch(at, &self.head()[range]).map_err(|_| Refusal::TooLong)?;
+                    edit.patch(at, &self.head()[range]).map_err(|_| ActionError::TooLong)?;
                 }
             }
         }
@@ -264,8 +259,8 @@ impl Rewriter {
     }
 
     /// Inserts bytes at `at`.
-    fn insert<const N: usize>(&mut self, at: usize, new: [u8; N]) -> Result<(), Refusal> {
-        let start = self.start.checked_sub(N).ok_or(Refusal::TooLong)?;
+    fn insert<const N: usize>(&mut self, at: usize, new: [u8; N]) -> Result<(), ActionError> {
+        let start = self.start.checked_sub(N).ok_or(ActionError::TooLong)?;
         self.bytes.copy_within(self.start..self.start + at, start);
         (self.start, self.len, self.is_stale) = (start, self.len + N, true);
         self.overwrite(at, new);

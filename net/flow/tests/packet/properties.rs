@@ -3,7 +3,7 @@
 use crate::edits::{begin, finish};
 use crate::frames::any_frame;
 use crate::verify::assert_sums;
-use flow::packet::{Layout, Refusal, Rewriter, parse};
+use flow::packet::{ActionError, Layout, Rewriter, parse};
 use flow::{Access, Action, Field, Key, Subfield};
 use port::{HEAD_SLOT, Offload};
 use proptest::prelude::*;
@@ -57,9 +57,9 @@ fn execute(rewriter: &mut Rewriter, actions: &[Action]) {
         let (head, key, layout) = (rewriter.head().to_vec(), *rewriter.key(), *rewriter.layout());
         match rewriter.apply(action) {
             Ok(known) => assert!(known),
-            Err(refusal) => {
-                assert_eq!(rewriter.head(), head, "{action:?}: {refusal}");
-                assert_eq!((*rewriter.key(), *rewriter.layout()), (key, layout), "{action:?}: {refusal}");
+            Err(error) => {
+                assert_eq!(rewriter.head(), head, "{action:?}: {error}");
+                assert_eq!((*rewriter.key(), *rewriter.layout()), (key, layout), "{action:?}: {error}");
             }
         }
     }
@@ -104,7 +104,7 @@ proptest! {
         let mut rewriter = begin(&frame, Offload::NONE);
         execute(&mut rewriter, &actions);
         let (bytes, _) = match rewriter.edit(&frame) {
-            Err(Refusal::TooLong) => return Ok(()),
+            Err(ActionError::TooLong) => return Ok(()),
             _ => finish(&frame, Offload::NONE, &rewriter),
         };
         let (key, layout) = reparsed(rewriter.head(), bytes.len());

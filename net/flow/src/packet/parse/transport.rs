@@ -20,38 +20,36 @@ impl Parser<'_> {
     pub(super) fn transport<const VERSION: u8>(&mut self, at: usize, protocol: u8) -> Option<()> {
         let size = (self.layout.end as usize).saturating_sub(at);
         match (protocol, VERSION) {
-            (protocol::TCP, _) if size >= TCP_HEADER => self.tcp(at, size),
+            (protocol::TCP, _) if size >= TCP_HEADER => return self.tcp(at, size),
             (protocol::UDP, _) if size >= UDP_HEADER => {
                 let ports = self.bytes::<UDP_HEADER>(at)?;
-                self.ports(at, [ports[0], ports[1], ports[2], ports[3]])
+                self.ports(at, [ports[0], ports[1], ports[2], ports[3]]);
             }
             (protocol::SCTP, _) if size >= SCTP_HEADER => {
                 let view = Sctp::new(self.head.get(at..)?)?;
                 self.key.put(Field::SctpSrc, view.source_port().into());
                 self.key.put(Field::SctpDst, view.destination_port().into());
-                self.found(at)
+                self.found(at);
             }
-            (protocol::ICMP, 4) if size >= ICMP_HEADER => self.icmp(at).map(drop),
-            (protocol::ICMPV6, 6) if size >= ICMP_HEADER => self.icmpv6(at, size),
-            (protocol::TCP | protocol::UDP | protocol::SCTP | protocol::ICMP | protocol::ICMPV6, _) => {
-                Some(())
-            }
+            (protocol::ICMP, 4) if size >= ICMP_HEADER => return self.icmp(at).map(drop),
+            (protocol::ICMPV6, 6) if size >= ICMP_HEADER => return self.icmpv6(at, size),
+            (protocol::TCP | protocol::UDP | protocol::SCTP | protocol::ICMP | protocol::ICMPV6, _) => {}
             _ => self.found(at),
         }
+        Some(())
     }
 
     #[inline(always)]
-    fn found(&mut self, at: usize) -> Option<()> {
+    fn found(&mut self, at: usize) {
         self.layout.transport = at as u16;
-        Some(())
     }
 
     /// Fields of ports have the same place for all protocols.
     #[inline(always)]
-    fn ports(&mut self, at: usize, [s0, s1, d0, d1]: [u8; 4]) -> Option<()> {
+    fn ports(&mut self, at: usize, [s0, s1, d0, d1]: [u8; 4]) {
         self.key.put(Field::UdpSrc, u16::from_be_bytes([s0, s1]).into());
         self.key.put(Field::UdpDst, u16::from_be_bytes([d0, d1]).into());
-        self.found(at)
+        self.found(at);
     }
 
     #[inline]
@@ -61,7 +59,8 @@ impl Parser<'_> {
             return Some(());
         }
         self.key.put(Field::TcpFlags, u64::from(u16::from_be_bytes([header[12], header[13]]) & 0xfff));
-        self.ports(at, [header[0], header[1], header[2], header[3]])
+        self.ports(at, [header[0], header[1], header[2], header[3]]);
+        Some(())
     }
 
     /// Returns type and code.
@@ -69,7 +68,7 @@ impl Parser<'_> {
         let header = self.bytes::<ICMP_HEADER>(at)?;
         self.key.put(Field::IcmpType, header[0].into());
         self.key.put(Field::IcmpCode, header[1].into());
-        self.found(at)?;
+        self.found(at);
         Some([header[0], header[1]])
     }
 

@@ -1,7 +1,7 @@
 //! Setting of fields.
 
 use super::sums::{Change, Covered};
-use super::{Refusal, Rewriter};
+use super::{ActionError, Rewriter};
 use crate::field::{Access, Field};
 use crate::key::Key;
 use wire::EtherType;
@@ -43,10 +43,10 @@ impl Rewriter {
     ///
     /// # Errors
     /// If the field is read-only, or the packet does not have it.
-    pub fn set(&mut self, field: Field, value: u128, mask: u128) -> Result<(), Refusal> {
+    pub fn set(&mut self, field: Field, value: u128, mask: u128) -> Result<(), ActionError> {
         let info = field.info();
         if info.access == Access::Read {
-            return Err(Refusal::ReadOnly(info.name));
+            return Err(ActionError::ReadOnly(info.name));
         }
         if !Key::PACKET.contains(&info.word.into()) {
             self.key.set_masked(field, value, mask & field.full());
@@ -63,19 +63,17 @@ impl Rewriter {
         Ok(())
     }
 
-    fn set_tag(&mut self, field: Field, value: u128, mask: u128) -> Result<(), Refusal> {
+    fn set_tag(&mut self, field: Field, value: u128, mask: u128) -> Result<(), ActionError> {
         const PRESENT: u16 = 0x1000;
-        let present = self.outer_tag();
-        let mut key = Key::ZERO;
-        key.set(Field::VlanTci, present.map_or(0, |tag| tag | PRESENT).into());
-        key.set_masked(field, value, mask & field.full());
-        let tag = key.get(Field::VlanTci) as u16;
+        let (present, shift) = (self.outer_tag(), field.info().shift);
+        let mask = ((mask & field.full()) as u16) << shift;
+        let tag = present.map_or(0, |tag| tag | PRESENT) & !mask | (value as u16) << shift & mask;
         match (present, field) {
             (None, Field::VlanTci) if tag & PRESENT != 0 => {
                 self.insert_tag(EtherType::VLAN.0, tag & !PRESENT)?;
             }
             (None, Field::VlanTci) if tag == 0 => {}
-            (None, _) => return Err(Refusal::Absent(field.info().name)),
+            (None, _) => return Err(ActionError::Absent(field.info().name)),
             (Some(_), Field::VlanTci) if tag & PRESENT == 0 => self.pop_vlan()?,
             (Some(old), _) => {
                 // Bit 12 of the frame is the drop eligible indicator, which is no field.
@@ -95,14 +93,14 @@ impl Rewriter {
     ///
     /// # Errors
     /// For a port of a fragmented SCTP packet, whose CRC covers bytes of other fragments.
-    pub(super) fn store(&mut self, place: &Place, value: u128, mask: u128) -> Result<(), Refusal> {
+    pub(super) fn store(&mut self, place: &Place, value: u128, mask: u128) -> Result<(), ActionError> {
         let (old, mask) = (u128::from_be_bytes(self.window(place.at)), mask << place.position());
         let new = old & !mask | value << place.position() & mask;
         if old == new {
             return Ok(());
         }
         if place.covered == Covered::SctpPort && self.layout.is_fragment {
-            return Err(Refusal::Fragment);
+            return Err(ActionError::Fragment);
         }
         let change = Change { old: old.to_be_bytes(), new: new.to_be_bytes() };
         let start = self.start + place.at;
@@ -122,7 +120,7 @@ impl Rewriter {
     }
 
     /// Where a field of the packet is.
-    pub(super) fn place(&mut self, field: Field) -> Result<Place, Refusal> {
+    pub(super) fn place(&mut self, field: Field) -> Result<Place, ActionError> {
         self.refresh();
         let place =
             match field {
@@ -147,7 +145,7 @@ impl Rewriter {
                     _ => None,
                 },
             };
-        place.ok_or(Refusal::Absent(field.info().name))
+        place.ok_or(ActionError::Absent(field.info().name))
     }
 
     fn link(&self, at: usize) -> Option<Place> {

@@ -4,7 +4,7 @@
 //! VLAN tag and a backbone service tag follow the Ethernet addresses. An MPLS entry follows the VLAN tags, where all
 //! parsers look for it.
 
-use super::{Refusal, Rewriter};
+use super::{ActionError, Rewriter};
 use crate::field::Field;
 use wire::{EtherType, LabelEntry, MPLS_ENTRY, SERVICE_TAG, ServiceTag, TAG_LEN};
 
@@ -24,16 +24,16 @@ impl Rewriter {
     ///
     /// # Errors
     /// For another TPID, or if headers grow too long.
-    pub fn push_vlan(&mut self, ethertype: u16) -> Result<(), Refusal> {
+    pub fn push_vlan(&mut self, ethertype: u16) -> Result<(), ActionError> {
         if !EtherType(ethertype).is_vlan() {
-            return Err(Refusal::EtherType(ethertype));
+            return Err(ActionError::EtherType(ethertype));
         }
         self.insert_tag(ethertype, self.outer_tag().unwrap_or(0))
     }
 
-    pub(super) fn insert_tag(&mut self, ethertype: u16, tag: u16) -> Result<(), Refusal> {
+    pub(super) fn insert_tag(&mut self, ethertype: u16, tag: u16) -> Result<(), ActionError> {
         if self.head().len() < wire::HEADER_LEN {
-            return Err(Refusal::NoHeader("Ethernet header"));
+            return Err(ActionError::NoHeader("Ethernet header"));
         }
         let ([k0, k1], [t0, t1]) = (ethertype.to_be_bytes(), tag.to_be_bytes());
         self.insert(ADDRESSES, [k0, k1, t0, t1])
@@ -43,8 +43,8 @@ impl Rewriter {
     ///
     /// # Errors
     /// If there is none.
-    pub fn pop_vlan(&mut self) -> Result<(), Refusal> {
-        self.outer_tag().ok_or(Refusal::NoHeader("VLAN tag"))?;
+    pub fn pop_vlan(&mut self) -> Result<(), ActionError> {
+        self.outer_tag().ok_or(ActionError::NoHeader("VLAN tag"))?;
         self.remove(ADDRESSES, TAG_LEN);
         Ok(())
     }
@@ -54,17 +54,17 @@ impl Rewriter {
     ///
     /// # Errors
     /// For another EtherType, for a frame without, or if headers grow too long.
-    pub fn push_mpls(&mut self, ethertype: u16) -> Result<(), Refusal> {
+    pub fn push_mpls(&mut self, ethertype: u16) -> Result<(), ActionError> {
         if !EtherType(ethertype).is_mpls() {
-            return Err(Refusal::EtherType(ethertype));
+            return Err(ActionError::EtherType(ethertype));
         }
         self.refresh();
         let (kind, present) = (usize::from(self.layout.ethertype), usize::from(self.layout.mpls));
         if kind == 0 {
-            return Err(Refusal::NoHeader("Ethernet header"));
+            return Err(ActionError::NoHeader("Ethernet header"));
         }
         if self.layout.has_length(self.key.get(Field::EthType) as u16) {
-            return Err(Refusal::HasLength);
+            return Err(ActionError::HasLength);
         }
         let entry = match self.bytes_at::<MPLS_ENTRY>(present).filter(|_| present != 0) {
             Some(entry) => LabelEntry(u32::from_be_bytes(entry)).above(),
@@ -79,10 +79,10 @@ impl Rewriter {
     ///
     /// # Errors
     /// If there is none.
-    pub fn pop_mpls(&mut self, ethertype: u16) -> Result<(), Refusal> {
+    pub fn pop_mpls(&mut self, ethertype: u16) -> Result<(), ActionError> {
         self.refresh();
         if self.layout.mpls == 0 {
-            return Err(Refusal::NoHeader("MPLS label"));
+            return Err(ActionError::NoHeader("MPLS label"));
         }
         let kind = usize::from(self.layout.ethertype);
         self.remove(kind + 2, MPLS_ENTRY);
@@ -95,13 +95,13 @@ impl Rewriter {
     ///
     /// # Errors
     /// If `ethertype` is not 0x88e7, or if headers grow too long.
-    pub fn push_pbb(&mut self, ethertype: u16) -> Result<(), Refusal> {
+    pub fn push_pbb(&mut self, ethertype: u16) -> Result<(), ActionError> {
         if EtherType(ethertype) != EtherType::SERVICE_INSTANCE {
-            return Err(Refusal::EtherType(ethertype));
+            return Err(ActionError::EtherType(ethertype));
         }
         self.refresh();
         let addresses =
-            self.bytes_at::<{ wire::HEADER_LEN }>(0).ok_or(Refusal::NoHeader("Ethernet header"))?;
+            self.bytes_at::<{ wire::HEADER_LEN }>(0).ok_or(ActionError::NoHeader("Ethernet header"))?;
         let service = self.key.get(Field::PbbIsid) as u32;
         let priority = wire::Tag(self.outer_tag().unwrap_or(0)).priority();
         let mut header = [0; PBB];
@@ -115,13 +115,13 @@ impl Rewriter {
     ///
     /// # Errors
     /// If there is none that is complete.
-    pub fn pop_pbb(&mut self) -> Result<(), Refusal> {
+    pub fn pop_pbb(&mut self) -> Result<(), ActionError> {
         self.refresh();
         let (at, kind) = (usize::from(self.layout.pbb), usize::from(self.layout.ethertype));
         // The customer's EtherType, which must be in the head because it takes the place of that of the tag.
         let customer = self.bytes_at::<{ SERVICE_TAG + 2 }>(at).filter(|_| at != 0);
         let Some([_, _, _, _, addresses @ .., _, _]) = customer else {
-            return Err(Refusal::NoHeader("backbone service tag"));
+            return Err(ActionError::NoHeader("backbone service tag"));
         };
         self.remove(kind, PBB);
         let addresses: [u8; ADDRESSES] = addresses;

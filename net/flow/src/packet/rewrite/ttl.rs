@@ -1,7 +1,7 @@
 //! Times to live.
 
 use super::fields::Place;
-use super::{Refusal, Rewriter};
+use super::{ActionError, Rewriter};
 use crate::field::Field;
 use wire::{Ipv4, Ipv6, LabelEntry, MPLS_ENTRY};
 
@@ -12,11 +12,11 @@ impl Rewriter {
     /// Decrements a time to live.
     ///
     /// # Errors
-    /// [`Refusal::Expired`] if it is 0 or 1.
-    pub fn decrement(&mut self, field: Field) -> Result<(), Refusal> {
+    /// [`ActionError::Expired`] if it is 0 or 1.
+    pub fn decrement(&mut self, field: Field) -> Result<(), ActionError> {
         self.place(field)?;
         match self.key.get(field) {
-            0 | 1 => Err(Refusal::Expired),
+            0 | 1 => Err(ActionError::Expired),
             ttl => self.set(field, ttl - 1, 0xff),
         }
     }
@@ -25,7 +25,7 @@ impl Rewriter {
     ///
     /// # Errors
     /// If there is no such header.
-    pub fn copy_ttl_out(&mut self) -> Result<(), Refusal> {
+    pub fn copy_ttl_out(&mut self) -> Result<(), ActionError> {
         let (outer, inner) = self.ttls()?;
         let ttl = self.load(&inner) & 0xff;
         self.set(outer, ttl, 0xff)
@@ -35,14 +35,14 @@ impl Rewriter {
     ///
     /// # Errors
     /// If there is no such header.
-    pub fn copy_ttl_in(&mut self) -> Result<(), Refusal> {
+    pub fn copy_ttl_in(&mut self) -> Result<(), ActionError> {
         let (outer, inner) = self.ttls()?;
         let ttl = self.key.get(outer);
         self.store(&inner, ttl, 0xff)
     }
 
     /// The field of the outer header, and where the inner one is.
-    fn ttls(&mut self) -> Result<(Field, Place), Refusal> {
+    fn ttls(&mut self) -> Result<(Field, Place), ActionError> {
         self.refresh();
         let (mpls, transport) = (usize::from(self.layout.mpls), usize::from(self.layout.transport));
         let found = match self.bytes_at::<MPLS_ENTRY>(mpls).filter(|_| mpls != 0) {
@@ -58,7 +58,7 @@ impl Rewriter {
             }
             None => None,
         };
-        found.ok_or(Refusal::NoHeader("two headers with a time to live"))
+        found.ok_or(ActionError::NoHeader("two headers with a time to live"))
     }
 
     /// Time to live of the IP header at `at`.
