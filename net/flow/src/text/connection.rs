@@ -57,7 +57,7 @@ fn zone(text: Piece) -> Result<LearnValue, TextError> {
     if text.text.starts_with(|c: char| c.is_ascii_digit()) {
         return Ok(LearnValue::Constant(text.integer::<u16>()?.into(), ZONE_BITS));
     }
-    let part = part::parse(text)?;
+    let part = part::narrowed(part::parse(text)?, ZONE_BITS);
     let valid = part.bits == ZONE_BITS;
     if valid { Ok(LearnValue::Field(part)) } else { Err(text.error(Reason::Widths(part.bits, ZONE_BITS))) }
 }

@@ -9,6 +9,8 @@ mod actions;
 mod connection;
 mod control;
 mod error;
+#[cfg(test)]
+mod examples;
 mod flow;
 mod group;
 mod instructions;
