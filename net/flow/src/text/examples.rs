@@ -27,8 +27,8 @@ pub(crate) const MATCHES: &[(&str, &str)] = &[
     ("ct_state=+trk-new,ip", "ct_state=-new+trk,ip"),
     ("ct_state=trk|est", "ct_state=est|trk"),
     (
-        "ct_state=+trk,ct_zone=7,ct_mark=0,tcp,ct_nw_proto=6,ct_nw_src=10.0.0.0/8,ct_tp_dst=80",
-        "ct_state=+trk,ct_zone=7,ct_mark=0,ct_nw_src=10.0.0.0/8,ct_nw_proto=6,ct_tp_dst=80,tcp",
+        "ct_state=+trk-inv,ct_zone=7,ct_mark=0,tcp,ct_nw_proto=6,ct_nw_src=10.0.0.0/8,ct_tp_dst=80",
+        "ct_state=-inv+trk,ct_zone=7,ct_mark=0,ct_nw_src=10.0.0.0/8,ct_nw_proto=6,ct_tp_dst=80,tcp",
     ),
     ("reg0=5,reg1=0x10/0xf0,xreg1=0x500000006", "reg0=0x5,reg1=0x10/0xf0,reg2=0x5,reg3=0x6"),
     ("pkt_mark=0xbb", ""),

@@ -50,8 +50,8 @@ fn argument(learn: &mut Learn, word: Word, ports: &dyn PortNames) -> Parsed {
         "fin_idle_timeout" => learn.fin_idle_timeout = word.integer()?,
         "fin_hard_timeout" => learn.fin_hard_timeout = word.integer()?,
         "limit" => learn.limit = word.integer()?,
-        "send_flow_rem" => learn.flags |= SEND_REMOVED,
-        "delete_learned" => learn.flags |= DELETE_LEARNED,
+        "send_flow_rem" => learn.flags |= flag(word, SEND_REMOVED)?,
+        "delete_learned" => learn.flags |= flag(word, DELETE_LEARNED)?,
         "result_dst" => {
             let part = part::parse_writable(word.required()?.value)?;
             if part.bits != 1 {
@@ -65,6 +65,11 @@ fn argument(learn: &mut Learn, word: Word, ports: &dyn PortNames) -> Parsed {
         _ => learn.specs.push(condition(word, ports)?),
     }
     Ok(())
+}
+
+/// The flag, for a word without a value.
+fn flag(word: Word, flag: u16) -> Result<u16, TextError> {
+    word.alone().map(|()| flag)
 }
 
 /// `load:VALUE->PART` or `load:PART->PART`.

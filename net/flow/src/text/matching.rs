@@ -85,10 +85,10 @@ impl<'a> Collector<'a> {
             if let Some(number) = number {
                 self.add(key, Field::IpProto, *number, Field::IpProto.full());
             }
-            return Ok(());
+            return word.alone();
         }
         match key.text {
-            "eth" => {}
+            "eth" => word.alone()?,
             "dl_vlan" => self.vlan(word)?,
             "dl_vlan_pcp" | "vlan_pcp" => {
                 let priority = word.required()?.value.number(Field::VlanPcp.full())?;

@@ -1,0 +1,25 @@
+//! Replays the corpus of the fuzz target of text.
+#![expect(clippy::unwrap_used, reason = "a failure here is the test's")]
+
+#[path = "../../../fuzz/src/corpus.rs"]
+mod corpus;
+
+#[test]
+fn every_text_is_read_or_refused() {
+    for text in &corpus::corpus("flow_text") {
+        flow::text::fuzz_text(text);
+    }
+}
+
+/// Removes and replaces bytes; only every thirteenth one, to limit the run time.
+#[test]
+fn every_changed_text_is_read_or_refused() {
+    for text in &corpus::corpus("flow_text") {
+        for at in (0..text.len()).step_by(13) {
+            for byte in *b",(=\"" {
+                flow::text::fuzz_text(&[&text[..at], &[byte], &text[at + 1..]].concat());
+            }
+            flow::text::fuzz_text(&[&text[..at], &text[at + 1..]].concat());
+        }
+    }
+}
