@@ -142,6 +142,8 @@ fn set_field(field: impl Strategy<Value = Field>) -> impl Strategy<Value = Actio
     (field, bits(), bits()).prop_map(|(field, value, mask)| {
         let mask = if mask & field.full() == 0 { field.full() } else { mask };
         let (value, mask) = normal(field, value, mask);
+        // A tag that is written is present.
+        let value = if field == Field::VlanVid { value | 0x1000 & mask } else { value };
         Action::SetField { field, value, mask }
     })
 }

@@ -1,4 +1,4 @@
-//! Replays the corpus of the fuzz target for actions on packets.
+//! Replays the corpora of the fuzz targets of this crate.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 #![allow(unreachable_pub, reason = "the body is shared with the fuzz target, where it is public")]
 
@@ -12,5 +12,25 @@ mod packet;
 fn actions_on_arbitrary_frames_keep_key_and_frame_in_step() {
     for bytes in corpus::corpus("packet") {
         packet::play(&bytes);
+    }
+}
+
+#[test]
+fn every_text_is_read_or_refused() {
+    for text in &corpus::corpus("flow_text") {
+        flow::text::fuzz_text(text);
+    }
+}
+
+/// Removes and replaces bytes; only every thirteenth one, to limit the run time.
+#[test]
+fn every_changed_text_is_read_or_refused() {
+    for text in &corpus::corpus("flow_text") {
+        for at in (0..text.len()).step_by(13) {
+            for byte in *b",(=\"" {
+                flow::text::fuzz_text(&[&text[..at], &[byte], &text[at + 1..]].concat());
+            }
+            flow::text::fuzz_text(&[&text[..at], &text[at + 1..]].concat());
+        }
     }
 }

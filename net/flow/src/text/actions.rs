@@ -99,6 +99,7 @@ pub(super) fn parse(text: Piece, context: &mut Context) -> Result<Vec<Action>, T
         let word = word?;
         if word.key.is("drop") {
             dropped = Some(word.key);
+            word.alone()?;
         } else {
             one(word, context, &mut found)?;
         }

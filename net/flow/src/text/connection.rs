@@ -38,8 +38,8 @@ pub(super) fn ct(word: Word, context: &mut Context, found: &mut Vec<Action>) -> 
 
 fn argument(tracking: &mut ConnectionTracking, word: Word, context: &mut Context) -> Parsed {
     match word.key.text {
-        "commit" => tracking.commit = true,
-        "force" => tracking.force = true,
+        "commit" => tracking.commit = set(word)?,
+        "force" => tracking.force = set(word)?,
         "table" => tracking.table = Some(control::table(word.required()?.value)?),
         "zone" => tracking.zone = zone(word.required()?.value)?,
         "alg" => {
@@ -53,11 +53,16 @@ fn argument(tracking: &mut ConnectionTracking, word: Word, context: &mut Context
     Ok(())
 }
 
+/// True, for a word without a value.
+fn set(word: Word) -> Result<bool, TextError> {
+    word.alone().map(|()| true)
+}
+
 fn zone(text: Piece) -> Result<LearnValue, TextError> {
     if text.text.starts_with(|c: char| c.is_ascii_digit()) {
         return Ok(LearnValue::Constant(text.integer::<u16>()?.into(), ZONE_BITS));
     }
-    let part = part::parse(text)?;
+    let part = part::narrowed(part::parse(text)?, ZONE_BITS);
     let valid = part.bits == ZONE_BITS;
     if valid { Ok(LearnValue::Field(part)) } else { Err(text.error(Reason::Widths(part.bits, ZONE_BITS))) }
 }
@@ -72,9 +77,9 @@ fn nat(text: Piece) -> Result<Nat, TextError> {
                 nat.source = Some(key == "src");
                 nat.range = range(word.value)?;
             }
-            "persistent" => nat.persistent = true,
-            "hash" => nat.hash = true,
-            "random" => nat.random = true,
+            "persistent" => nat.persistent = set(word)?,
+            "hash" => nat.hash = set(word)?,
+            "random" => nat.random = set(word)?,
             _ => return Err(word.key.error(Reason::Expected("src, dst, persistent, hash or random"))),
         }
     }

@@ -134,8 +134,7 @@ pub(super) fn set_queue(word: Word, _: &mut Context, found: &mut Vec<Action>) ->
 
 pub(super) fn pop_queue(word: Word, _: &mut Context, found: &mut Vec<Action>) -> Parsed {
     found.push(Action::SetQueue(None));
-    let is_empty = word.value.text.is_empty();
-    if is_empty { Ok(()) } else { Err(word.value.error(Reason::Expected("no argument"))) }
+    word.alone()
 }
 
 pub(super) fn print_queue(out: &mut Out, queue: Option<u32>) -> fmt::Result {
@@ -208,10 +207,15 @@ pub(super) fn note(word: Word, _: &mut Context, found: &mut Vec<Action>) -> Pars
 
 /// `dec_ttl` or `dec_ttl(CONTROLLER,...)`; without identifiers, controllers with identifier 0 get invalid packets.
 pub(super) fn dec_ttl(word: Word, _: &mut Context, found: &mut Vec<Action>) -> Parsed {
-    let controllers: Result<Box<[u16]>, _> = word.value.words().map(|word| word?.key.integer()).collect();
+    let controllers: Result<Box<[u16]>, _> = word.value.words().map(|word| identifier(word?)).collect();
     let controllers = controllers?;
     found.push(Action::DecNwTtl(if controllers.is_empty() { Box::new([0]) } else { controllers }));
     Ok(())
+}
+
+fn identifier(word: Word) -> Result<u16, TextError> {
+    word.alone()?;
+    word.key.integer()
 }
 
 pub(super) fn print_dec_ttl(out: &mut Out, controllers: &[u16]) -> fmt::Result {

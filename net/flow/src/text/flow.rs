@@ -157,7 +157,7 @@ fn property(flow: &mut FlowMod, word: Word, ports: &dyn PortNames) -> Result<boo
     if let Some((_, flag)) = FLAGS.iter().find(|(name, _)| *name == word.key.text) {
         allow(!deletes(flow.command), word)?;
         *flag(&mut flow.flags) = true;
-        return Ok(true);
+        return word.alone().map(|()| true);
     }
     match word.key.text {
         "table" => flow.table = table(flow.command, word)?,

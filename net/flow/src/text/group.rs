@@ -110,6 +110,7 @@ impl BucketWords<'_> {
             let action = if is_key { word.value.only_word()? } else { word };
             if action.key.is("drop") {
                 dropped = Some(action.key);
+                action.alone()?;
             } else {
                 actions::one(action, &mut context, &mut bucket.actions)?;
             }

@@ -20,6 +20,7 @@ pub(super) fn parse(text: Piece, context: &mut Context) -> Result<Instructions, 
         let word = word?;
         if word.key.is("drop") {
             dropped = Some(word.key);
+            word.alone()?;
             continue;
         }
         let named = NAMES.iter().position(|name| word.key.is(name));
@@ -43,7 +44,7 @@ fn one(
 ) -> Result<(), TextError> {
     match NAMES[position] {
         "meter" => found.meter = Some(word.integer()?),
-        "clear_actions" => found.clear = true,
+        "clear_actions" => found.clear = word.alone().map(|()| true)?,
         "write_actions" => found.write = context.nested(word.value, false)?,
         "write_metadata" => found.metadata = Some(metadata(word.required()?.value)?),
         "goto_table" => found.goto = Some(control::table(word.required()?.value)?),

@@ -5,7 +5,7 @@ use super::error::{Reason, TextError};
 use super::flow::DEFAULT_PRIORITY;
 use super::names::{find, named};
 use super::piece::{Piece, Word};
-use super::value::{self, Look};
+use super::value::{self, HexDigits, Look};
 use super::{Out, PortNames, control, part, set};
 use crate::action::{Action, Learn, LearnSpec, LearnValue, Subfield};
 use crate::modify::TableId;
@@ -50,8 +50,8 @@ fn argument(learn: &mut Learn, word: Word, ports: &dyn PortNames) -> Parsed {
         "fin_idle_timeout" => learn.fin_idle_timeout = word.integer()?,
         "fin_hard_timeout" => learn.fin_hard_timeout = word.integer()?,
         "limit" => learn.limit = word.integer()?,
-        "send_flow_rem" => learn.flags |= SEND_REMOVED,
-        "delete_learned" => learn.flags |= DELETE_LEARNED,
+        "send_flow_rem" => learn.flags |= flag(word, SEND_REMOVED)?,
+        "delete_learned" => learn.flags |= flag(word, DELETE_LEARNED)?,
         "result_dst" => {
             let part = part::parse_writable(word.required()?.value)?;
             if part.bits != 1 {
@@ -65,6 +65,11 @@ fn argument(learn: &mut Learn, word: Word, ports: &dyn PortNames) -> Parsed {
         _ => learn.specs.push(condition(word, ports)?),
     }
     Ok(())
+}
+
+/// The flag, for a word without a value.
+fn flag(word: Word, flag: u16) -> Result<u16, TextError> {
+    word.alone().map(|()| flag)
 }
 
 /// `load:VALUE->PART` or `load:PART->PART`.
@@ -85,13 +90,9 @@ fn condition(word: Word, ports: &dyn PortNames) -> Result<LearnSpec, TextError> 
     if text.text.is_empty() {
         return Ok(LearnSpec::Match(LearnValue::Field(to), to));
     }
-    let is_field = !text.is_quoted() && (text.text.contains('[') || find(text).is_ok());
-    if is_field {
-        let from = part::parse(text)?;
-        let error = || text.error(Reason::Widths(from.bits, to.bits));
-        return (from.bits == to.bits)
-            .then_some(LearnSpec::Match(LearnValue::Field(from), to))
-            .ok_or_else(error);
+    if find(text.split_or_all("[").0).is_ok() {
+        let (from, to) = part::same_width(part::parse(text)?, to).map_err(|reason| text.error(reason))?;
+        return Ok(LearnSpec::Match(LearnValue::Field(from), to));
     }
     let value = if is_whole(to) {
         value::parse_exact(text, to.field, named(to.field).form, ports)?
@@ -151,24 +152,22 @@ fn print_spec(out: &mut Out, spec: LearnSpec) -> fmt::Result {
         }
         LearnSpec::Match(LearnValue::Constant(value, _), to) => {
             part::print(out, to)?;
-            write!(out.f, "={value:#x}")
+            write!(out.f, "={}", HexDigits(value, 0))
         }
+        LearnSpec::Match(LearnValue::Field(from), to) if from == to => part::print(out, to),
         LearnSpec::Match(LearnValue::Field(from), to) => {
-            part::print(out, to)?;
-            if from == to {
-                return Ok(());
-            }
+            part::print_beside(out, to)?;
             out.f.write_str("=")?;
-            part::print(out, from)
+            part::print_beside(out, from)
         }
         LearnSpec::Load(from, to) => {
             out.f.write_str("load:")?;
             match from {
-                LearnValue::Constant(value, _) => write!(out.f, "{value:#x}")?,
-                LearnValue::Field(from) => part::print(out, from)?,
+                LearnValue::Constant(value, _) => write!(out.f, "{}", HexDigits(value, 0))?,
+                LearnValue::Field(from) => part::print_beside(out, from)?,
             }
             out.f.write_str("->")?;
-            part::print(out, to)
+            part::print_beside(out, to)
         }
         LearnSpec::Output(from) => {
             out.f.write_str("output:")?;

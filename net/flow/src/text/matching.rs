@@ -85,10 +85,10 @@ impl<'a> Collector<'a> {
             if let Some(number) = number {
                 self.add(key, Field::IpProto, *number, Field::IpProto.full());
             }
-            return Ok(());
+            return word.alone();
         }
         match key.text {
-            "eth" => {}
+            "eth" => word.alone()?,
             "dl_vlan" => self.vlan(word)?,
             "dl_vlan_pcp" | "vlan_pcp" => {
                 let priority = word.required()?.value.number(Field::VlanPcp.full())?;
@@ -111,7 +111,7 @@ impl<'a> Collector<'a> {
 
     fn vlan(&mut self, word: Word<'a>) -> Result<(), TextError> {
         match word.required()?.value.number(NO_VLAN)? {
-            NO_VLAN => self.add(word.key, Field::VlanTci, 0, Field::VlanTci.full()),
+            NO_VLAN => self.add(word.key, Field::VlanVid, 0, Field::VlanVid.full()),
             vlan if vlan < VLAN_PRESENT => {
                 self.add(word.key, Field::VlanVid, vlan | VLAN_PRESENT, Field::VlanVid.full());
             }

@@ -27,10 +27,7 @@ pub(super) fn parse(text: Piece, command: MeterCommand) -> Result<MeterMod, Text
         match word.key.text {
             "meter" => id = Some(number(word.required()?.value)?),
             _ if deletes => return Err(word.key.error(Reason::Command)),
-            "kbps" => meter.flags.packets = false,
-            "pktps" => meter.flags.packets = true,
-            "burst" => meter.flags.burst = true,
-            "stats" => meter.flags.stats = true,
+            "kbps" | "pktps" | "burst" | "stats" => flag(&mut meter.flags, word)?,
             "band" | "bands" => {
                 in_bands = true;
                 if !word.value.text.is_empty() {
@@ -46,6 +43,15 @@ pub(super) fn parse(text: Piece, command: MeterCommand) -> Result<MeterMod, Text
         check(&meter, text)?;
     }
     Ok(meter)
+}
+
+fn flag(flags: &mut MeterFlags, word: Word) -> Result<(), TextError> {
+    match word.key.text {
+        "burst" => flags.burst = true,
+        "stats" => flags.stats = true,
+        unit => flags.packets = unit == "pktps",
+    }
+    word.alone()
 }
 
 fn number(text: Piece) -> Result<u32, TextError> {

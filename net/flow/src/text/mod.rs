@@ -9,7 +9,11 @@ mod actions;
 mod connection;
 mod control;
 mod error;
+#[cfg(test)]
+mod examples;
 mod flow;
+#[cfg(any(test, feature = "fuzz"))]
+mod fuzz;
 mod group;
 mod instructions;
 mod learn;
@@ -28,6 +32,8 @@ mod value;
 
 pub use error::{Reason, TextError};
 pub use flow::{FlowCounters, FlowStats};
+#[cfg(feature = "fuzz")]
+pub use fuzz::fuzz_text;
 pub use port::{NoNames, PortNames};
 
 use crate::{

@@ -31,16 +31,19 @@ pub(super) enum Form {
 pub(super) struct Flags {
     /// Names from bit 0.
     pub names: &'static [&'static str],
-    /// The mask of a match on all bits, printed as names with `|`.
+    /// The mask of all bits that have a meaning.
     pub all: u128,
+    /// Whether a match on all bits is printed as names with `|`, and not with signs.
+    pub is_joined: bool,
 }
 
 const CT_STATE: &Flags =
-    &Flags { names: &["new", "est", "rel", "rpl", "inv", "trk", "snat", "dnat"], all: 0xff };
-const TUN_FLAGS: &Flags = &Flags { names: &["oam"], all: 0 };
+    &Flags { names: &["new", "est", "rel", "rpl", "inv", "trk", "snat", "dnat"], all: 0xff, is_joined: true };
+const TUN_FLAGS: &Flags = &Flags { names: &["oam"], all: 1, is_joined: false };
 const TCP_FLAGS: &Flags = &Flags {
     names: &["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr", "ns", "[200]", "[400]", "[800]"],
     all: 0xfff,
+    is_joined: true,
 };
 
 /// A field as it is written.

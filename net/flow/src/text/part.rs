@@ -5,7 +5,7 @@ use super::error::{Reason, TextError};
 use super::names::{find, named};
 use super::piece::Piece;
 use crate::action::Subfield;
-use crate::field::Access;
+use crate::field::{Access, Field};
 use std::fmt;
 
 /// Parses a part; a field without brackets is whole.
@@ -45,4 +45,35 @@ pub(super) fn print(out: &mut Out, part: Subfield) -> fmt::Result {
         1 => write!(out.f, "{name}[{last}]"),
         _ => write!(out.f, "{name}[{}..{last}]", part.offset),
     }
+}
+
+/// Width of `NXM_OF_IN_PORT`; the field itself has the 32 bits of OpenFlow 1.1.
+const NXM_IN_PORT_BITS: u8 = 16;
+
+/// Whether a part is the whole ingress port.
+pub(super) fn is_in_port(part: Subfield) -> bool {
+    part == Subfield::whole(Field::InPort)
+}
+
+/// The part as it is meant beside one of `bits` bits: the ingress port has 16 bits there, as in NXM.
+pub(super) fn narrowed(part: Subfield, bits: u8) -> Subfield {
+    let is_nxm = is_in_port(part) && bits == NXM_IN_PORT_BITS;
+    if is_nxm { Subfield { bits, ..part } } else { part }
+}
+
+/// Both parts, of the same width.
+pub(super) fn same_width(from: Subfield, to: Subfield) -> Result<(Subfield, Subfield), Reason> {
+    let (from, to) = (narrowed(from, to.bits), narrowed(to, from.bits));
+    if from.bits == to.bits { Ok((from, to)) } else { Err(Reason::Widths(from.bits, to.bits)) }
+}
+
+/// Prints a part that stands beside another one of the same width.
+pub(super) fn print_beside(out: &mut Out, part: Subfield) -> fmt::Result {
+    if is_in_port(part) {
+        return out.f.write_str("OXM_OF_IN_PORT[]");
+    }
+    if part == narrowed(Subfield::whole(Field::InPort), part.bits) {
+        return out.f.write_str("NXM_OF_IN_PORT[]");
+    }
+    print(out, part)
 }

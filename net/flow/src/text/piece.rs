@@ -253,6 +253,13 @@ impl Word<'_> {
         self.required()?.value.integer()
     }
 
+    /// # Errors
+    /// If the word has a value.
+    pub(super) fn alone(self) -> Result<(), TextError> {
+        let is_alone = self.value.text.is_empty();
+        if is_alone { Ok(()) } else { Err(self.value.error(Reason::Expected("no value after this word"))) }
+    }
+
     /// The same word.
     ///
     /// # Errors

@@ -95,9 +95,7 @@ pub(super) fn print(out: &mut Out, action: &Action) -> fmt::Result {
 impl Plain {
     fn parse(&self, word: Word) -> Result<Action, TextError> {
         if self.argument == Argument::Nothing {
-            let is_empty = word.value.text.is_empty();
-            let error = || word.value.error(Reason::Expected("no argument"));
-            return is_empty.then(|| (self.make)(0)).ok_or_else(error);
+            return word.alone().map(|()| (self.make)(0));
         }
         let value = word.required()?.value.number(self.max.into())? as u32;
         if !self.among.is_empty() && !self.among.contains(&value) {

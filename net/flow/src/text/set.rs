@@ -25,6 +25,8 @@ const WHOLE: &[(&str, Field)] = &[
     ("set_tunnel64", Field::TunnelId),
 ];
 
+/// Reserved ports in the 16 bits of OpenFlow 1.0, in which `load` writes them.
+const RESERVED_16: u128 = 0xfff8;
 const VLAN_PRESENT: u128 = 0x1000;
 const VLAN_TPID: u16 = 0x8100;
 
@@ -69,6 +71,9 @@ pub(super) fn set_field(word: Word, context: &mut Context, found: &mut Vec<Actio
     if mask == 0 {
         return Err(text.error(Reason::Expected("a mask with at least one bit")));
     }
+    if field == Field::VlanVid && VLAN_PRESENT & mask & !value != 0 {
+        return Err(text.error(Reason::Expected("4096 + VLAN, because bit 12 states that a tag is present")));
+    }
     found.push(Action::SetField { field, value, mask });
     Ok(())
 }
@@ -78,6 +83,8 @@ pub(super) fn load(word: Word, _: &mut Context, found: &mut Vec<Action>) -> Pars
     let (text, to) = arrow(word.value)?;
     let to = part::parse_writable(to)?;
     let value = fitting(text, to)?;
+    let is_reserved = part::is_in_port(to) && (RESERVED_16..=0xffff).contains(&value);
+    let value = if is_reserved { value | 0xffff_0000 } else { value };
     found.push(Action::SetField { field: to.field, value: value << to.offset, mask: to.mask() });
     Ok(())
 }
@@ -96,7 +103,7 @@ pub(super) fn fitting(text: Piece, to: Subfield) -> Result<u128, TextError> {
 pub(super) fn parts(text: Piece) -> Result<(Subfield, Subfield), TextError> {
     let (from, to) = arrow(text)?;
     let (from, to) = (part::parse(from)?, part::parse_writable(to)?);
-    if from.bits == to.bits { Ok((from, to)) } else { Err(text.error(Reason::Widths(from.bits, to.bits))) }
+    part::same_width(from, to).map_err(|reason| text.error(reason))
 }
 
 /// `move:SOURCE->DESTINATION`.
@@ -165,9 +172,9 @@ pub(super) fn print_set(out: &mut Out, field: Field, value: u128, mask: u128) ->
 
 pub(super) fn print_copy(out: &mut Out, from: Subfield, to: Subfield) -> fmt::Result {
     out.f.write_str("move:")?;
-    part::print(out, from)?;
+    part::print_beside(out, from)?;
     out.f.write_str("->")?;
-    part::print(out, to)
+    part::print_beside(out, to)
 }
 
 pub(super) fn print_stack(out: &mut Out, name: &str, part: Subfield) -> fmt::Result {

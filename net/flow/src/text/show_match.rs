@@ -26,7 +26,7 @@ const STATE: &[Row] = &[
     row(Field::CtState),
     row(Field::CtZone),
     row(Field::CtMark),
-    (Field::CtLabel, "", 1),
+    row(Field::CtLabel),
     row(Field::CtNwSrc),
     row(Field::CtIpv6Src),
     row(Field::CtNwDst),

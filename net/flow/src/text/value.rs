@@ -133,7 +133,7 @@ impl Flags {
             value |= self.bit(name).map_or_else(|| number(name), Ok).map_err(|_| self.unknown(name))?;
             rest = after;
         }
-        Ok((value, if self.all == 0 { full } else { self.all }))
+        Ok((value, self.all))
     }
 
     fn signed(&self, text: Piece) -> Result<(u128, u128), TextError> {
@@ -167,7 +167,7 @@ impl Flags {
 
     fn print(&self, f: &mut fmt::Formatter, value: u128, mask: u128, full: u128) -> fmt::Result {
         let known = (1 << self.names.len()) - 1;
-        if self.all != 0 && (mask == self.all || mask == full) {
+        if self.is_joined && (mask == self.all || mask == full) {
             return self.print_all(f, value & self.all);
         }
         if mask & !known != 0 {
@@ -194,7 +194,7 @@ impl Flags {
 /// How numbers look.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
-    /// Least hexadecimal digits; with 0, zero is printed without `0x`.
+    /// Least hexadecimal digits.
     pub digits: usize,
     /// Whether decimal numbers with a mask are printed in hexadecimal.
     pub hex_if_masked: bool,
@@ -202,12 +202,13 @@ pub(super) struct Look {
 
 impl Look {
     /// In actions.
-    pub(super) const ACTION: Self = Self { digits: 1, hex_if_masked: false };
+    pub(super) const ACTION: Self = Self { digits: 0, hex_if_masked: false };
     /// In matches.
     pub(super) const MATCH: Self = Self { digits: 0, hex_if_masked: true };
 }
 
-struct HexDigits(u128, usize);
+/// A hexadecimal number, with its least number of digits; with 0, zero is printed without `0x`, as C does.
+pub(super) struct HexDigits(pub u128, pub usize);
 
 impl fmt::Display for HexDigits {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
