@@ -54,7 +54,7 @@ impl<'a> Oracle<'a> {
             site,
             trace: Vec::new(),
         };
-        let end = oracle.table(TableId(0), false);
+        let end = oracle.table(TableId(0));
         oracle.end(end);
         oracle.trace
     }
@@ -66,16 +66,18 @@ impl<'a> Oracle<'a> {
         }
     }
 
-    fn table(&mut self, table: TableId, resubmit: bool) -> Step {
+    fn table(&mut self, table: TableId) -> Step {
         let Some(flow) = find(self.tables, table, &self.packet.key()) else {
-            if !resubmit {
-                self.set.clear();
-            }
+            self.set.clear();
             return Ok(());
         };
+        self.flow(flow)
+    }
+
+    fn flow(&mut self, flow: &Flow) -> Step {
         let instructions: &Instructions = flow.instructions();
         let entry = flow.entry();
-        let site = Site { table, cookie: entry.cookie(), miss: entry.is_table_miss() };
+        let site = Site { table: entry.table(), cookie: entry.cookie(), miss: entry.is_table_miss() };
         self.site = site;
         if let Some(id) = instructions.meter {
             self.record(Event::Meter(id));
@@ -91,7 +93,7 @@ impl<'a> Oracle<'a> {
         if let Some((value, mask)) = instructions.metadata {
             self.packet.set(Field::Metadata, value.into(), mask.into());
         }
-        instructions.goto.map_or(Ok(()), |next| self.table(next, false))
+        instructions.goto.map_or(Ok(()), |next| self.table(next))
     }
 
     fn write(&mut self, action: &Action) {
@@ -137,12 +139,12 @@ impl<'a> Oracle<'a> {
                 }
             }
             Action::Resubmit(resubmit) => {
-                let old = self.packet.get(Field::InPort);
-                let port = resubmit.in_port.map_or(old, |port| port.0.into());
-                self.packet.set(Field::InPort, port, u128::MAX);
-                let end = self.table(resubmit.table.unwrap_or(site.table), true);
-                self.packet.set(Field::InPort, old, u128::MAX);
-                return end;
+                let table = resubmit.table.unwrap_or(site.table);
+                let mut key = self.packet.key();
+                if let Some(port) = resubmit.in_port {
+                    key.set(Field::InPort, port.0.into());
+                }
+                return find(self.tables, table, &key).map_or(Ok(()), |flow| self.flow(flow));
             }
             Action::Group(id) => self.group(*id, site),
             Action::Clone(inner) => self.copy(inner, site),
