@@ -14,6 +14,8 @@ mod meter;
 pub(crate) mod radix;
 mod snapshot;
 mod table;
+#[cfg(test)]
+mod tests;
 mod validate;
 
 pub use apply::{Changes, Removed, RemovedReason};

@@ -21,6 +21,9 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+pub(crate) use tests::matching as random_match;
+
 pub use operation::{ControllerOperation, CtOperation, Operation, Resume, Selection, reason, select_slot};
 
 use crate::action::Action;

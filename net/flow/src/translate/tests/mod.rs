@@ -14,6 +14,7 @@ use execute::{Executor, Ports};
 use oracle::Oracle;
 use packet::Packet;
 use proptest::prelude::*;
+pub(crate) use random::matching;
 
 /// Cases of each property; `PROPTEST_CASES` sets another number.
 fn cases(default: u32) -> ProptestConfig {

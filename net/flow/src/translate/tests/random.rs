@@ -95,7 +95,7 @@ fn part() -> impl Strategy<Value = Vec<(Field, u128, u128)>> {
     ]
 }
 
-pub(super) fn matching() -> impl Strategy<Value = Match> {
+pub(crate) fn matching() -> impl Strategy<Value = Match> {
     prop::collection::vec(part(), 0..4).prop_map(|parts| {
         let mut found = Match::any();
         for (field, value, mask) in parts.into_iter().flatten() {
