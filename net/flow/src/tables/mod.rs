@@ -15,6 +15,7 @@ pub(crate) mod radix;
 mod snapshot;
 mod table;
 #[cfg(test)]
+#[expect(clippy::large_types_passed_by_value, reason = "short tests")]
 mod tests;
 mod validate;
 

@@ -19,6 +19,7 @@ mod pipeline;
 mod set;
 mod state;
 #[cfg(test)]
+#[expect(clippy::large_types_passed_by_value, reason = "short tests")]
 mod tests;
 
 #[cfg(test)]

@@ -203,7 +203,9 @@ fn snapshots_keep_their_content_and_know_what_changed() {
 /// The bits that a lookup of `key` in `tables` depends on.
 fn bits(tables: &Tables, fields: &[(Field, u128)]) -> Key {
     let (mut key, mut bits) = (Key::ZERO, Key::ZERO);
-    fields.iter().for_each(|(field, value)| key.set(*field, *value));
+    for (field, value) in fields {
+        key.set(*field, *value);
+    }
     tables.find(TABLE, &key, &mut bits);
     bits
 }

@@ -55,11 +55,11 @@ impl<'a> Oracle<'a> {
             trace: Vec::new(),
         };
         let end = oracle.table(TableId(0));
-        oracle.end(end);
+        oracle.end(&end);
         oracle.trace
     }
 
-    fn end(&mut self, end: Step) {
+    fn end(&mut self, end: &Step) {
         if !matches!(end, Err(End::Stop)) {
             let list = in_order(&std::mem::take(&mut self.set));
             _ = self.actions(&list, self.site);
@@ -118,10 +118,10 @@ impl<'a> Oracle<'a> {
 
     fn action(&mut self, action: &Action, site: Site) -> Step {
         match action {
-            Action::Output { port, .. } => return self.output(*port, site),
+            Action::Output { port, .. } => self.output(*port, site),
             Action::OutputField { from, .. } => {
                 let port = PortNo(self.part(*from) as u32);
-                return self.output(port, site);
+                self.output(port, site);
             }
             Action::SetQueue(queue) => self.queue = *queue,
             Action::SetField { field, value, mask } => self.set_field(*field, *value, *mask),
@@ -155,7 +155,7 @@ impl<'a> Oracle<'a> {
         Ok(())
     }
 
-    fn output(&mut self, port: PortNo, site: Site) -> Step {
+    fn output(&mut self, port: PortNo, site: Site) {
         let in_port = PortNo(self.packet.get(Field::InPort) as u32);
         let event = match port {
             PortNo::CONTROLLER => {
@@ -166,11 +166,10 @@ impl<'a> Oracle<'a> {
             PortNo::ALL => Event::All(in_port),
             PortNo::FLOOD => Event::Flood(in_port),
             PortNo::NORMAL => Event::Normal(in_port),
-            port if port == in_port => return Ok(()),
+            port if port == in_port => return,
             port => Event::Output(port),
         };
         self.record(event);
-        Ok(())
     }
 
     fn header(&mut self, action: &Action) -> Step {
@@ -203,7 +202,7 @@ impl<'a> Oracle<'a> {
         let mut copy = self.clone();
         copy.set.clear();
         let end = copy.actions(list, site);
-        copy.end(end);
+        copy.end(&end);
         self.trace = copy.trace;
     }
 
@@ -220,7 +219,9 @@ impl<'a> Oracle<'a> {
                 slot.map(|i| &all[usize::from(i)]).into_iter().collect()
             }
         };
-        chosen.iter().for_each(|bucket| self.copy(&in_order(&bucket.actions), site));
+        for bucket in chosen {
+            self.copy(&in_order(&bucket.actions), site);
+        }
     }
 
     fn has_tag(&self) -> bool {

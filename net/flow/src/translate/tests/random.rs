@@ -294,7 +294,9 @@ fn groups() -> impl Strategy<Value = Vec<GroupMod>> {
 pub(super) fn tables() -> impl Strategy<Value = Tables> {
     (groups(), prop::collection::vec(flow(), 1..40)).prop_map(|(groups, flows)| {
         let mut tables = Tables::new(0x1234_5678_9abc_def0);
-        groups.iter().for_each(|change| _ = tables.apply_group(change).unwrap());
+        for change in &groups {
+            tables.apply_group(change).unwrap();
+        }
         for (id, remark) in [(1, None), (2, Some(1))] {
             let bands = vec![Band { rate: 1, burst: 0, remark }];
             let flags = MeterFlags::default();
