@@ -226,7 +226,9 @@ mod tests {
                 .map(|(value, kept, len)| (narrow(value, kept) & u32::MAX << (32 - u32::from(len)), len))
                 .collect();
             let mut trie = PrefixTrie::default();
-            prefixes.iter().for_each(|(value, len)| trie.insert(*value, *len));
+            for (value, len) in &prefixes {
+                trie.insert(*value, *len);
+            }
             let gone = prefixes.len().min(removed);
             prefixes.drain(..gone).for_each(|(value, len)| trie.remove(value, len));
             let value = narrow(value, 0);

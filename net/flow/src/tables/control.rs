@@ -150,6 +150,11 @@ impl Control {
         self.deadlines.peek().map(|Reverse(deadline)| deadline.at)
     }
 
+    #[cfg(test)]
+    pub(super) fn watched(&self) -> usize {
+        self.deadlines.len()
+    }
+
     fn flow(&self, entry: &Arc<Entry>) -> Option<Flow> {
         let found = self.tables.table(entry.table())?.classifier.exact(&entry.matching(), entry.priority());
         found.filter(|flow| flow.is(entry)).cloned()

@@ -15,6 +15,9 @@ pub(crate) mod radix;
 mod rate;
 mod snapshot;
 mod table;
+#[cfg(test)]
+#[expect(clippy::large_types_passed_by_value, reason = "short tests")]
+mod tests;
 mod validate;
 
 pub use apply::{Changes, Removed, RemovedReason};

@@ -1,6 +1,6 @@
 //! Single actions.
 
-use super::operation::{ControllerOperation, Operation, Site, Step};
+use super::operation::{ControllerOperation, Operation, Site};
 use super::pipeline::{Halt, Progress, Translator};
 use super::{Environment, TranslateError, limits};
 use crate::action::{Action, ControllerOutput, Resubmit, Subfield};
@@ -203,30 +203,21 @@ impl<E: Environment> Translator<'_, E> {
     fn resubmit(&mut self, resubmit: Resubmit, site: Site) -> Progress {
         let table = resubmit.table.unwrap_or(site.table);
         if resubmit.ct {
-            return self.resubmit_original(table);
+            return match self.original_direction()? {
+                Some(values) => self.enter_as(table, &values),
+                None => Ok(()),
+            };
         }
-        let Some(port) = resubmit.in_port.filter(|port| *port != self.in_port() && *port != PortNo::IN_PORT)
-        else {
-            return self.enter(table);
-        };
-        let old = self.in_port();
-        let full = Field::InPort.full();
-        let written = self.state.written.get(Field::InPort);
-        self.state.set(Field::InPort, port.0.into(), full);
-        let end = self.enter(table);
-        if end == Err(Halt::Freeze) {
-            self.steps.push(Step::InPort(old));
-            return end;
+        match resubmit.in_port {
+            None | Some(PortNo::IN_PORT) => self.enter(table),
+            Some(port) => self.enter_as(table, &[(Field::InPort, port.0.into())]),
         }
-        self.state.key.set(Field::InPort, old.0.into());
-        self.state.written.set(Field::InPort, written);
-        end
     }
 
-    /// Looks up a table with the addresses and ports of the connection's original direction.
-    fn resubmit_original(&mut self, table: TableId) -> Progress {
+    /// The addresses and ports of the connection's original direction; `None` without a connection.
+    fn original_direction(&mut self) -> Progress<Option<Vec<(Field, u128)>>> {
         if !self.holds(Prerequisite::Ct)? {
-            return Ok(());
+            return Ok(None);
         }
         let (v4, v6) = (self.is_type(&[0x0800])?, self.is_type(&[0x86dd])?);
         let pairs = [
@@ -238,14 +229,17 @@ impl<E: Environment> Translator<'_, E> {
             (true, Field::TcpSrc, Field::CtTpSrc),
             (true, Field::TcpDst, Field::CtTpDst),
         ];
-        let mut values = Vec::with_capacity(pairs.len());
-        for (_, field, original) in pairs.into_iter().filter(|(present, ..)| *present) {
-            values.push((field, self.value(original)?));
-        }
+        let present = pairs.into_iter().filter(|(present, ..)| *present);
+        let values = present.map(|(_, field, original)| Ok((field, self.value(original)?)));
+        values.collect::<Progress<_>>().map(Some)
+    }
+
+    /// Looks up a table with other values of some fields, which the actions that it finds do not see.
+    fn enter_as(&mut self, table: TableId, values: &[(Field, u128)]) -> Progress {
         let (key, written) = (self.state.key, self.state.written);
         for (field, value) in values {
-            self.state.key.set(field, value);
-            self.state.written.set(field, field.full());
+            self.state.key.set(*field, *value);
+            self.state.written.set(*field, field.full());
         }
         let found = self.lookup(table);
         (self.state.key, self.state.written) = (key, written);

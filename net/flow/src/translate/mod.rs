@@ -19,7 +19,11 @@ mod pipeline;
 mod set;
 mod state;
 #[cfg(test)]
+#[expect(clippy::large_types_passed_by_value, reason = "short tests")]
 mod tests;
+
+#[cfg(test)]
+pub(crate) use tests::matching as random_match;
 
 pub use operation::{ControllerOperation, CtOperation, Operation, Resume, Selection, reason, select_slot};
 

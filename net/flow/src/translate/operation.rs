@@ -165,8 +165,6 @@ pub(super) enum Step {
     Actions(Vec<Action>, Site),
     /// Executes the instructions after the applied actions.
     Rest(Arc<Instructions>, Site),
-    /// Sets the ingress port.
-    InPort(PortNo),
 }
 
 /// Flow that an action belongs to.

@@ -121,10 +121,6 @@ impl<'a, E: Environment> Translator<'a, E> {
                 Some(table) => self.walk(table, false),
                 None => Ok(()),
             },
-            Step::InPort(port) => {
-                self.state.set(Field::InPort, port.0.into(), Field::InPort.full());
-                Ok(())
-            }
         }
     }
 

@@ -84,9 +84,8 @@ impl State {
         for (field, bits) in dirty {
             let (have, want) = (self.base.get(field), self.key.get(field));
             let comparable = mask.get(field) & !self.unknown.get(field) | self.known.get(field);
-            let needed = bits & !(comparable & !(have ^ want));
-            if needed != 0 {
-                sets.push((field, want & needed, needed));
+            if bits & !(comparable & !(have ^ want)) != 0 {
+                sets.push((field, want & bits, bits));
             }
             self.base.set_masked(field, want, bits);
             self.known.set(field, self.known.get(field) | bits);

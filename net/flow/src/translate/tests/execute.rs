@@ -37,7 +37,7 @@ pub(super) struct Executor<'a> {
     pub(super) tables: &'a Tables,
     pub(super) trace: Trace,
     passes: usize,
-    /// Key at the beginning of the pass.
+    /// Key when the packet came in, by which groups select.
     key: Key,
 }
 
@@ -96,11 +96,8 @@ impl<'a> Executor<'a> {
             Operation::Recirculate(rest) => {
                 self.passes += 1;
                 assert!(self.passes <= PASSES, "too many recirculations");
-                let (before, key) = (self.key, packet.key());
-                self.key = key;
-                let translation = resume(self.tables, &key, rest, &Ports);
+                let translation = resume(self.tables, &packet.key(), rest, &Ports);
                 self.list(&translation.operations, packet, queue);
-                self.key = before;
                 true
             }
             Operation::Ct(_) | Operation::CtClear => true,

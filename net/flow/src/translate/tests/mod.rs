@@ -14,11 +14,13 @@ use execute::{Executor, Ports};
 use oracle::Oracle;
 use packet::Packet;
 use proptest::prelude::*;
+pub(crate) use random::matching;
 
 /// Cases of each property; `PROPTEST_CASES` sets another number.
 fn cases(default: u32) -> ProptestConfig {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
-    ProptestConfig::with_cases(cases.unwrap_or(default))
+    let cases = cases.unwrap_or(default);
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 /// `first` in the bits of `mask`, `second` in the others.

@@ -54,28 +54,30 @@ impl<'a> Oracle<'a> {
             site,
             trace: Vec::new(),
         };
-        let end = oracle.table(TableId(0), false);
-        oracle.end(end);
+        let end = oracle.table(TableId(0));
+        oracle.end(&end);
         oracle.trace
     }
 
-    fn end(&mut self, end: Step) {
+    fn end(&mut self, end: &Step) {
         if !matches!(end, Err(End::Stop)) {
             let list = in_order(&std::mem::take(&mut self.set));
             _ = self.actions(&list, self.site);
         }
     }
 
-    fn table(&mut self, table: TableId, resubmit: bool) -> Step {
+    fn table(&mut self, table: TableId) -> Step {
         let Some(flow) = find(self.tables, table, &self.packet.key()) else {
-            if !resubmit {
-                self.set.clear();
-            }
+            self.set.clear();
             return Ok(());
         };
+        self.flow(flow)
+    }
+
+    fn flow(&mut self, flow: &Flow) -> Step {
         let instructions: &Instructions = flow.instructions();
         let entry = flow.entry();
-        let site = Site { table, cookie: entry.cookie(), miss: entry.is_table_miss() };
+        let site = Site { table: entry.table(), cookie: entry.cookie(), miss: entry.is_table_miss() };
         self.site = site;
         if let Some(id) = instructions.meter {
             self.record(Event::Meter(id));
@@ -91,7 +93,7 @@ impl<'a> Oracle<'a> {
         if let Some((value, mask)) = instructions.metadata {
             self.packet.set(Field::Metadata, value.into(), mask.into());
         }
-        instructions.goto.map_or(Ok(()), |next| self.table(next, false))
+        instructions.goto.map_or(Ok(()), |next| self.table(next))
     }
 
     fn write(&mut self, action: &Action) {
@@ -116,10 +118,10 @@ impl<'a> Oracle<'a> {
 
     fn action(&mut self, action: &Action, site: Site) -> Step {
         match action {
-            Action::Output { port, .. } => return self.output(*port, site),
+            Action::Output { port, .. } => self.output(*port, site),
             Action::OutputField { from, .. } => {
                 let port = PortNo(self.part(*from) as u32);
-                return self.output(port, site);
+                self.output(port, site);
             }
             Action::SetQueue(queue) => self.queue = *queue,
             Action::SetField { field, value, mask } => self.set_field(*field, *value, *mask),
@@ -137,12 +139,12 @@ impl<'a> Oracle<'a> {
                 }
             }
             Action::Resubmit(resubmit) => {
-                let old = self.packet.get(Field::InPort);
-                let port = resubmit.in_port.map_or(old, |port| port.0.into());
-                self.packet.set(Field::InPort, port, u128::MAX);
-                let end = self.table(resubmit.table.unwrap_or(site.table), true);
-                self.packet.set(Field::InPort, old, u128::MAX);
-                return end;
+                let table = resubmit.table.unwrap_or(site.table);
+                let mut key = self.packet.key();
+                if let Some(port) = resubmit.in_port {
+                    key.set(Field::InPort, port.0.into());
+                }
+                return find(self.tables, table, &key).map_or(Ok(()), |flow| self.flow(flow));
             }
             Action::Group(id) => self.group(*id, site),
             Action::Clone(inner) => self.copy(inner, site),
@@ -153,7 +155,7 @@ impl<'a> Oracle<'a> {
         Ok(())
     }
 
-    fn output(&mut self, port: PortNo, site: Site) -> Step {
+    fn output(&mut self, port: PortNo, site: Site) {
         let in_port = PortNo(self.packet.get(Field::InPort) as u32);
         let event = match port {
             PortNo::CONTROLLER => {
@@ -164,11 +166,10 @@ impl<'a> Oracle<'a> {
             PortNo::ALL => Event::All(in_port),
             PortNo::FLOOD => Event::Flood(in_port),
             PortNo::NORMAL => Event::Normal(in_port),
-            port if port == in_port => return Ok(()),
+            port if port == in_port => return,
             port => Event::Output(port),
         };
         self.record(event);
-        Ok(())
     }
 
     fn header(&mut self, action: &Action) -> Step {
@@ -201,7 +202,7 @@ impl<'a> Oracle<'a> {
         let mut copy = self.clone();
         copy.set.clear();
         let end = copy.actions(list, site);
-        copy.end(end);
+        copy.end(&end);
         self.trace = copy.trace;
     }
 
@@ -218,7 +219,9 @@ impl<'a> Oracle<'a> {
                 slot.map(|i| &all[usize::from(i)]).into_iter().collect()
             }
         };
-        chosen.iter().for_each(|bucket| self.copy(&in_order(&bucket.actions), site));
+        for bucket in chosen {
+            self.copy(&in_order(&bucket.actions), site);
+        }
     }
 
     fn has_tag(&self) -> bool {

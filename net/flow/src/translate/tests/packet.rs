@@ -8,7 +8,7 @@ use crate::translate::Operation;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Label {
     kind: u16,
-    label: u32,
+    number: u32,
     tc: u8,
     ttl: u8,
 }
@@ -33,7 +33,9 @@ impl Packet {
         let kind = key.get(Field::EthType) as u16;
         let tci = key.get(Field::VlanTci) as u16;
         fields.set(Field::VlanTci, 0);
-        MPLS.iter().for_each(|field| fields.set(*field, 0));
+        for field in MPLS {
+            fields.set(field, 0);
+        }
         let mut tags = if inner_tag { vec![0x1003] } else { Vec::new() };
         tags.truncate(usize::from(tci & 0x1000 != 0));
         tags.extend((tci & 0x1000 != 0).then_some(tci));
@@ -43,10 +45,10 @@ impl Packet {
             fields.set(Field::EthType, 0x800);
             let get = |field| key.get(field);
             if get(Field::MplsBos) == 0 {
-                labels.push(Label { kind, label: 9, tc: 1, ttl: 9 });
+                labels.push(Label { kind, number: 9, tc: 1, ttl: 9 });
             }
             let (label, tc) = (get(Field::MplsLabel) as u32, get(Field::MplsTc) as u8);
-            labels.push(Label { kind, label, tc, ttl: get(Field::MplsTtl) as u8 });
+            labels.push(Label { kind, number: label, tc, ttl: get(Field::MplsTtl) as u8 });
         }
         let mut packet = Self { fields, tags, labels };
         packet.clean();
@@ -79,7 +81,7 @@ impl Packet {
         if let Some(label) = self.labels.last() {
             key.0[25..37].fill(0);
             key.set(Field::EthType, label.kind.into());
-            key.set(Field::MplsLabel, label.label.into());
+            key.set(Field::MplsLabel, label.number.into());
             key.set(Field::MplsTc, label.tc.into());
             key.set(Field::MplsTtl, label.ttl.into());
             key.set(Field::MplsBos, u128::from(self.labels.len() == 1));
@@ -98,7 +100,7 @@ impl Packet {
             Field::VlanTci | Field::VlanVid | Field::VlanPcp => {
                 *self.tags.last_mut().unwrap() = key.get(Field::VlanTci) as u16;
             }
-            Field::MplsLabel => self.labels.last_mut().unwrap().label = key.get(field) as u32,
+            Field::MplsLabel => self.labels.last_mut().unwrap().number = key.get(field) as u32,
             Field::MplsTc => self.labels.last_mut().unwrap().tc = key.get(field) as u8,
             Field::MplsTtl => self.labels.last_mut().unwrap().ttl = key.get(field) as u8,
             _ => self.fields.set_masked(field, value, mask),
@@ -139,7 +141,7 @@ impl Packet {
         } else {
             0
         };
-        let label = self.labels.last().copied().unwrap_or(Label { kind, label: 0, tc: 0, ttl });
+        let label = self.labels.last().copied().unwrap_or(Label { kind, number: 0, tc: 0, ttl });
         self.labels.push(Label { kind, ..label });
     }
 
@@ -152,7 +154,7 @@ impl Packet {
         }
         match self.labels.last_mut() {
             Some(label) => label.kind = kind,
-            None => self.labels.push(Label { kind, label: 0, tc: 0, ttl: 0 }),
+            None => self.labels.push(Label { kind, number: 0, tc: 0, ttl: 0 }),
         }
     }
 

@@ -95,7 +95,7 @@ fn part() -> impl Strategy<Value = Vec<(Field, u128, u128)>> {
     ]
 }
 
-pub(super) fn matching() -> impl Strategy<Value = Match> {
+pub(crate) fn matching() -> impl Strategy<Value = Match> {
     prop::collection::vec(part(), 0..4).prop_map(|parts| {
         let mut found = Match::any();
         for (field, value, mask) in parts.into_iter().flatten() {
@@ -294,7 +294,9 @@ fn groups() -> impl Strategy<Value = Vec<GroupMod>> {
 pub(super) fn tables() -> impl Strategy<Value = Tables> {
     (groups(), prop::collection::vec(flow(), 1..40)).prop_map(|(groups, flows)| {
         let mut tables = Tables::new(0x1234_5678_9abc_def0);
-        groups.iter().for_each(|change| _ = tables.apply_group(change).unwrap());
+        for change in &groups {
+            tables.apply_group(change).unwrap();
+        }
         for (id, remark) in [(1, None), (2, Some(1))] {
             let bands = vec![Band { rate: 1, burst: 0, remark }];
             let flags = MeterFlags::default();
