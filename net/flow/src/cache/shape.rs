@@ -102,15 +102,20 @@ fn tagged(head: &[u8], len: usize) -> Option<Shape> {
     }
 }
 
-/// Minimum length of a transport header whose ports are at its start.
+/// Whether a transport header at `at`, in a packet with `size` bytes from there on, is complete and in the head.
 #[inline(always)]
-fn transport(number: u8) -> Option<usize> {
-    match number {
-        protocol::TCP => Some(20),
-        protocol::UDP => Some(8),
-        protocol::SCTP => Some(12),
-        _ => None,
+fn has_transport(head: &[u8], at: usize, size: usize, number: u8) -> bool {
+    let least = match number {
+        protocol::TCP => 20,
+        protocol::UDP | protocol::ICMP => 8,
+        protocol::SCTP => 12,
+        _ => return false,
+    };
+    if size < least || head.len() < at + least {
+        return false;
     }
+    // The data offset, which counts words.
+    number != protocol::TCP || (least..=size).contains(&(usize::from(head[at + 12] >> 4) * 4))
 }
 
 #[inline(always)]
@@ -128,9 +133,7 @@ fn v4(head: &[u8], len: usize, at: usize) -> Option<Shape> {
 fn is_v4_complete(head: &[u8], len: usize, at: usize) -> bool {
     let Some(header) = head.get(at..).and_then(|packet| packet.first_chunk::<V4>()) else { return false };
     let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
-    let icmp = (header[9] == protocol::ICMP).then_some(8);
-    let Some(least) = transport(header[9]).or(icmp) else { return false };
-    at + total <= len && total >= V4 + least && head.len() >= at + V4 + least
+    at + total <= len && total >= V4 && has_transport(head, at + V4, total - V4, header[9])
 }
 
 #[inline(always)]
@@ -143,8 +146,8 @@ fn v6(head: &[u8], len: usize, at: usize) -> bool {
 fn is_v6_complete(head: &[u8], len: usize, at: usize) -> bool {
     let Some(header) = head.get(at..).and_then(|packet| packet.first_chunk::<V6>()) else { return false };
     let payload = usize::from(u16::from_be_bytes([header[4], header[5]]));
-    let Some(least) = transport(header[6]) else { return false };
-    at + V6 + payload <= len && payload >= least && head.len() >= at + V6 + least
+    let is_icmp = header[6] == protocol::ICMP;
+    at + V6 + payload <= len && !is_icmp && has_transport(head, at + V6, payload, header[6])
 }
 
 /// Mask over the bytes of `ranges`, each from a first to the byte before a last one.
@@ -200,6 +203,9 @@ mod tests {
     fn ipv4(protocol: u8, payload: usize) -> Vec<u8> {
         let mut frame = vec![0; ETHERNET + V4 + payload];
         frame[12..16].copy_from_slice(&[8, 0, 0x45, 0]);
+        if let (6, Some(offset)) = (protocol, frame.get_mut(ETHERNET + V4 + 12)) {
+            *offset = 0x50;
+        }
         frame[16..18].copy_from_slice(&((V4 + payload) as u16).to_be_bytes());
         frame[23] = protocol;
         frame
@@ -208,6 +214,9 @@ mod tests {
     fn ipv6(next: u8, payload: usize) -> Vec<u8> {
         let mut frame = vec![0; ETHERNET + V6 + payload];
         frame[12..15].copy_from_slice(&[0x86, 0xdd, 0x60]);
+        if let (6, Some(offset)) = (next, frame.get_mut(ETHERNET + V6 + 12)) {
+            *offset = 0x50;
+        }
         frame[18..20].copy_from_slice(&(payload as u16).to_be_bytes());
         frame[20] = next;
         frame
@@ -249,6 +258,8 @@ mod tests {
         assert_eq!(changed(ipv4(17, 8), 20, 0x40), Some(Shape::V4), "don't fragment");
         assert_eq!(changed(ipv4(17, 8), 17, 27), None, "the transport header is cut by the length");
         assert_eq!(changed(ipv6(17, 8), 20, 44), None, "fragment header");
+        assert_eq!(changed(ipv4(6, 20), 46, 0x40), None, "data offset below the header");
+        assert_eq!(changed(ipv6(6, 20), 66, 0x60), None, "data offset beyond the packet");
         assert_eq!(shape(&tag(tag(ipv4(17, 8)))), None);
         assert_eq!(shape(&tag(ipv4(1, 8))), None);
         assert_eq!(shape(&[0; 13]), None);

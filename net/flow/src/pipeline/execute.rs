@@ -6,7 +6,7 @@ use super::directory::View;
 use super::worker::NORMAL;
 use crate::action::Action;
 use crate::modify::PortNo;
-use crate::packet::{Refusal, Rewriter, parse};
+use crate::packet::{ActionError, Rewriter, parse};
 use crate::tables::{Metering, Tables};
 use crate::translate::{ControllerOperation, Operation, Resume, reason};
 use crate::{Field, Key, TableId};
@@ -122,7 +122,7 @@ impl<'a> Executor<'a> {
                 self.edit = None;
                 Ok(())
             }
-            Err(Refusal::Expired) => self.expire(controllers),
+            Err(ActionError::Expired) => self.expire(controllers),
             Err(_) => self.refuse(),
         }
     }
