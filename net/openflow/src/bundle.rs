@@ -1,8 +1,9 @@
 //! Bundles: messages that are applied together (OpenFlow 1.4.1, 7.3.9; extension 230 of the ONF to 1.3).
 
 use crate::bytes::{Put, Reader, numbered};
+use crate::codec;
 use crate::error::{EncodeError, ErrorCode};
-use crate::message::{self, Message};
+use crate::message::{Header, Message};
 use crate::version::Dialect;
 
 /// All changes or none.
@@ -93,15 +94,15 @@ impl BundleAdd {
         from.skip(2)?;
         let flags = read_flags(from)?;
         let inner = from.drain().or(ErrorCode::BundleMessageBadLen);
-        let header = message::Header::read(inner.peek()).ok_or(ErrorCode::BundleMessageBadLen)?;
+        let header = Header::read(inner.peek()).ok_or(ErrorCode::BundleMessageBadLen)?;
         if header.version != dialect.version as u8 {
             return Err(ErrorCode::BundleBadVersion);
         }
-        if !header.is_allowed_in_bundle(dialect.version) {
+        if !codec::is_allowed_in_bundle(header, dialect.version) {
             return Err(ErrorCode::BundleMessageUnsupported);
         }
         let bytes = inner.peek().get(..usize::from(header.length)).ok_or(ErrorCode::BundleMessageBadLen)?;
-        let message = Box::new(message::read(bytes, header, dialect)?);
+        let message = Box::new(codec::read(bytes, header, dialect)?);
         Ok(Self { id, flags, xid: header.xid, message })
     }
 
@@ -109,6 +110,6 @@ impl BundleAdd {
         out.put_u32(self.id);
         out.put_u16(0);
         out.put_u16(self.flags);
-        message::write(out, &self.message, dialect, self.xid)
+        codec::write(out, &self.message, dialect, self.xid)
     }
 }

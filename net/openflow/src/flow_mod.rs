@@ -1,17 +1,15 @@
-//! Changes and removals of flows (OpenFlow 1.3.5, 7.3.4.2 and 7.4.2; nicira-ext.h).
+//! Changes of flows (OpenFlow 1.3.5, 7.3.4.2; nicira-ext.h).
 
 use crate::action::Scope;
-use crate::bytes::{Put, Reader, numbered};
+use crate::bytes::{Put, Reader};
 use crate::error::{EncodeError, ErrorCode};
 use crate::instruction::{read_instructions, write_instructions};
-use crate::multipart::oxs::Oxs;
 use crate::oxm_match::{self, Form};
 use crate::packet::{buffer, buffer_id};
 use crate::port_no;
 use crate::v10::matching;
 use crate::version::{Dialect, Version};
-use flow::{Field, FlowCommand, FlowFlags, FlowMod, Match, PortNo, TableId};
-use std::time::Duration;
+use flow::{Field, FlowCommand, FlowFlags, FlowMod, Match, TableId};
 
 /// Any group.
 const ANY_GROUP: u32 = u32::MAX;
@@ -93,8 +91,7 @@ fn is_delete(command: FlowCommand) -> bool {
 impl FlowModRequest {
     pub(crate) fn read(from: &mut Reader<'_>, dialect: Dialect) -> Result<Self, ErrorCode> {
         if dialect.version == Version::V10 {
-            let matching = matching::read(from)?;
-            return Self::read_v10(from, matching, dialect);
+            return Self::read_v10(from, dialect);
         }
         let (cookie, cookie_mask, table, command) = (from.u64()?, from.u64()?, from.get()?, from.u8()?);
         let (idle_timeout, hard_timeout, priority) = (from.u16()?, from.u16()?, from.u16()?);
@@ -122,22 +119,18 @@ impl FlowModRequest {
         Ok(Self { flow, buffer })
     }
 
-    /// Reads what follows the match in OpenFlow 1.0.
-    fn read_v10(from: &mut Reader<'_>, matching: Match, dialect: Dialect) -> Result<Self, ErrorCode> {
-        let cookie = from.u64()?;
-        let mut found = Self::read_common(from, matching, cookie, dialect)?;
-        let scope = scope_of(Version::V10, &found.flow.matching);
+    fn read_v10(from: &mut Reader<'_>, dialect: Dialect) -> Result<Self, ErrorCode> {
+        let (matching, cookie) = (matching::read(from)?, from.u64()?);
+        let mut found = Self::read_common(from, cookie, dialect)?;
+        let scope = scope_of(Version::V10, &matching);
+        found.flow.matching = matching;
         found.flow.instructions = read_instructions(from.drain(), scope)?;
         Ok(found)
     }
 
-    /// Reads the fields from the command to the flags in the forms of OpenFlow 1.0 and Nicira.
-    fn read_common(
-        from: &mut Reader<'_>,
-        matching: Match,
-        cookie: u64,
-        dialect: Dialect,
-    ) -> Result<Self, ErrorCode> {
+    /// Reads the fields from the command to the flags in the forms of OpenFlow 1.0 and Nicira. Match and instructions are
+    /// empty.
+    fn read_common(from: &mut Reader<'_>, cookie: u64, dialect: Dialect) -> Result<Self, ErrorCode> {
         let [table, command] = from.array()?;
         let command = read_command(command)?;
         let table = match (dialect.table_ids, command) {
@@ -154,7 +147,7 @@ impl FlowModRequest {
         let flow = FlowMod {
             command,
             table,
-            matching,
+            matching: Match::any(),
             priority,
             cookie,
             cookie_mask: 0,
@@ -172,7 +165,7 @@ impl FlowModRequest {
     /// Reads `NXT_FLOW_MOD`. A cookie in the match selects flows.
     pub(crate) fn read_nicira(from: &mut Reader<'_>, dialect: Dialect) -> Result<Self, ErrorCode> {
         let cookie = from.u64()?;
-        let mut found = Self::read_common(from, Match::any(), cookie, dialect)?;
+        let mut found = Self::read_common(from, cookie, dialect)?;
         let match_len = from.u16()?;
         from.skip(6)?;
         let (matching, selected) = oxm_match::read_nxm(from, match_len)?;
@@ -244,209 +237,4 @@ impl FlowModRequest {
         out[at..at + 2].copy_from_slice(&len.to_be_bytes());
         write_instructions(out, &self.flow.instructions, Version::V10)
     }
-}
-
-numbered! {
-    /// Why a flow was removed.
-    pub enum RemovedReason: u8 {
-        /// No packets for some time.
-        IdleTimeout = 0,
-        /// End of its lifetime.
-        HardTimeout = 1,
-        /// A controller removed it.
-        Delete = 2,
-        /// Its group was removed.
-        GroupDelete = 3,
-        /// Its meter was removed.
-        MeterDelete = 4,
-        /// The switch needed its place.
-        Eviction = 5,
-    }
-}
-
-/// Notice of a removed flow.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FlowRemoved {
-    /// Table; 0 in OpenFlow 1.0.
-    pub table: TableId,
-    /// Match.
-    pub matching: Match,
-    /// Priority.
-    pub priority: u16,
-    /// Cookie.
-    pub cookie: u64,
-    /// Reason.
-    pub reason: RemovedReason,
-    /// Age.
-    pub duration: Duration,
-    /// Seconds without packets; 0 for no timeout.
-    pub idle_timeout: u16,
-    /// Seconds after creation; 0 for no timeout, and in OpenFlow 1.0.
-    pub hard_timeout: u16,
-    /// Packets; `u64::MAX` if not counted.
-    pub packets: u64,
-    /// Bytes; `u64::MAX` if not counted.
-    pub bytes: u64,
-}
-
-fn read_reason(from: &mut Reader<'_>) -> Result<RemovedReason, ErrorCode> {
-    RemovedReason::from_number(from.u8()?).ok_or(ErrorCode::NxRequestUnencodableError)
-}
-
-impl FlowRemoved {
-    pub(crate) fn read(from: &mut Reader<'_>, version: Version) -> Result<Self, ErrorCode> {
-        match version {
-            Version::V10 => {
-                let matching = matching::read(from)?;
-                let (cookie, priority, reason) = (from.u64()?, from.u16()?, read_reason(from)?);
-                from.skip(1)?;
-                let (duration, idle_timeout) = (from.get()?, from.u16()?);
-                from.skip(2)?;
-                let (packets, bytes) = (from.u64()?, from.u64()?);
-                let (table, hard_timeout) = (TableId(0), 0);
-                Ok(Self {
-                    table,
-                    matching,
-                    priority,
-                    cookie,
-                    reason,
-                    duration,
-                    idle_timeout,
-                    hard_timeout,
-                    packets,
-                    bytes,
-                })
-            }
-            Version::V13 | Version::V14 => {
-                let (cookie, priority, reason, table) =
-                    (from.u64()?, from.u16()?, read_reason(from)?, from.get()?);
-                let (duration, idle_timeout, hard_timeout) = (from.get()?, from.u16()?, from.u16()?);
-                let (packets, bytes) = (from.u64()?, from.u64()?);
-                let matching = oxm_match::read_match(from)?;
-                Ok(Self {
-                    table,
-                    matching,
-                    priority,
-                    cookie,
-                    reason,
-                    duration,
-                    idle_timeout,
-                    hard_timeout,
-                    packets,
-                    bytes,
-                })
-            }
-            Version::V15 => {
-                let (table, reason, priority) = (from.get()?, read_reason(from)?, from.u16()?);
-                let (idle_timeout, hard_timeout, cookie) = (from.u16()?, from.u16()?, from.u64()?);
-                let matching = oxm_match::read_match(from)?;
-                let oxs = Oxs::read(from)?;
-                let (duration, packets, bytes) = (oxs.duration(), oxs.packets(), oxs.bytes());
-                Ok(Self {
-                    table,
-                    matching,
-                    priority,
-                    cookie,
-                    reason,
-                    duration,
-                    idle_timeout,
-                    hard_timeout,
-                    packets,
-                    bytes,
-                })
-            }
-        }
-    }
-
-    /// Reads Nicira's form. The table is one higher, and 0 if unknown.
-    pub(crate) fn read_nicira(from: &mut Reader<'_>) -> Result<Self, ErrorCode> {
-        let (cookie, priority, reason, table) = (from.u64()?, from.u16()?, read_reason(from)?, from.u8()?);
-        let (duration, idle_timeout, match_len) = (from.get()?, from.u16()?, from.u16()?);
-        let (packets, bytes) = (from.u64()?, from.u64()?);
-        let (matching, _) = oxm_match::read_nxm(from, match_len)?;
-        let (table, hard_timeout) = (TableId(table.saturating_sub(1)), 0);
-        Ok(Self {
-            table,
-            matching,
-            priority,
-            cookie,
-            reason,
-            duration,
-            idle_timeout,
-            hard_timeout,
-            packets,
-            bytes,
-        })
-    }
-
-    pub(crate) fn write(&self, out: &mut Vec<u8>, version: Version) {
-        match version {
-            Version::V10 => {
-                matching::write(out, &self.matching);
-                out.put_u64(self.cookie);
-                out.put_u16(self.priority);
-                out.put_u8(self.reason.number());
-                out.put_u8(0);
-                out.put(&self.duration);
-                out.put_u16(self.idle_timeout);
-                out.put_u16(0);
-                self.write_counters(out);
-            }
-            Version::V13 | Version::V14 => {
-                out.put_u64(self.cookie);
-                out.put_u16(self.priority);
-                out.put_u8(self.reason.number());
-                out.put(&self.table);
-                out.put(&self.duration);
-                out.put_u16(self.idle_timeout);
-                out.put_u16(self.hard_timeout);
-                self.write_counters(out);
-                oxm_match::write_match(out, &self.matching, version);
-            }
-            Version::V15 => {
-                out.put(&self.table);
-                out.put_u8(self.reason.number());
-                out.put_u16(self.priority);
-                out.put_u16(self.idle_timeout);
-                out.put_u16(self.hard_timeout);
-                out.put_u64(self.cookie);
-                oxm_match::write_match(out, &self.matching, version);
-                Oxs::new(self.duration, None, self.packets, self.bytes).write(out);
-            }
-        }
-    }
-
-    fn write_counters(&self, out: &mut Vec<u8>) {
-        out.put_u64(self.packets);
-        out.put_u64(self.bytes);
-    }
-
-    pub(crate) fn write_nicira(&self, out: &mut Vec<u8>) {
-        out.put_u64(self.cookie);
-        out.put_u16(self.priority);
-        out.put_u8(self.reason.number());
-        out.put_u8(self.table.0.saturating_add(1));
-        out.put(&self.duration);
-        out.put_u16(self.idle_timeout);
-        let at = out.len();
-        out.put_u16(0);
-        self.write_counters(out);
-        let len = oxm_match::write_nxm(out, &self.matching, Form::Nxm, None);
-        out[at..at + 2].copy_from_slice(&len.to_be_bytes());
-    }
-}
-
-/// Reads a port in the width of the version.
-pub(crate) fn read_port(from: &mut Reader<'_>, version: Version) -> Result<PortNo, ErrorCode> {
-    if version == Version::V10 { Ok(port_no::widen(from.u16()?)) } else { from.get() }
-}
-
-/// Writes a port in the width of the version.
-pub(crate) fn write_port(out: &mut Vec<u8>, port: PortNo, version: Version) -> Result<(), EncodeError> {
-    if version == Version::V10 {
-        out.put_u16(port_no::narrow(port).ok_or(EncodeError::Unsupported("a port above 0xfeff"))?);
-    } else {
-        out.put(&port);
-    }
-    Ok(())
 }

@@ -13,9 +13,11 @@
 mod action;
 mod bundle;
 mod bytes;
+mod codec;
 mod error;
 mod error_codes;
 mod flow_mod;
+mod flow_removed;
 mod framing;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
@@ -42,12 +44,14 @@ mod vendor;
 mod version;
 
 pub use bundle::{ATOMIC, BundleAdd, BundleControl, BundleStep, ORDERED};
+pub use codec::{decode, encode};
 pub use error::{DecodeError, EncodeError, ErrorCode, ErrorMessage, WireError};
-pub use flow_mod::{FlowModRequest, FlowRemoved, RemovedReason};
+pub use flow_mod::FlowModRequest;
+pub use flow_removed::{FlowRemoved, RemovedReason};
 pub use framing::{Framing, FramingError};
 pub use group::{ALL_GROUPS, BucketStats, GroupDesc, GroupFeatures, GroupStats};
 pub use hello::Hello;
-pub use message::{Header, Message, decode, encode};
+pub use message::{Header, Message};
 pub use meter::{ALL_METERS, BandStats, MeterConfig, MeterFeatures, MeterStats};
 pub use monitor::{FlowEvent, FlowReport, FlowUpdate, MonitorCommand, MonitorRequest};
 pub use multipart::features::{TableFeatures, TableProperty, TypeId};

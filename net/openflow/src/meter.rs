@@ -27,7 +27,7 @@ fn read_flags(bits: u16) -> Result<MeterFlags, ErrorCode> {
 
 fn flag_bits(flags: MeterFlags) -> u16 {
     let unit = if flags.packets { PACKETS } else { KBPS };
-    unit | u16::from(flags.burst) * BURST | u16::from(flags.stats) * STATS
+    unit | (u16::from(flags.burst) * BURST) | (u16::from(flags.stats) * STATS)
 }
 
 pub(crate) fn read_mod(from: &mut Reader<'_>) -> Result<MeterMod, ErrorCode> {

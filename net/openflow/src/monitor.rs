@@ -3,11 +3,12 @@
 use crate::action::Scope;
 use crate::bytes::{Put, Reader, numbered};
 use crate::error::{EncodeError, ErrorCode};
-use crate::flow_mod::{group_or_any, read_port, scope_of, some_group, write_port};
+use crate::flow_mod::{group_or_any, scope_of, some_group};
 use crate::group::read_entry;
 use crate::instruction::{read_instructions, write_instructions};
 use crate::oxm_match::{self, Form};
 use crate::port_no;
+use crate::port_no::{read as read_port, write as write_port};
 use crate::version::Version;
 use flow::{Instructions, Match, PortNo, TableId};
 

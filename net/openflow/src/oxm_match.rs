@@ -86,7 +86,7 @@ pub(crate) fn read_fields(
         match (target.field(), &mut cookie) {
             (Some((field, shift)), _) => add(&mut found, target, field, value, shift, mask)?,
             (None, Some(cookie)) => {
-                **cookie = Some((value as u64, mask.map_or(u64::MAX, |mask| mask as u64)))
+                **cookie = Some((value as u64, mask.map_or(u64::MAX, |mask| mask as u64)));
             }
             (None, None) => return Err(ErrorCode::MatchBadField),
         }

@@ -2,7 +2,7 @@
 
 use crate::bytes::{Put, Reader, numbered};
 use crate::error::{EncodeError, ErrorCode};
-use crate::flow_mod::{read_port, write_port};
+use crate::port_no::{read as read_port, write as write_port};
 use crate::property;
 use crate::version::Version;
 use flow::PortNo;
@@ -314,5 +314,7 @@ fn read_counters<const N: usize>(from: &mut Reader<'_>) -> Result<[u64; N], Erro
 }
 
 fn put_counters(out: &mut Vec<u8>, counters: &[u64]) {
-    counters.iter().for_each(|counter| out.put_u64(*counter));
+    for counter in counters {
+        out.put_u64(*counter);
+    }
 }

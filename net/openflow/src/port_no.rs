@@ -1,5 +1,8 @@
-//! Port numbers of 16 bits, in OpenFlow 1.0 and in Nicira's extensions.
+//! Port numbers: of 16 bits in OpenFlow 1.0 and in Nicira's extensions, of 32 bits elsewhere.
 
+use crate::bytes::{Put, Reader};
+use crate::error::{EncodeError, ErrorCode};
+use crate::version::Version;
 use flow::PortNo;
 
 /// Lowest reserved number.
@@ -26,6 +29,21 @@ pub(crate) fn some(port: PortNo) -> Option<PortNo> {
 /// The number of a port, or [`PortNo::ANY`].
 pub(crate) fn or_any(port: Option<PortNo>) -> PortNo {
     port.unwrap_or(PortNo::ANY)
+}
+
+/// Reads a port in the width of the version.
+pub(crate) fn read(from: &mut Reader<'_>, version: Version) -> Result<PortNo, ErrorCode> {
+    if version == Version::V10 { Ok(widen(from.u16()?)) } else { from.get() }
+}
+
+/// Writes a port in the width of the version.
+pub(crate) fn write(out: &mut Vec<u8>, port: PortNo, version: Version) -> Result<(), EncodeError> {
+    if version == Version::V10 {
+        out.put_u16(narrow(port).ok_or(EncodeError::Unsupported("a port above 0xfeff"))?);
+    } else {
+        out.put(&port);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use crate::bytes::{Put, Reader};
 use crate::error::{EncodeError, ErrorCode};
-use crate::flow_mod::{read_port, write_port};
 use crate::group::read_entry;
+use crate::port_no::{read as read_port, write as write_port};
 use crate::property;
 use crate::version::Version;
 use flow::PortNo;
@@ -186,7 +186,9 @@ impl QueueStats {
         let start = out.len();
         out.put_zeros(if version >= Version::V14 { 8 } else { 0 });
         QueueRequest { port: self.port, queue: self.queue }.write(out, version)?;
-        [self.bytes, self.packets, self.errors].iter().for_each(|counter| out.put_u64(*counter));
+        for counter in [self.bytes, self.packets, self.errors] {
+            out.put_u64(counter);
+        }
         if version > Version::V10 {
             out.put(&self.duration);
         }

@@ -2,10 +2,12 @@
 
 use crate::bundle::{BundleAdd, BundleControl};
 use crate::bytes::{Put, Reader};
+use crate::codec::{read_forward, write_forward};
 use crate::error::{EncodeError, ErrorCode};
 use crate::error_codes::{NICIRA, ONF};
-use crate::flow_mod::{FlowModRequest, FlowRemoved};
-use crate::message::{Message, read_forward, write_forward};
+use crate::flow_mod::FlowModRequest;
+use crate::flow_removed::FlowRemoved;
+use crate::message::Message;
 use crate::multipart::request::ExperimenterData;
 use crate::packet::{PacketIn, PacketInFormat};
 use crate::switch::{AsyncConfig, RoleMessage, RoleStatus};

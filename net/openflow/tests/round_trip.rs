@@ -30,7 +30,7 @@ fn round_trip(message: &Message, version: Version) -> Result<(), TestCaseError> 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1000) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn messages_of_1_0_are_read_as_written(message in arbitrary::messages(Version::V10)) {

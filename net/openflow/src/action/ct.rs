@@ -3,7 +3,7 @@
 use super::field::{pack, unpack};
 use super::nicira::begin_nicira;
 use super::{Scope, finish, read_action, read_header, write_actions};
-use crate::bytes::{Put, Reader};
+use crate::bytes::{Put, Reader, Wire};
 use crate::error::{EncodeError, ErrorCode};
 use crate::error_codes::NICIRA;
 use crate::oxm;
@@ -81,8 +81,8 @@ fn read_nat(body: Reader<'_>) -> Result<Nat, ErrorCode> {
     }
     let source = (flags & (SOURCE | DESTINATION) != 0).then_some(flags & SOURCE != 0);
     let addresses = read_addresses(&mut body, parts)?;
-    let ports =
-        read_range(&mut body, parts, (PORT_MIN, PORT_MAX), |body| body.u16())?.filter(|range| range.0 != 0);
+    let ports = read_range(&mut body, parts, (PORT_MIN, PORT_MAX), <u16 as Wire>::read)?;
+    let ports = ports.filter(|range| range.0 != 0);
     if parts & PORT_MIN != 0 && (ports.is_none() || addresses.is_none()) {
         return Err(ErrorCode::ActionBadArgument);
     }
@@ -133,7 +133,7 @@ pub(super) fn write(
     version: Version,
 ) -> Result<(), EncodeError> {
     let start = begin_nicira(out, 35);
-    out.put_u16(u16::from(tracking.commit) * COMMIT | u16::from(tracking.force) * FORCE);
+    out.put_u16((u16::from(tracking.commit) * COMMIT) | (u16::from(tracking.force) * FORCE));
     match tracking.zone {
         LearnValue::Constant(zone, _) => {
             out.put_u32(0);

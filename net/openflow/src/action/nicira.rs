@@ -266,7 +266,9 @@ fn write_dec_ttl(out: &mut Vec<u8>, controllers: &[u16]) {
     put(out, 21, |out| {
         out.put_u16(controllers.len() as u16);
         out.put_zeros(4);
-        controllers.iter().for_each(|controller| out.put_u16(*controller));
+        for controller in controllers {
+            out.put_u16(*controller);
+        }
     });
 }
 

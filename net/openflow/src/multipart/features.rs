@@ -97,39 +97,39 @@ impl TableProperty {
         })
     }
 
-    fn write(&self, out: &mut Vec<u8>) {
-        let kind = |kind: u16, miss: bool| kind | u16::from(miss);
-        let types = |out: &mut Vec<u8>, ids: &[TypeId]| ids.iter().for_each(|id| id.write(out));
-        let fields = |out: &mut Vec<u8>, ids: &[OxmId]| ids.iter().for_each(|id| id.write(out));
-        let tables = |out: &mut Vec<u8>, ids: &[TableId]| ids.iter().for_each(|id| out.put(id));
+    /// Number, and whether it is that of the flow for packets without another one.
+    fn kind(&self) -> (u16, bool) {
         match self {
-            Self::Instructions(miss, ids) => {
-                property::write(out, kind(INSTRUCTIONS, *miss), |out| types(out, ids))
-            }
-            Self::NextTables(miss, ids) => {
-                property::write(out, kind(NEXT_TABLES, *miss), |out| tables(out, ids))
-            }
-            Self::WriteActions(miss, ids) => {
-                property::write(out, kind(WRITE_ACTIONS, *miss), |out| types(out, ids))
-            }
-            Self::ApplyActions(miss, ids) => {
-                property::write(out, kind(APPLY_ACTIONS, *miss), |out| types(out, ids))
-            }
-            Self::Match(ids) => property::write(out, MATCH, |out| fields(out, ids)),
-            Self::Wildcards(ids) => property::write(out, WILDCARDS, |out| fields(out, ids)),
-            Self::WriteSetField(miss, ids) => {
-                property::write(out, kind(WRITE_SET_FIELD, *miss), |out| fields(out, ids))
-            }
-            Self::ApplySetField(miss, ids) => {
-                property::write(out, kind(APPLY_SET_FIELD, *miss), |out| fields(out, ids))
-            }
-            Self::SyncFrom(ids) => property::write(out, SYNC_FROM, |out| tables(out, ids)),
-            Self::Experimenter(miss, data) => {
-                property::write(out, kind(EXPERIMENTER_PROPERTY, *miss), |out| {
-                    out.extend_from_slice(data);
-                })
-            }
+            Self::Instructions(miss, _) => (INSTRUCTIONS, *miss),
+            Self::NextTables(miss, _) => (NEXT_TABLES, *miss),
+            Self::WriteActions(miss, _) => (WRITE_ACTIONS, *miss),
+            Self::ApplyActions(miss, _) => (APPLY_ACTIONS, *miss),
+            Self::Match(_) => (MATCH, false),
+            Self::Wildcards(_) => (WILDCARDS, false),
+            Self::WriteSetField(miss, _) => (WRITE_SET_FIELD, *miss),
+            Self::ApplySetField(miss, _) => (APPLY_SET_FIELD, *miss),
+            Self::SyncFrom(_) => (SYNC_FROM, false),
+            Self::Experimenter(miss, _) => (EXPERIMENTER_PROPERTY, *miss),
         }
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        let (kind, miss) = self.kind();
+        property::write(out, kind | u16::from(miss), |out| match self {
+            Self::Instructions(_, ids) | Self::WriteActions(_, ids) | Self::ApplyActions(_, ids) => {
+                for id in ids {
+                    id.write(out);
+                }
+            }
+            Self::Match(ids)
+            | Self::Wildcards(ids)
+            | Self::WriteSetField(_, ids)
+            | Self::ApplySetField(_, ids) => ids.iter().for_each(|id| id.write(out)),
+            Self::NextTables(_, tables) | Self::SyncFrom(tables) => {
+                out.extend(tables.iter().map(|table| table.0));
+            }
+            Self::Experimenter(_, data) => out.extend_from_slice(data),
+        });
     }
 }
 

@@ -205,42 +205,37 @@ impl MultipartReply {
     fn write_body(&self, parts: &mut Parts<'_>, version: Version) -> Result<(), EncodeError> {
         match self {
             Self::Desc(description) => description.write(parts.out),
-            Self::Flow(list) => {
-                list.iter().try_for_each(|flow| parts.entry(|out| flow.write(out, version)))?
-            }
-            Self::NxFlow(list) => {
-                list.iter().try_for_each(|flow| parts.entry(|out| flow.write_nicira(out)))?
-            }
+            Self::Flow(list) => try_entries(parts, list, |flow, out| flow.write(out, version))?,
+            Self::NxFlow(list) => try_entries(parts, list, FlowStats::write_nicira)?,
             Self::Aggregate(sums) if version >= Version::V15 => sums.write_oxs(parts.out),
             Self::Aggregate(sums) | Self::NxAggregate(sums) => parts.out.put(sums),
             Self::Table(list) => entries(parts, list, |table, out| table.write(out, version))?,
-            Self::Port(list) => {
-                list.iter().try_for_each(|port| parts.entry(|out| port.write(out, version)))?
-            }
-            Self::Queue(list) => {
-                list.iter().try_for_each(|queue| parts.entry(|out| queue.write(out, version)))?
-            }
+            Self::Port(list) => try_entries(parts, list, |port, out| port.write(out, version))?,
+            Self::Queue(list) => try_entries(parts, list, |queue, out| queue.write(out, version))?,
             Self::Group(list) => entries(parts, list, GroupStats::write)?,
-            Self::GroupDesc(list) => {
-                list.iter().try_for_each(|group| parts.entry(|out| group.write(out, version)))?;
-            }
+            Self::GroupDesc(list) => try_entries(parts, list, |group, out| group.write(out, version))?,
             Self::GroupFeatures(features) => features.write(parts.out),
             Self::Meter(list) => entries(parts, list, MeterStats::write)?,
             Self::MeterConfig(list) => entries(parts, list, MeterConfig::write)?,
             Self::MeterFeatures(features) => parts.out.put(features),
             Self::TableFeatures(list) => entries(parts, list, |table, out| table.write(out, version))?,
-            Self::PortDesc(list) => {
-                list.iter().try_for_each(|port| parts.entry(|out| port.write(out, version)))?
-            }
+            Self::PortDesc(list) => try_entries(parts, list, |port, out| port.write(out, version))?,
             Self::TableDesc(list) => entries(parts, list, TableConfig::write_desc)?,
             Self::QueueDesc(list) => entries(parts, list, |queue, out| queue.write(out, version))?,
-            Self::FlowMonitor(list) => {
-                list.iter().try_for_each(|update| parts.entry(|out| update.write(out, version)))?;
-            }
+            Self::FlowMonitor(list) => try_entries(parts, list, |update, out| update.write(out, version))?,
             Self::Experimenter(data) => parts.out.extend_from_slice(&data.data),
         }
         Ok(())
     }
+}
+
+/// Writes entries, some of which a version cannot express.
+fn try_entries<T>(
+    parts: &mut Parts<'_>,
+    list: &[T],
+    write: impl Fn(&T, &mut Vec<u8>) -> Result<(), EncodeError>,
+) -> Result<(), EncodeError> {
+    list.iter().try_for_each(|entry| parts.entry(|out| write(entry, out)))
 }
 
 /// Writes entries that every version can express.
@@ -249,10 +244,8 @@ fn entries<T>(
     list: &[T],
     write: impl Fn(&T, &mut Vec<u8>),
 ) -> Result<(), EncodeError> {
-    list.iter().try_for_each(|entry| {
-        parts.entry(|out| {
-            write(entry, out);
-            Ok(())
-        })
+    try_entries(parts, list, |entry, out| {
+        write(entry, out);
+        Ok(())
     })
 }

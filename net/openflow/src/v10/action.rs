@@ -67,12 +67,8 @@ fn set_all(field: Field, value: u32) -> Action {
 }
 
 fn set_mac(field: Field, address: MacAddress) -> Action {
-    set(field, u128::from(u64::from_be_bytes(pad(address))), field.full())
-}
-
-fn pad(address: MacAddress) -> [u8; 8] {
-    let [a, b, c, d, e, f] = address.octets();
-    [0, 0, a, b, c, d, e, f]
+    let value = address.octets().iter().fold(0, |value, octet| value << 8 | u128::from(*octet));
+    set(field, value, field.full())
 }
 
 fn vlan(id: u16) -> Result<u16, ErrorCode> {

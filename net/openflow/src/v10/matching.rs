@@ -60,7 +60,9 @@ pub(crate) fn read(from: &mut Reader<'_>) -> Result<Match, ErrorCode> {
     });
     let pairs = [[Field::Ipv4Src, Field::ArpSpa], [Field::Ipv4Dst, Field::ArpTpa]];
     for ((value, mask), fields) in networks.into_iter().zip(pairs) {
-        fields.into_iter().for_each(|field| set(true, field, value, mask));
+        for field in fields {
+            set(true, field, value, mask);
+        }
     }
     for (src, dst) in TRANSPORT {
         set(has(TP_SRC), src, u128::from(ports.0), full(src));
@@ -97,7 +99,7 @@ pub(crate) fn write(out: &mut Vec<u8>, matching: &Match) {
         wildcards &= if found.is_some() { !bit } else { u32::MAX };
         found.unwrap_or(0)
     };
-    let in_port = port_no::narrow(PortNo(get(Field::InPort, IN_PORT) as u32)).unwrap_or(0);
+    let in_port = matching.exact(Field::InPort).and_then(|port| port_no::narrow(PortNo(port as u32)));
     let (source, destination) = (get(Field::EthSrc, ETH_SRC), get(Field::EthDst, ETH_DST));
     let kind = get(Field::EthType, ETH_TYPE) as u16;
     let tos = (get(Field::IpDscp, IP_TOS) << 2) as u8;
@@ -114,8 +116,9 @@ pub(crate) fn write(out: &mut Vec<u8>, matching: &Match) {
         wildcards = wildcards & !(0x3f << shift) | ignored << shift;
     }
     let (vlan, priority, bits) = vlan_fields(matching);
-    out.put_u32(wildcards & !bits);
-    out.put_u16(in_port);
+    let port_bit = if in_port.is_some() { IN_PORT } else { 0 };
+    out.put_u32(wildcards & !bits & !port_bit);
+    out.put_u16(in_port.unwrap_or(0));
     out.put_uint(source, 6);
     out.put_uint(destination, 6);
     out.put_u16(vlan);
@@ -125,7 +128,9 @@ pub(crate) fn write(out: &mut Vec<u8>, matching: &Match) {
     out.put_u8(tos);
     out.put_u8(protocol);
     out.put_u16(0);
-    networks.iter().for_each(|(address, _)| out.put_u32(*address));
+    for (address, _) in networks {
+        out.put_u32(address);
+    }
     out.put_u16(ports.0);
     out.put_u16(ports.1);
 }

@@ -29,12 +29,12 @@ const KINDS: &[&[(Field, u128)]] = &[
     &[(Field::EthType, 0x800), (Field::CtState, 0x21)],
 ];
 
-fn is_numbered(field: &Field) -> bool {
-    field.info().oxm.or(field.info().nxm).is_some() && *field != Field::IpFrag
+fn is_numbered(field: Field) -> bool {
+    field.info().oxm.or(field.info().nxm).is_some() && field != Field::IpFrag
 }
 
-fn fields() -> impl Strategy<Value = Field> {
-    select(Field::ALL.iter().copied().filter(is_numbered).collect::<Vec<_>>())
+fn fields() -> BoxedStrategy<Field> {
+    select(Field::ALL.iter().copied().filter(|field| is_numbered(*field)).collect::<Vec<_>>()).boxed()
 }
 
 fn fill(mut found: Match, parts: Vec<(Field, u128, Option<u128>)>) -> Match {
@@ -46,56 +46,65 @@ fn fill(mut found: Match, parts: Vec<(Field, u128, Option<u128>)>) -> Match {
     found
 }
 
-pub(crate) fn matches() -> impl Strategy<Value = Match> {
-    (select(KINDS), vec((fields(), any::<u128>(), of(any::<u128>())), 0..8)).prop_map(|(kind, parts)| {
-        let kind = kind.iter().map(|(field, value)| (*field, *value, None)).collect();
-        fill(fill(Match::any(), kind), parts)
-    })
+pub(crate) fn matches() -> BoxedStrategy<Match> {
+    (select(KINDS), vec((fields(), any::<u128>(), of(any::<u128>())), 0..8))
+        .prop_map(|(kind, parts)| {
+            let kind = kind.iter().map(|(field, value)| (*field, *value, None)).collect();
+            fill(fill(Match::any(), kind), parts)
+        })
+        .boxed()
 }
 
 /// Fields that are not in a packet, with an ingress port.
-fn metadata() -> impl Strategy<Value = Match> {
+fn metadata() -> BoxedStrategy<Match> {
     let fields = select(vec![Field::Metadata, Field::TunnelId, Field::Reg3, Field::TunSrc, Field::PktMark]);
     (ports(), vec((fields, any::<u128>(), of(any::<u128>())), 0..4))
         .prop_map(|(port, parts)| fill(Match::any().with(Field::InPort, u128::from(port.0)), parts))
+        .boxed()
 }
 
 /// Ports with a number of 16 bits.
-fn ports() -> impl Strategy<Value = PortNo> {
+fn ports() -> BoxedStrategy<PortNo> {
     prop_oneof![
         (1..0xff00_u32).prop_map(PortNo),
         select(vec![PortNo::LOCAL, PortNo::CONTROLLER, PortNo::FLOOD, PortNo::IN_PORT])
     ]
+    .boxed()
 }
 
-fn part() -> impl Strategy<Value = Subfield> {
+fn part() -> BoxedStrategy<Subfield> {
     let registers =
         [Field::Reg0, Field::Reg5, Field::Metadata, Field::Xxreg1, Field::TunnelId, Field::EthSrc];
-    (select(registers.to_vec()), any::<u8>(), any::<u8>()).prop_map(|(field, offset, bits)| {
-        let width = field.info().bits.min(64);
-        let offset = offset % width;
-        Subfield::new(field, offset, 1 + bits % (width - offset)).unwrap()
-    })
+    (select(registers.to_vec()), any::<u8>(), any::<u8>())
+        .prop_map(|(field, offset, bits)| {
+            let width = field.info().bits.min(64);
+            let offset = offset % width;
+            Subfield::new(field, offset, 1 + bits % (width - offset)).unwrap()
+        })
+        .boxed()
 }
 
-fn pairs() -> impl Strategy<Value = (Subfield, Subfield)> {
+fn pairs() -> BoxedStrategy<(Subfield, Subfield)> {
     (part(), select(vec![Field::Xxreg2, Field::Xxreg3]), 0..64_u8)
         .prop_map(|(from, to, offset)| (from, Subfield::new(to, offset, from.bits).unwrap()))
+        .boxed()
 }
 
-fn set(fields: Vec<Field>, version: Version) -> impl Strategy<Value = Action> {
-    (select(fields), any::<u128>(), any::<u128>(), 0..3_u8).prop_map(move |(field, value, mask, kind)| {
-        let mask = match kind {
-            0 => field.full(),
-            _ if version == Version::V10 && field.info().nxm.is_none() => field.full(),
-            1 => Subfield::new(field, 0, 1 + mask as u8 % field.info().bits).unwrap().mask(),
-            _ => (mask & field.full()).max(1),
-        };
-        Action::SetField { field, value: value & mask, mask }
-    })
+fn set(fields: Vec<Field>, version: Version) -> BoxedStrategy<Action> {
+    (select(fields), any::<u128>(), any::<u128>(), 0..3_u8)
+        .prop_map(move |(field, value, mask, kind)| {
+            let mask = match kind {
+                0 => field.full(),
+                _ if version == Version::V10 && field.info().nxm.is_none() => field.full(),
+                1 => Subfield::new(field, 0, 1 + mask as u8 % field.info().bits).unwrap().mask(),
+                _ => (mask & field.full()).max(1),
+            };
+            Action::SetField { field, value: value & mask, mask }
+        })
+        .boxed()
 }
 
-fn learn() -> impl Strategy<Value = Action> {
+fn learn() -> BoxedStrategy<Action> {
     let spec = prop_oneof![
         pairs().prop_map(|(from, to)| LearnSpec::Match(LearnValue::Field(from), to)),
         pairs().prop_map(|(from, to)| LearnSpec::Load(LearnValue::Field(from), to)),
@@ -106,26 +115,28 @@ fn learn() -> impl Strategy<Value = Action> {
         part().prop_map(LearnSpec::Output),
     ];
     let result = of((Just(Field::Reg4), 0..32_u8));
-    (vec(spec, 0..5), any::<[u16; 5]>(), any::<u64>(), 0..255_u8, 0..4_u16, any::<u32>(), result).prop_map(
-        |(specs, [idle, hard, fin_idle, fin_hard, priority], cookie, table, flags, limit, result)| {
-            Action::Learn(Box::new(Learn {
-                table: TableId(table),
-                priority,
-                cookie,
-                idle_timeout: idle,
-                hard_timeout: hard,
-                fin_idle_timeout: fin_idle,
-                fin_hard_timeout: fin_hard,
-                flags: flags | if result.is_some() { 4 } else { 0 },
-                limit,
-                result,
-                specs,
-            }))
-        },
-    )
+    (vec(spec, 0..5), any::<[u16; 5]>(), any::<u64>(), 0..255_u8, 0..4_u16, any::<u32>(), result)
+        .prop_map(
+            |(specs, [idle, hard, fin_idle, fin_hard, priority], cookie, table, flags, limit, result)| {
+                Action::Learn(Box::new(Learn {
+                    table: TableId(table),
+                    priority,
+                    cookie,
+                    idle_timeout: idle,
+                    hard_timeout: hard,
+                    fin_idle_timeout: fin_idle,
+                    fin_hard_timeout: fin_hard,
+                    flags: flags | if result.is_some() { 4 } else { 0 },
+                    limit,
+                    result,
+                    specs,
+                }))
+            },
+        )
+        .boxed()
 }
 
-fn nat() -> impl Strategy<Value = Nat> {
+fn nat() -> BoxedStrategy<Nat> {
     let addresses = prop_oneof![
         any::<[u32; 2]>().prop_map(|[a, b]| {
             let (first, last) = (a.min(b).max(1), a.max(b).max(1));
@@ -137,8 +148,8 @@ fn nat() -> impl Strategy<Value = Nat> {
         }),
     ];
     let range = (addresses, of((1..1000_u16, 1000..=u16::MAX)));
-    (of(any::<bool>()), 0..3_u8, any::<bool>(), of(range)).prop_map(|(source, select, persistent, range)| {
-        Nat {
+    (of(any::<bool>()), 0..3_u8, any::<bool>(), of(range))
+        .prop_map(|(source, select, persistent, range)| Nat {
             source,
             hash: select == 1,
             random: select == 2,
@@ -147,18 +158,18 @@ fn nat() -> impl Strategy<Value = Nat> {
                 addresses: Some(addresses),
                 ports,
             }),
-        }
-    })
+        })
+        .boxed()
 }
 
-fn ct(version: Version) -> impl Strategy<Value = Action> {
+fn ct(version: Version) -> BoxedStrategy<Action> {
     let zone = prop_oneof![
         any::<u16>().prop_map(|zone| LearnValue::Constant(u128::from(zone), 16)),
         (0..16_u8).prop_map(|offset| LearnValue::Field(Subfield::new(Field::Reg2, offset, 16).unwrap())),
     ];
     let actions = vec(set(vec![Field::CtMark, Field::CtLabel], version), 0..3);
-    (any::<[bool; 2]>(), zone, of(0..255_u8), any::<u16>(), of(nat()), actions).prop_map(
-        |([commit, force], zone, table, helper, nat, actions)| {
+    (any::<[bool; 2]>(), zone, of(0..255_u8), any::<u16>(), of(nat()), actions)
+        .prop_map(|([commit, force], zone, table, helper, nat, actions)| {
             Action::Ct(Box::new(ConnectionTracking {
                 commit,
                 force: force && commit,
@@ -168,8 +179,8 @@ fn ct(version: Version) -> impl Strategy<Value = Action> {
                 nat,
                 actions: if commit { actions } else { Vec::new() },
             }))
-        },
-    )
+        })
+        .boxed()
 }
 
 fn simple_actions(version: Version) -> BoxedStrategy<Action> {
@@ -274,14 +285,16 @@ fn instructions(version: Version) -> BoxedStrategy<Instructions> {
         .boxed()
 }
 
-fn flags(version: Version) -> impl Strategy<Value = FlowFlags> {
-    any::<[bool; 5]>().prop_map(move |[send_removed, check_overlap, reset, packets, bytes]| FlowFlags {
-        send_removed,
-        check_overlap,
-        reset_counts: reset && version > Version::V10,
-        no_packet_counts: packets && version > Version::V10,
-        no_byte_counts: bytes && version > Version::V10,
-    })
+fn flags(version: Version) -> BoxedStrategy<FlowFlags> {
+    any::<[bool; 5]>()
+        .prop_map(move |[send_removed, check_overlap, reset, packets, bytes]| FlowFlags {
+            send_removed,
+            check_overlap,
+            reset_counts: reset && version > Version::V10,
+            no_packet_counts: packets && version > Version::V10,
+            no_byte_counts: bytes && version > Version::V10,
+        })
+        .boxed()
 }
 
 fn flow_mod(version: Version) -> BoxedStrategy<Message> {
@@ -323,48 +336,53 @@ fn flow_mod(version: Version) -> BoxedStrategy<Message> {
         .boxed()
 }
 
-fn buckets(version: Version) -> impl Strategy<Value = Vec<Bucket>> {
+fn buckets(version: Version) -> BoxedStrategy<Vec<Bucket>> {
     let bucket = (any::<u32>(), any::<u16>(), of(ports()), of(0..9_u32), actions(version));
-    vec(bucket, 0..4).prop_map(move |buckets| {
-        let is_positional = matches!(version, Version::V13 | Version::V14);
-        let number = |id, position| if is_positional { position } else { id };
-        let numbered = (0..).zip(buckets);
-        numbered
-            .map(|(position, (id, weight, watch_port, watch_group, actions))| Bucket {
-                id: number(id, position),
-                weight,
-                watch_port,
-                watch_group,
-                actions,
-            })
-            .collect()
-    })
+    vec(bucket, 0..4)
+        .prop_map(move |buckets| {
+            let is_positional = matches!(version, Version::V13 | Version::V14);
+            let number = |id, position| if is_positional { position } else { id };
+            let numbered = (0..).zip(buckets);
+            numbered
+                .map(|(position, (id, weight, watch_port, watch_group, actions))| Bucket {
+                    id: number(id, position),
+                    weight,
+                    watch_port,
+                    watch_group,
+                    actions,
+                })
+                .collect()
+        })
+        .boxed()
 }
 
-fn kinds() -> impl Strategy<Value = GroupKind> {
-    select(vec![GroupKind::All, GroupKind::Select, GroupKind::Indirect, GroupKind::FastFailover])
+fn kinds() -> BoxedStrategy<GroupKind> {
+    select(vec![GroupKind::All, GroupKind::Select, GroupKind::Indirect, GroupKind::FastFailover]).boxed()
 }
 
-fn group_mod(version: Version) -> impl Strategy<Value = Message> {
+fn group_mod(version: Version) -> BoxedStrategy<Message> {
     let commands = select(vec![GroupCommand::Add, GroupCommand::Modify, GroupCommand::Delete]);
     (commands, kinds(), any::<u32>(), buckets(version))
         .prop_map(|(command, kind, id, buckets)| Message::GroupMod(GroupMod { command, kind, id, buckets }))
+        .boxed()
 }
 
-fn meter() -> impl Strategy<Value = (MeterFlags, u32, Vec<Band>)> {
+fn meter() -> BoxedStrategy<(MeterFlags, u32, Vec<Band>)> {
     let band =
         (any::<[u32; 2]>(), of(any::<u8>())).prop_map(|([rate, burst], remark)| Band { rate, burst, remark });
     let flags = any::<[bool; 3]>().prop_map(|[packets, burst, stats]| MeterFlags { packets, burst, stats });
-    (flags, any::<u32>(), vec(band, 0..4))
+    (flags, any::<u32>(), vec(band, 0..4)).boxed()
 }
 
-fn durations() -> impl Strategy<Value = Duration> {
-    (any::<u32>(), 0..1_000_000_000_u32).prop_map(|(seconds, nanos)| Duration::new(u64::from(seconds), nanos))
+fn durations() -> BoxedStrategy<Duration> {
+    (any::<u32>(), 0..1_000_000_000_u32)
+        .prop_map(|(seconds, nanos)| Duration::new(u64::from(seconds), nanos))
+        .boxed()
 }
 
-fn port(version: Version) -> impl Strategy<Value = Port> {
-    (ports(), any::<[u8; 6]>(), "[a-z0-9]{0,15}", any::<[u32; 8]>()).prop_map(
-        move |(number, address, name, bits)| {
+fn port(version: Version) -> BoxedStrategy<Port> {
+    (ports(), any::<[u8; 6]>(), "[a-z0-9]{0,15}", any::<[u32; 8]>())
+        .prop_map(move |(number, address, name, bits)| {
             let is_old = version == Version::V10;
             let features = |bits: u32| if is_old { bits & 0xf87f } else { bits };
             let [config, state, current, advertised, supported, peer, now, most] = bits;
@@ -382,8 +400,8 @@ fn port(version: Version) -> impl Strategy<Value = Port> {
                 current_speed: speed(now),
                 max_speed: speed(most),
             }
-        },
-    )
+        })
+        .boxed()
 }
 
 fn packet_in(version: Version) -> BoxedStrategy<Message> {
@@ -415,41 +433,43 @@ fn packet_in(version: Version) -> BoxedStrategy<Message> {
         .boxed()
 }
 
-fn packet_out(version: Version) -> impl Strategy<Value = Message> {
-    (of(0..9_u32), metadata(), actions(version), vec(any::<u8>(), 0..60)).prop_map(
-        move |(buffer, metadata, actions, data)| {
+fn packet_out(version: Version) -> BoxedStrategy<Message> {
+    (of(0..9_u32), metadata(), actions(version), vec(any::<u8>(), 0..60))
+        .prop_map(move |(buffer, metadata, actions, data)| {
             let port = metadata.exact(Field::InPort).unwrap();
             let metadata =
                 if version >= Version::V15 { metadata } else { Match::any().with(Field::InPort, port) };
             Message::PacketOut(Box::new(PacketOut { buffer, metadata, actions, data }))
-        },
-    )
+        })
+        .boxed()
 }
 
-fn removed(version: Version, is_nicira: bool) -> impl Strategy<Value = Message> {
+fn removed(version: Version, is_nicira: bool) -> BoxedStrategy<Message> {
     let numbers = (any::<[u16; 3]>(), any::<u8>(), any::<[u64; 3]>(), durations());
     let reasons = select(RemovedReason::ALL.to_vec());
-    (matches(), numbers, reasons).prop_map(move |(matching, numbers, reason)| {
-        let ([priority, idle, hard], table, [cookie, packets, bytes], duration) = numbers;
-        let is_old = version == Version::V10;
-        let removed = FlowRemoved {
-            table: TableId(if is_old && !is_nicira { 0 } else { table % 255 }),
-            matching: if is_old && !is_nicira { Match::any().with(Field::InPort, 3) } else { matching },
-            priority,
-            cookie,
-            reason,
-            duration,
-            idle_timeout: idle,
-            hard_timeout: if is_old { 0 } else { hard },
-            packets,
-            bytes,
-        };
-        let removed = Box::new(removed);
-        if is_nicira { Message::NxFlowRemoved(removed) } else { Message::FlowRemoved(removed) }
-    })
+    (matches(), numbers, reasons)
+        .prop_map(move |(matching, numbers, reason)| {
+            let ([priority, idle, hard], table, [cookie, packets, bytes], duration) = numbers;
+            let is_old = version == Version::V10;
+            let removed = FlowRemoved {
+                table: TableId(if is_old && !is_nicira { 0 } else { table % 255 }),
+                matching: if is_old && !is_nicira { Match::any().with(Field::InPort, 3) } else { matching },
+                priority,
+                cookie,
+                reason,
+                duration,
+                idle_timeout: idle,
+                hard_timeout: if is_old { 0 } else { hard },
+                packets,
+                bytes,
+            };
+            let removed = Box::new(removed);
+            if is_nicira { Message::NxFlowRemoved(removed) } else { Message::FlowRemoved(removed) }
+        })
+        .boxed()
 }
 
-fn flow_stats(version: Version, is_nicira: bool) -> impl Strategy<Value = FlowStats> {
+fn flow_stats(version: Version, is_nicira: bool) -> BoxedStrategy<FlowStats> {
     let numbers = (
         any::<[u16; 4]>(),
         any::<u8>(),
@@ -458,8 +478,8 @@ fn flow_stats(version: Version, is_nicira: bool) -> impl Strategy<Value = FlowSt
         of(0..0xffff_u16),
         of(0..0xffff_u16),
     );
-    (matches(), numbers, flags(version), instructions(version)).prop_map(
-        move |(matching, numbers, flags, instructions)| {
+    (matches(), numbers, flags(version), instructions(version))
+        .prop_map(move |(matching, numbers, flags, instructions)| {
             let (
                 [priority, idle, hard, importance],
                 table,
@@ -485,13 +505,13 @@ fn flow_stats(version: Version, is_nicira: bool) -> impl Strategy<Value = FlowSt
                 bytes,
                 instructions,
             }
-        },
-    )
+        })
+        .boxed()
 }
 
-fn flow_request(version: Version, is_nicira: bool) -> impl Strategy<Value = Box<FlowStatsRequest>> {
-    (any::<u8>(), of(ports()), of(0..9_u32), any::<[u64; 2]>(), matches()).prop_map(
-        move |(table, out_port, out_group, [cookie, mask], matching)| {
+fn flow_request(version: Version, is_nicira: bool) -> BoxedStrategy<Box<FlowStatsRequest>> {
+    (any::<u8>(), of(ports()), of(0..9_u32), any::<[u64; 2]>(), matches())
+        .prop_map(move |(table, out_port, out_group, [cookie, mask], matching)| {
             let is_old = version == Version::V10;
             let is_fixed = is_old && !is_nicira;
             let mask = if is_fixed { 0 } else { mask };
@@ -503,14 +523,14 @@ fn flow_request(version: Version, is_nicira: bool) -> impl Strategy<Value = Box<
                 cookie_mask: mask,
                 matching: if is_fixed { Match::any().with(Field::EthSrc, 3) } else { matching },
             })
-        },
-    )
+        })
+        .boxed()
 }
 
-fn monitor_request(version: Version) -> impl Strategy<Value = MonitorRequest> {
+fn monitor_request(version: Version) -> BoxedStrategy<MonitorRequest> {
     let commands = select(MonitorCommand::ALL.to_vec());
-    (any::<u32>(), commands, 1..64_u16, of(ports()), of(0..9_u32), any::<u8>(), matches()).prop_map(
-        move |(id, command, flags, out_port, out_group, table, matching)| {
+    (any::<u32>(), commands, 1..64_u16, of(ports()), of(0..9_u32), any::<u8>(), matches())
+        .prop_map(move |(id, command, flags, out_port, out_group, table, matching)| {
             let is_new = version >= Version::V14;
             let command = if is_new { command } else { MonitorCommand::Add };
             let out_group = out_group.filter(|_| is_new);
@@ -523,8 +543,8 @@ fn monitor_request(version: Version) -> impl Strategy<Value = MonitorRequest> {
                 table: TableId(table),
                 matching,
             }
-        },
-    )
+        })
+        .boxed()
 }
 
 fn update(version: Version) -> BoxedStrategy<FlowUpdate> {
@@ -553,14 +573,15 @@ fn update(version: Version) -> BoxedStrategy<FlowUpdate> {
     prop_oneof![report, own, select(vec![FlowUpdate::Paused, FlowUpdate::Resumed])].boxed()
 }
 
-fn oxm_ids(version: Version) -> impl Strategy<Value = Vec<OxmId>> {
+fn oxm_ids(version: Version) -> BoxedStrategy<Vec<OxmId>> {
     vec(
         (fields(), any::<bool>()).prop_map(move |(field, masked)| OxmId::of(field, masked, version).unwrap()),
         0..6,
     )
+    .boxed()
 }
 
-fn table_features(version: Version) -> impl Strategy<Value = TableFeatures> {
+fn table_features(version: Version) -> BoxedStrategy<TableFeatures> {
     let types = || {
         let experimenter =
             vec(any::<u8>(), 4..9).prop_map(|experimenter| TypeId { number: 0xffff, experimenter });
@@ -580,48 +601,56 @@ fn table_features(version: Version) -> impl Strategy<Value = TableFeatures> {
         (any::<bool>(), vec(any::<u8>(), 8..20))
             .prop_map(|(miss, data)| TableProperty::Experimenter(miss, data)),
     ];
-    (any::<[u8; 2]>(), "[a-z]{0,31}", any::<[u64; 2]>(), any::<[u32; 2]>(), vec(property, 0..6)).prop_map(
-        move |(
-            [table, command],
-            name,
-            [metadata_match, metadata_write],
-            [capabilities, max_entries],
-            properties,
-        )| {
-            TableFeatures {
-                table: TableId(table),
-                command: if version >= Version::V15 { command } else { 0 },
+    (any::<[u8; 2]>(), "[a-z]{0,31}", any::<[u64; 2]>(), any::<[u32; 2]>(), vec(property, 0..6))
+        .prop_map(
+            move |(
+                [table, command],
                 name,
-                metadata_match,
-                metadata_write,
-                capabilities,
-                max_entries,
+                [metadata_match, metadata_write],
+                [capabilities, max_entries],
                 properties,
-            }
-        },
-    )
+            )| {
+                TableFeatures {
+                    table: TableId(table),
+                    command: if version >= Version::V15 { command } else { 0 },
+                    name,
+                    metadata_match,
+                    metadata_write,
+                    capabilities,
+                    max_entries,
+                    properties,
+                }
+            },
+        )
+        .boxed()
 }
 
-fn table_config() -> impl Strategy<Value = TableConfig> {
+fn table_config() -> BoxedStrategy<TableConfig> {
     let vacancy = any::<[u8; 3]>().prop_map(|[down, up, current]| Vacancy { down, up, current });
-    (any::<u8>(), any::<u32>(), of(any::<u32>()), of(vacancy)).prop_map(
-        |(table, config, eviction, vacancy)| TableConfig { table: TableId(table), config, eviction, vacancy },
-    )
+    (any::<u8>(), any::<u32>(), of(any::<u32>()), of(vacancy))
+        .prop_map(|(table, config, eviction, vacancy)| TableConfig {
+            table: TableId(table),
+            config,
+            eviction,
+            vacancy,
+        })
+        .boxed()
 }
 
-fn queue_desc(port: PortNo) -> impl Strategy<Value = QueueDesc> {
+fn queue_desc(port: PortNo) -> BoxedStrategy<QueueDesc> {
     (any::<u32>(), of(any::<u16>()), of(any::<u16>()))
         .prop_map(move |(queue, min_rate, max_rate)| QueueDesc { port, queue, min_rate, max_rate })
+        .boxed()
 }
 
-fn experimenter(version: Version) -> impl Strategy<Value = ExperimenterData> {
-    (0x1000_0000..0x1001_0000_u32, any::<u32>(), vec(any::<u8>(), 0..20)).prop_map(
-        move |(experimenter, kind, data)| ExperimenterData {
+fn experimenter(version: Version) -> BoxedStrategy<ExperimenterData> {
+    (0x1000_0000..0x1001_0000_u32, any::<u32>(), vec(any::<u8>(), 0..20))
+        .prop_map(move |(experimenter, kind, data)| ExperimenterData {
             experimenter,
             kind: if version == Version::V10 { 0 } else { kind },
             data,
-        },
-    )
+        })
+        .boxed()
 }
 
 fn requests(version: Version) -> BoxedStrategy<MultipartRequest> {
@@ -765,21 +794,26 @@ fn replies(version: Version) -> BoxedStrategy<MultipartReply> {
     prop_oneof![4 => common, 1 => later, 1 => newest].boxed()
 }
 
-fn asynchronous(version: Version) -> impl Strategy<Value = AsyncConfig> {
-    proptest::array::uniform6(proptest::array::uniform2(of(any::<u32>()))).prop_map(move |mut masks| {
-        if version < Version::V14 {
-            masks[..3].iter_mut().flatten().for_each(|mask| *mask = mask.or(Some(0)));
-            masks[3..].iter_mut().flatten().for_each(|mask| *mask = None);
-        }
-        AsyncConfig { masks }
-    })
+fn asynchronous(version: Version) -> BoxedStrategy<AsyncConfig> {
+    proptest::array::uniform6(proptest::array::uniform2(of(any::<u32>())))
+        .prop_map(move |mut masks| {
+            if version < Version::V14 {
+                masks[..3].iter_mut().flatten().for_each(|mask| *mask = mask.or(Some(0)));
+                masks[3..].iter_mut().flatten().for_each(|mask| *mask = None);
+            }
+            AsyncConfig { masks }
+        })
+        .boxed()
 }
 
-fn role(version: Version) -> impl Strategy<Value = RoleMessage> {
+fn role(version: Version) -> BoxedStrategy<RoleMessage> {
     let is_old = version == Version::V10;
-    (select(Role::ALL[usize::from(is_old)..].to_vec()), any::<u64>()).prop_map(move |(role, generation)| {
-        RoleMessage { role, generation: if is_old { 0 } else { generation } }
-    })
+    (select(Role::ALL[usize::from(is_old)..].to_vec()), any::<u64>())
+        .prop_map(move |(role, generation)| RoleMessage {
+            role,
+            generation: if is_old { 0 } else { generation },
+        })
+        .boxed()
 }
 
 /// Messages of every version.
@@ -882,17 +916,17 @@ fn later(version: Version) -> BoxedStrategy<Message> {
     .boxed()
 }
 
-fn queues() -> impl Strategy<Value = Message> {
+fn queues() -> BoxedStrategy<Message> {
     let config = ports().prop_flat_map(|port| {
         vec(queue_desc(port), 0..3)
             .prop_map(move |queues| Message::QueueConfigReply(QueueConfig { port, queues }))
     });
-    prop_oneof![ports().prop_map(Message::QueueConfigRequest), config]
+    prop_oneof![ports().prop_map(Message::QueueConfigRequest), config].boxed()
 }
 
-fn monitors() -> impl Strategy<Value = Message> {
+fn monitors() -> BoxedStrategy<Message> {
     let cancel = any::<u32>().prop_map(Message::MonitorCancel);
-    prop_oneof![cancel, select(vec![Message::MonitorPaused, Message::MonitorResumed])]
+    prop_oneof![cancel, select(vec![Message::MonitorPaused, Message::MonitorResumed])].boxed()
 }
 
 /// Any message that a version can express.
