@@ -275,9 +275,12 @@ impl Field {
         u128::MAX >> (128 - self.info().bits)
     }
 
-    /// Length of the value in messages, in bytes.
+    /// Length of the value in messages, in bytes. Labels of 20 bits have 4 bytes.
     pub const fn bytes(self) -> usize {
-        self.info().bits.div_ceil(8) as usize
+        match self.info().bits {
+            20 => 4,
+            bits => bits.div_ceil(8) as usize,
+        }
     }
 
     /// The field of an OXM or NXM number.
@@ -353,5 +356,6 @@ mod tests {
             }
         }
         assert_eq!((Field::VlanVid.full(), Field::VlanVid.bytes()), (0x1fff, 2));
+        assert_eq!((Field::PbbIsid.bytes(), Field::MplsLabel.bytes(), Field::Ipv6Flabel.bytes()), (3, 4, 4));
     }
 }
