@@ -127,10 +127,16 @@ impl<R: DriverRing> Device<R> {
 impl<R: DriverRing> Guest for Device<R> {
     fn send(&mut self, destination: Mac, source: Mac, len: usize) -> bool {
         let Some(id) = self.free.pop() else { return false };
-        let mut start = [0; 14];
+        // UDP over IPv4, which flow tables parse. Checksums are left 0: no bridge looks at them.
+        let mut start = [0; 42];
         start[..6].copy_from_slice(&destination);
         start[6..12].copy_from_slice(&source);
-        start[12..].copy_from_slice(&[0x08, 0x00]);
+        start[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 0]);
+        start[16..18].copy_from_slice(&(len as u16 - 14).to_be_bytes());
+        start[22..24].copy_from_slice(&[64, 17]);
+        start[26..30].copy_from_slice(&source[2..]);
+        start[30..34].copy_from_slice(&destination[2..]);
+        start[38..40].copy_from_slice(&(len as u16 - 34).to_be_bytes());
         self.memory.write(id, &start);
         let address = self.memory.buffer(GuestRing::Send, id).0;
         self.send.post(Post { id, address, len: len as u32 + HEADER as u32, direction: Direction::Read });

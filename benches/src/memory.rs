@@ -90,7 +90,7 @@ impl Memory {
     }
 
     /// Writes the first bytes of the frame in buffer `id` of the transmit ring.
-    pub(crate) fn write(&self, id: u16, bytes: &[u8; 14]) {
+    pub(crate) fn write(&self, id: u16, bytes: &[u8; 42]) {
         let frame = self.frame(GuestRing::Send, id, bytes.len());
         // SAFETY: the slice is inside the map held by `self` and has the length of `bytes`.
         unsafe { frame.copy_in::<Portable>(bytes) };

@@ -4,11 +4,16 @@
 use anyhow::{Result, bail};
 use bridge::Switch;
 use bridge::{BridgeConfig, PortConfig, Vlan, VlanSet};
-use engine::Pipelines;
 use engine::bench::{StepConfig, SteppedWorker};
+use engine::{Now, Pipelines};
+use flow::tables::Modification;
+use flow::{
+    Action, Field, FlowCommand, FlowFlags, FlowMod, FlowSwitch, Instructions, Match, PortNo, TableId,
+};
 use mem::copy::Choice;
 use port::PortId;
 use port::vhost_user::QUEUES;
+use std::sync::Arc;
 use wire::VlanId;
 
 use crate::Ring;
@@ -44,6 +49,8 @@ pub struct Extras {
     pub merged: Option<u32>,
     /// The switch is a pipeline of three stages that alternate on one thread.
     pub staged: bool,
+    /// An OpenFlow bridge in place of the learning bridge: a flow for each port sends its packets to the next port.
+    pub openflow: bool,
 }
 
 /// Guests around a switch.
@@ -54,7 +61,7 @@ pub struct Rig {
     pub guests: Vec<Box<dyn Guest>>,
     /// Stations and their ports.
     pub stations: Stations,
-    _switch: Switch,
+    _pipelines: Arc<dyn Pipelines>,
 }
 
 impl Rig {
@@ -70,12 +77,15 @@ impl Rig {
             bail!("the copy kernel is {settled} already; one process measures one kernel");
         }
         let ports = shape.stations.ports;
-        let switch = bridge(shape.stations, extras)?;
+        let pipelines: Arc<dyn Pipelines> = match (bridge(shape.stations, extras)?, extras.openflow) {
+            (switch, false) => Arc::new(switch),
+            (switch, true) => Arc::new(openflow(switch, ports)?),
+        };
         let config = StepConfig { max_ports: ports, kernel: settled, ticks_per_ns: shape.ticks_per_ns };
         let mut worker = if extras.staged {
-            SteppedWorker::staged(&config, switch.worker(0))?
+            SteppedWorker::staged(&config, pipelines.worker(0))?
         } else {
-            SteppedWorker::new(&config, switch.worker(0))?
+            SteppedWorker::new(&config, pipelines.worker(0))?
         };
         let mut guests = Vec::new();
         for port in 0..ports {
@@ -84,7 +94,7 @@ impl Rig {
             worker.start(PortId(port as u16), (QUEUES.rx)(&from)?, (QUEUES.tx)(&to)?);
             guests.push(guest);
         }
-        let mut rig = Self { worker, guests, stations: shape.stations, _switch: switch };
+        let mut rig = Self { worker, guests, stations: shape.stations, _pipelines: pipelines };
         rig.teach()?;
         Ok(rig)
     }
@@ -138,6 +148,37 @@ fn bridge(stations: Stations, extras: &Extras) -> Result<Switch> {
         }
     }
     Ok(switch)
+}
+
+/// A flow for each port, which sends its packets to the next port.
+fn openflow(normal: Switch, ports: usize) -> Result<FlowSwitch> {
+    let switch = FlowSwitch::new(Arc::new(normal));
+    switch.add_bridge("br0")?;
+    let numbers = (0..ports).map(|port| switch.add_port(PortId(port as u16), "br0", None));
+    let numbers = numbers.collect::<Result<Vec<_>, _>>()?;
+    let next = numbers.iter().cycle().skip(1);
+    let flows: Vec<_> = numbers.iter().zip(next).map(|(from, to)| flow(*from, *to)).collect();
+    switch.modify("br0", &flows, Now(0))?;
+    Ok(switch)
+}
+
+fn flow(from: PortNo, to: PortNo) -> Modification {
+    let apply = vec![Action::Output { port: to, max_len: 0 }];
+    Modification::Flow(Box::new(FlowMod {
+        command: FlowCommand::Add,
+        table: TableId(0),
+        matching: Match::any().with(Field::InPort, from.0.into()),
+        priority: 1,
+        cookie: 0,
+        cookie_mask: 0,
+        idle_timeout: 0,
+        hard_timeout: 0,
+        out_port: None,
+        out_group: None,
+        flags: FlowFlags::default(),
+        importance: 0,
+        instructions: Instructions { apply, ..Instructions::default() },
+    }))
 }
 
 /// Port 0 is an access port of `vlan`; the others are trunks that carry it tagged.

@@ -54,6 +54,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Ports(command) => verbs::ports(&client(), command),
         Command::Bridges(command) => verbs::bridges(&client(), command),
         Command::Fdb(command) => verbs::fdb(&client(), command),
+        Command::Flows(command) => verbs::flows(&client(), command),
         Command::Workers(command) => verbs::workers(&client(), command),
         Command::Placement(command) => verbs::placement(&client(), command),
         Command::Rebalance(args) => verbs::rebalance(&client(), args),

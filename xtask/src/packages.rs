@@ -65,6 +65,7 @@ pub(crate) const TESTS: &[Need] = &[
     MEMCACHED,
     Need::new(Probe::Program("memccapable"), &["libmemcached-tools"]),
     Need::new(Probe::Package("python3-pymemcache"), &["python3-pymemcache"]),
+    Need::new(Probe::Package("python3-scapy"), &["python3-scapy"]),
 ];
 
 /// Switches compared by the benchmarks.

@@ -52,6 +52,8 @@ enum Traffic {
     Merge,
     /// As pair, with a switch of three pipeline stages that alternate on one thread until idle
     Staged,
+    /// As pair, with a flow for each port in place of the bridge
+    Flow,
     /// Out of a virtio-user port: its transmit queue
     Uplink,
     /// Into a virtio-user port: its receive queue
@@ -80,6 +82,7 @@ impl Traffic {
             vlan: if self == Traffic::Vlan { VlanId::new(5) } else { None },
             // Two thirds of header and frame: one buffer is too small, two are sufficient.
             staged: self == Traffic::Staged,
+            openflow: self == Traffic::Flow,
             merged: (self == Traffic::Merge).then_some((size as u32 + 12) * 2 / 3),
         }
     }

@@ -2,7 +2,9 @@
 //! reports a hanging worker; removal of a port named [`STAYS`] fails.
 
 use crate::dataplane::interface::{DataPlane, DataPlaneError};
-use crate::dataplane::report::{BridgeReport, FdbEntry, FdbFilter, MoveEvent, Origin};
+use crate::dataplane::report::{
+    BridgeReport, FdbEntry, FdbFilter, FlowEntry, FlowFilter, FlowRequest, MoveEvent, Origin,
+};
 use crate::settings::kinds::kind::Loaded;
 use crate::settings::model::{ModelSettings, Role};
 use crate::settings::topology::{
@@ -130,6 +132,18 @@ impl DataPlane for Fake {
     }
 
     fn flush(&self, _wanted: &FdbFilter) -> Result<u64, DataPlaneError> {
+        Ok(0)
+    }
+
+    fn flows(&self, _: &FlowFilter) -> Result<Vec<FlowEntry>, DataPlaneError> {
+        Ok(Vec::new())
+    }
+
+    fn add_flows(&self, request: &FlowRequest) -> Result<usize, DataPlaneError> {
+        Ok(request.flows.len())
+    }
+
+    fn remove_flows(&self, _: &FlowFilter) -> Result<usize, DataPlaneError> {
         Ok(0)
     }
 

@@ -1,6 +1,6 @@
 //! JSON of the control API's responses, shared by server and client.
 
-use crate::dataplane::report::FdbEntry;
+use crate::dataplane::report::{FdbEntry, FlowEntry};
 use crate::settings::model::{ModelKind, Role};
 use crate::settings::topology::{BridgeSettings, PortSettings};
 use console::Span;
@@ -212,4 +212,20 @@ pub(crate) struct FdbReport {
 pub(crate) struct Flushed {
     /// Number of removed addresses.
     pub(crate) flushed: u64,
+}
+
+/// `GET /v1/flows`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct FlowReport {
+    /// Total number of matching flows, regardless of the limit.
+    pub(crate) total: usize,
+    /// Matching flows, at most as many as the limit.
+    pub(crate) flows: Vec<FlowEntry>,
+}
+
+/// Changes of flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct FlowsChanged {
+    /// Number of flows that were added or removed.
+    pub(crate) changed: usize,
 }

@@ -5,11 +5,11 @@
 
 use super::error::ApiError;
 use super::model::{
-    FdbReport, Flushed, PlacementReport, PortReport, RebalanceRequest, Status, WorkerAdded, WorkerRequest,
-    WorkersReport,
+    FdbReport, FlowReport, FlowsChanged, Flushed, PlacementReport, PortReport, RebalanceRequest, Status,
+    WorkerAdded, WorkerRequest, WorkersReport,
 };
 use super::service::ApiService;
-use crate::dataplane::report::{BridgeReport, FdbEntry, FdbFilter};
+use crate::dataplane::report::{BridgeReport, FdbEntry, FdbFilter, FlowFilter, FlowRequest};
 use crate::settings::topology::{PortSettings, StaticEntry};
 use axum::body::Bytes;
 use axum::extract::rejection::{PathRejection, QueryRejection};
@@ -30,6 +30,7 @@ type Service = State<Arc<ApiService>>;
 type Answer<T> = Result<Json<T>, ApiError>;
 type PathText = Result<Path<String>, PathRejection>;
 type FdbQuery = Result<Query<FdbFilter>, QueryRejection>;
+type FlowQuery = Result<Query<FlowFilter>, QueryRejection>;
 
 /// The OpenAPI document without its routes.
 #[derive(OpenApi)]
@@ -56,6 +57,7 @@ fn routes() -> OpenApiRouter<Arc<ApiService>> {
         .routes(routes!(show_bridges))
         .routes(routes!(show_fdb, add_static, flush_fdb))
         .routes(routes!(remove_address))
+        .routes(routes!(show_flows, add_flows, remove_flows))
         .routes(routes!(show_workers, add_worker))
         .routes(routes!(show_placement))
         .routes(routes!(rebalance))
@@ -189,6 +191,34 @@ async fn remove_address(State(service): Service, mac: PathText, query: FdbQuery)
     service.forget(&path(mac)?, &filter(query)?).map(Json)
 }
 
+/// Flows of OpenFlow bridges that match a filter
+#[utoipa::path(get, path = "/v1/flows", params(FlowFilter), responses(
+    (status = 200, description = "The flows by bridge, table and priority", body = FlowReport),
+    ApiError,
+))]
+async fn show_flows(State(service): Service, query: FlowQuery) -> Answer<FlowReport> {
+    let wanted = flow_filter(query)?;
+    on_own_thread(move || service.flows(&wanted)).await.map(Json)
+}
+
+/// Adds flows to an OpenFlow bridge, all or none
+#[utoipa::path(post, path = "/v1/flows", request_body = FlowRequest, responses(
+    (status = 201, description = "The flows were added", body = FlowsChanged),
+    ApiError,
+))]
+async fn add_flows(State(service): Service, body: Bytes) -> Response {
+    created(json(&body).and_then(flow_request).and_then(|request| service.add_flows(&request)))
+}
+
+/// Removes the flows that match a filter
+#[utoipa::path(delete, path = "/v1/flows", params(FlowFilter), responses(
+    (status = 200, description = "The flows were removed", body = FlowsChanged),
+    ApiError,
+))]
+async fn remove_flows(State(service): Service, query: FlowQuery) -> Answer<FlowsChanged> {
+    service.remove_flows(&flow_filter(query)?).map(Json)
+}
+
 /// All workers, with their counters
 #[utoipa::path(get, path = "/v1/workers", responses((status = 200, description = "The workers", body = WorkersReport)))]
 async fn show_workers(State(service): Service) -> Json<WorkersReport> {
@@ -256,6 +286,18 @@ fn filter(query: FdbQuery) -> Result<FdbFilter, ApiError> {
     let Query(filter) = query
         .map_err(|e| ApiError::invalid("query", e.body_text(), "filters are bridge, port, vlan and limit"))?;
     Ok(filter)
+}
+
+fn flow_filter(query: FlowQuery) -> Result<FlowFilter, ApiError> {
+    let Query(filter) = query.map_err(|e| {
+        ApiError::invalid("query", e.body_text(), "filters are bridge, flow, strict and limit")
+    })?;
+    Ok(filter)
+}
+
+fn flow_request(json: serde_json::Value) -> Result<FlowRequest, ApiError> {
+    let bad = |e: serde_json::Error| ApiError::invalid("request", e, "send `bridge` and a list `flows`");
+    serde_json::from_value(json).map_err(bad)
 }
 
 pub(super) fn json(body: &[u8]) -> Result<serde_json::Value, ApiError> {

@@ -5,13 +5,13 @@
 
 use super::error::ApiError;
 use super::model::{
-    BridgeStatus, FdbReport, Flushed, PlacementReport, PortReport, RebalanceRequest, Status, Traffic,
-    WorkerAdded, WorkersReport,
+    BridgeStatus, FdbReport, FlowReport, FlowsChanged, Flushed, PlacementReport, PortReport,
+    RebalanceRequest, Status, Traffic, WorkerAdded, WorkersReport,
 };
 use super::policy;
 use crate::dataplane::interface::{DataPlane, DataPlaneError};
 use crate::dataplane::open;
-use crate::dataplane::report::{BridgeReport, FdbEntry, FdbFilter};
+use crate::dataplane::report::{BridgeReport, FdbEntry, FdbFilter, FlowFilter, FlowRequest};
 use crate::grant::GrantRequest;
 use crate::host::Host;
 use crate::settings::config;
@@ -19,7 +19,7 @@ use crate::settings::kinds::PortKind;
 use crate::settings::kinds::granted::{Granted, Holder};
 use crate::settings::kinds::kind::Loaded;
 use crate::settings::placement::Placement;
-use crate::settings::topology::{PortSettings, StaticEntry, Topology};
+use crate::settings::topology::{PipelineKind, PortSettings, StaticEntry, Topology};
 use engine::Snapshot;
 use engine::balance::Balance;
 use rustix::fd::OwnedFd;
@@ -256,6 +256,39 @@ impl ApiService {
     pub(crate) fn flush(&self, wanted: &FdbFilter) -> Result<Flushed, ApiError> {
         self.known(wanted)?;
         Ok(Flushed { flushed: self.data_plane.flush(wanted)? })
+    }
+
+    /// `GET /v1/flows`
+    pub(crate) fn flows(&self, wanted: &FlowFilter) -> Result<FlowReport, ApiError> {
+        self.openflow(wanted.bridge.as_deref())?;
+        let mut flows = self.data_plane.flows(wanted)?;
+        let total = flows.len();
+        flows.truncate(wanted.limit.unwrap_or(usize::MAX));
+        Ok(FlowReport { total, flows })
+    }
+
+    /// `POST /v1/flows`
+    pub(crate) fn add_flows(&self, request: &FlowRequest) -> Result<FlowsChanged, ApiError> {
+        self.openflow(request.bridge.as_deref())?;
+        Ok(FlowsChanged { changed: self.data_plane.add_flows(request)? })
+    }
+
+    /// `DELETE /v1/flows`
+    pub(crate) fn remove_flows(&self, wanted: &FlowFilter) -> Result<FlowsChanged, ApiError> {
+        self.openflow(wanted.bridge.as_deref())?;
+        Ok(FlowsChanged { changed: self.data_plane.remove_flows(wanted)? })
+    }
+
+    /// Checks that there is an OpenFlow bridge, of this name if one is given.
+    fn openflow(&self, name: Option<&str>) -> Result<(), ApiError> {
+        let topology = self.topology();
+        let mut bridges = topology.bridges.iter().filter(|bridge| bridge.pipeline == PipelineKind::Openflow);
+        if bridges.any(|bridge| name.is_none_or(|name| name == bridge.name)) {
+            return Ok(());
+        }
+        let place = name.map_or_else(|| "flows".to_owned(), |name| format!("bridge \"{name}\""));
+        let remedy = "set `pipeline = \"openflow\"` in a [[bridge]] section, and restart the switch";
+        Err(ApiError::not_found(place, "there is no such OpenFlow bridge", remedy))
     }
 
     /// `GET /v1/workers`

@@ -26,7 +26,9 @@ use load::LoadCommand;
 use serve::ServeCommand;
 use stack::StackCommand;
 use std::path::PathBuf;
-use switch::{BridgesCommand, FdbCommand, PlacementCommand, PortsCommand, RebalanceArgs, WorkersCommand};
+use switch::{
+    BridgesCommand, FdbCommand, FlowsCommand, PlacementCommand, PortsCommand, RebalanceArgs, WorkersCommand,
+};
 
 /// The definition of the command line.
 pub(crate) fn command() -> clap::Command {
@@ -122,6 +124,9 @@ pub(crate) enum Command {
     /// Show and change the forwarding tables
     #[command(subcommand)]
     Fdb(FdbCommand),
+    /// Show, add or remove flows of OpenFlow bridges of a running switch
+    #[command(subcommand)]
+    Flows(FlowsCommand),
     /// Show workers, and add stages to a pipeline
     #[command(subcommand)]
     Workers(WorkersCommand),

@@ -223,6 +223,69 @@ pub(crate) struct FdbRemoveArgs {
     pub(crate) show: ShowArgs,
 }
 
+/// Commands on flows of OpenFlow bridges.
+#[derive(Debug, Subcommand)]
+#[command(
+    after_help = "Matches and actions have the syntax of ovs-fields(7) and ovs-actions(7). A flow has no `set`: \
+    adding one with the same table, match and priority replaces it."
+)]
+pub(crate) enum FlowsCommand {
+    /// Show flows with their counters
+    Show(FlowsShowArgs),
+    /// Add flows, such as `priority=5,in_port=red,ip,nw_dst=10.0.0.0/8,actions=output:blue`
+    ///
+    /// All flows are added, or none. The configuration file is not written.
+    Add(FlowsAddArgs),
+    /// Remove the flows that a match covers. Alias: del.
+    #[command(alias = "del")]
+    Remove(FlowsRemoveArgs),
+}
+
+/// Arguments of `flows show`.
+#[derive(Args, Debug)]
+pub(crate) struct FlowsShowArgs {
+    /// Only flows that this match covers [default: all]
+    #[arg(value_name = "MATCH")]
+    pub(crate) matching: Option<String>,
+    /// Only flows of this bridge
+    #[arg(long)]
+    pub(crate) bridge: Option<String>,
+    /// Maximum number of flows to print
+    #[arg(long, default_value_t = 1000)]
+    pub(crate) limit: usize,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+}
+
+/// Arguments of `flows add`.
+#[derive(Args, Debug)]
+pub(crate) struct FlowsAddArgs {
+    /// Flows, in the syntax of `ovs-ofctl add-flow`
+    #[arg(value_name = "FLOW", required = true)]
+    pub(crate) flows: Vec<String>,
+    /// Bridge of the flows [default: the only OpenFlow bridge]
+    #[arg(long)]
+    pub(crate) bridge: Option<String>,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+}
+
+/// Arguments of `flows remove`.
+#[derive(Args, Debug)]
+pub(crate) struct FlowsRemoveArgs {
+    /// Match, table and cookie of the flows; an empty text for all flows
+    #[arg(value_name = "MATCH")]
+    pub(crate) matching: String,
+    /// Remove only the flow with exactly this match and priority
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Only flows of this bridge
+    #[arg(long)]
+    pub(crate) bridge: Option<String>,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+}
+
 /// Commands on workers.
 #[derive(Debug, Subcommand)]
 #[command(

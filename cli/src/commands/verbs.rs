@@ -2,16 +2,16 @@
 
 use crate::api::client::{Client, quote};
 use crate::api::model::{
-    FdbReport, Flushed, PlacementReport, PortReport, RebalanceRequest, Status, WorkerAdded, WorkerRequest,
-    WorkersReport,
+    FdbReport, FlowReport, FlowsChanged, Flushed, PlacementReport, PortReport, RebalanceRequest, Status,
+    WorkerAdded, WorkerRequest, WorkersReport,
 };
 use crate::args::switch::{
     BridgesCommand, FdbAddArgs, FdbCommand, FdbFlushArgs, FdbRemoveArgs, FdbSelection, FdbShowArgs,
-    PlacementCommand, PortsAddArgs, PortsCommand, PortsRemoveArgs, PortsShowArgs, RebalanceArgs,
-    WorkersAddArgs, WorkersCommand,
+    FlowsCommand, PlacementCommand, PortsAddArgs, PortsCommand, PortsRemoveArgs, PortsShowArgs,
+    RebalanceArgs, WorkersAddArgs, WorkersCommand,
 };
 use crate::commands::show::{placing, tables};
-use crate::dataplane::report::{BridgeReport, FdbEntry, Origin};
+use crate::dataplane::report::{BridgeReport, FdbEntry, FlowRequest, Origin};
 use crate::settings::section;
 use crate::settings::topology::{PortSettings, StaticEntry};
 use console::Diagnostic;
@@ -214,6 +214,33 @@ fn filter(selection: &FdbSelection) -> String {
     let given = [("bridge", bridge), ("port", port), ("vlan", &vlan.map(|vlan| vlan.to_string()))];
     let given = given.iter().filter_map(|(key, value)| Some(format!("{key}={}", quote(value.as_ref()?))));
     given.collect::<Vec<_>>().join("&")
+}
+
+/// `linerate flows ...`
+pub(crate) fn flows(client: &Client, command: &FlowsCommand) -> anyhow::Result<()> {
+    match command {
+        FlowsCommand::Show(args) => {
+            let filter = flow_filter(args.bridge.as_ref(), args.matching.as_ref(), false);
+            let report: FlowReport = client.get(&format!("/v1/flows?limit={}&{filter}", args.limit))?;
+            console::print(&report, args.show.output, tables::flows)
+        }
+        FlowsCommand::Add(args) => {
+            let request = FlowRequest { bridge: args.bridge.clone(), flows: args.flows.clone() };
+            let added: FlowsChanged = client.post("/v1/flows", &serde_json::to_value(request)?)?;
+            console::print(&added, args.show.output, |added| format!("added {} flows", added.changed))
+        }
+        FlowsCommand::Remove(args) => {
+            let filter = flow_filter(args.bridge.as_ref(), Some(&args.matching), args.strict);
+            let removed: FlowsChanged = client.delete(&format!("/v1/flows?{filter}"))?;
+            console::print(&removed, args.show.output, |removed| format!("removed {} flows", removed.changed))
+        }
+    }
+}
+
+fn flow_filter(bridge: Option<&String>, flow: Option<&String>, strict: bool) -> String {
+    let given = [("bridge", bridge), ("flow", flow)];
+    let given = given.into_iter().filter_map(|(key, value)| Some(format!("{key}={}", quote(value?))));
+    given.chain([format!("strict={strict}")]).collect::<Vec<_>>().join("&")
 }
 
 /// `linerate placement ...`

@@ -2,7 +2,7 @@
 //!
 //! Calls wait at most for a burst boundary of every worker. Workers do not call this interface.
 
-use super::report::{BridgeReport, FdbEntry, FdbFilter};
+use super::report::{BridgeReport, FdbEntry, FdbFilter, FlowEntry, FlowFilter, FlowRequest};
 use crate::remedy;
 use crate::settings::kinds::kind::{Loaded, OpenError};
 use crate::settings::model::Role;
@@ -76,6 +76,12 @@ pub(crate) trait DataPlane: Send + Sync {
     fn forget(&self, bridge: &str, mac: MacAddress, vlan: u16) -> Result<(), DataPlaneError>;
     /// Removes the learned addresses that match the filter. Returns their number.
     fn flush(&self, wanted: &FdbFilter) -> Result<u64, DataPlaneError>;
+    /// The flows of OpenFlow bridges that match the filter.
+    fn flows(&self, wanted: &FlowFilter) -> Result<Vec<FlowEntry>, DataPlaneError>;
+    /// Adds flows, all or none. Returns their number.
+    fn add_flows(&self, request: &FlowRequest) -> Result<usize, DataPlaneError>;
+    /// Removes flows. Returns their number.
+    fn remove_flows(&self, wanted: &FlowFilter) -> Result<usize, DataPlaneError>;
     /// All receive queues, each with its worker.
     fn queues(&self) -> Result<Vec<QueueLoad>, DataPlaneError>;
     /// Latest result of load balancing, if enabled.

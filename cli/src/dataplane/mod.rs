@@ -5,6 +5,7 @@
 //! libraries.
 
 mod convert;
+mod flows;
 pub(crate) mod interface;
 mod logged;
 pub(crate) mod open;

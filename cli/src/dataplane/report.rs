@@ -104,6 +104,60 @@ pub(crate) struct FdbFilter {
     pub(crate) limit: Option<usize>,
 }
 
+/// One flow of `GET /v1/flows`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct FlowEntry {
+    /// Name of the bridge.
+    pub(crate) bridge: String,
+    /// Number of the table.
+    pub(crate) table: u8,
+    /// Priority.
+    pub(crate) priority: u16,
+    /// Cookie, in hexadecimal.
+    pub(crate) cookie: String,
+    /// Age in seconds.
+    pub(crate) age: u64,
+    /// Packets, up to half a second ago.
+    pub(crate) packets: u64,
+    /// Bytes, up to half a second ago.
+    pub(crate) bytes: u64,
+    /// Match, in the syntax of ovs-fields(7).
+    #[serde(rename = "match")]
+    pub(crate) matching: String,
+    /// Instructions and actions, in the syntax of ovs-actions(7).
+    pub(crate) actions: String,
+}
+
+/// Selection of flows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FlowFilter {
+    /// Name of the bridge.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) bridge: Option<String>,
+    /// Match, in the syntax of ovs-fields(7): selects the flows that it covers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) flow: Option<String>,
+    /// Whether only the flow with exactly this match and priority is removed.
+    #[serde(default)]
+    pub(crate) strict: bool,
+    /// Maximum number of entries returned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) limit: Option<usize>,
+}
+
+/// Request of `POST /v1/flows`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FlowRequest {
+    /// Name of the bridge; the only OpenFlow bridge by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) bridge: Option<String>,
+    /// Flows in the syntax of `ovs-ofctl add-flow`; all are added, or none.
+    pub(crate) flows: Vec<String>,
+}
+
 impl FdbFilter {
     /// Whether an address matches.
     pub(crate) fn names(&self, entry: &FdbEntry) -> bool {

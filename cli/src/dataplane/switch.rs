@@ -4,10 +4,13 @@
 //! first packet can arrive, and removed from the engine before it is removed from its bridge.
 
 use super::convert::{bridge_config, port_config, rebalancing, rss, worker_config};
+use super::flows::{Flows, Names, unknown};
 use super::interface::{DataPlane, DataPlaneError};
 use super::logged::Logged;
 use super::open::{deferred, load, open_in_switch};
-use super::report::{BridgePort, BridgeReport, FdbEntry, FdbFilter, MoveEvent, Origin};
+use super::report::{
+    BridgePort, BridgeReport, FdbEntry, FdbFilter, FlowEntry, FlowFilter, FlowRequest, MoveEvent, Origin,
+};
 use crate::remedy;
 use crate::settings::MAX_PORTS;
 use crate::settings::kinds::PortKind;
@@ -18,17 +21,19 @@ use bridge::{BridgeStatistics, PortStatistics, RefusedMove, Selection};
 use console::Diagnostic;
 use engine::balance::{Balance, QueueLoad};
 use engine::{Engine, EngineConfig, EngineError, Now, Snapshot};
-use port::{PortControl, PortId, Remedy};
+use port::{Pipelines, PortControl, PortId, Remedy};
 use rustix::fd::OwnedFd;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wire::{MacAddress, VlanId};
 
 /// A running engine with its bridges.
 pub(crate) struct Switch {
     engine: Engine,
-    bridges: bridge::Switch,
+    bridges: Arc<bridge::Switch>,
+    /// OpenFlow bridges, if there are any.
+    flows: Option<Flows>,
     /// Default address limit of ports, by bridge.
     quotas: BTreeMap<String, Option<u32>>,
     /// Default distribution of ports with one queue pair.
@@ -48,7 +53,7 @@ impl Switch {
     /// started anyway and retries; the second part of the result contains the reasons. If this is so for all ports,
     /// nothing starts.
     pub(crate) fn start(topology: &Topology) -> Result<(Self, Vec<Diagnostic>), Diagnostic> {
-        let bridges = bridge::Switch::new(MAX_PORTS);
+        let bridges = Arc::new(bridge::Switch::new(MAX_PORTS));
         for bridge in &topology.bridges {
             let place = format!("bridge \"{}\"", bridge.name);
             let added = bridges.add_bridge(&bridge.name, bridge_config(bridge));
@@ -56,16 +61,18 @@ impl Switch {
         }
         let workers = topology.workers.iter().map(worker_config).collect();
         let model = topology.model.engine(topology.workers.iter().map(|worker| worker.roles));
+        let flows = Flows::new(&topology.bridges, bridges.clone())?;
         let engine = Engine::start_as(
             EngineConfig { workers, max_ports: MAX_PORTS, rss: rss(topology.switch.rss) },
             model,
-            &bridges,
+            flows.as_ref().map_or(&*bridges as &dyn Pipelines, Flows::pipelines),
         );
         let default = "correct the worker sections, or raise the limits on threads and descriptors";
         let engine = engine.map_err(|e| remedy::failed("workers", &e, default))?;
         let quotas = topology.bridges.iter().map(|bridge| (bridge.name.clone(), bridge.max_macs_per_port));
         let rss_mode = topology.model.rss_mode;
-        let switch = Self { engine, bridges, quotas: quotas.collect(), rss_mode, members: Mutex::default() };
+        let switch =
+            Self { engine, bridges, flows, quotas: quotas.collect(), rss_mode, members: Mutex::default() };
         switch.place(topology)?;
         let deferred = switch.populate(topology)?;
         Ok((switch, deferred))
@@ -127,6 +134,10 @@ impl Switch {
         let id = self.engine.reserve(&port.name).map_err(|e| refused(&e))?;
         let joined =
             self.bridges.add_port(id, &port.bridge, &port_config(port, quota)).map_err(|e| refused(&e));
+        let joined = joined.and_then(|()| match &self.flows {
+            Some(flows) => flows.add_port(id, &port.bridge).map_err(|e| refused(&e)),
+            None => Ok(()),
+        });
         let started = joined.and_then(|()| self.start_port(id, port, control).map_err(|e| refused(&e)));
         started.map(|()| id).inspect_err(|_| {
             // The first error has the cause; a port that never ran is not held.
@@ -154,10 +165,24 @@ impl Switch {
     fn pull_out(&self, id: PortId, name: &str) -> Result<(), DataPlaneError> {
         let removed = self.engine.remove_port(id);
         let _ = self.bridges.remove_port(id);
+        self.flows.iter().for_each(|flows| flows.remove_port(id));
         match removed {
             Err(EngineError::WorkerHung { worker, .. }) => Err(DataPlaneError::held(name, worker)),
             _ => Ok(()),
         }
+    }
+
+    /// Pipelines of the workers.
+    fn pipelines(&self) -> &dyn Pipelines {
+        self.flows.as_ref().map_or(&*self.bridges as &dyn Pipelines, Flows::pipelines)
+    }
+
+    /// The OpenFlow bridges, and the names of the ports of `bridge`.
+    fn flows_and_names(&self, bridge: Option<&str>) -> Result<(&Flows, Names), DataPlaneError> {
+        let flows = self.flows.as_ref().ok_or_else(|| unknown(bridge.unwrap_or_default()))?;
+        let members = self.members();
+        let names = members.iter().map(|member| (member.id, member.name.as_str()));
+        Ok((flows, flows.names(names, bridge)))
     }
 
     /// Addresses of one bridge.
@@ -216,7 +241,7 @@ impl DataPlane for Switch {
     }
 
     fn add_worker(&self, role: Role, worker: &WorkerSettings) -> Result<usize, DataPlaneError> {
-        let added = self.engine.add_stage(role.engine(), worker_config(worker), &self.bridges);
+        let added = self.engine.add_stage(role.engine(), worker_config(worker), self.pipelines());
         let remedy = "name another CPU, or raise the limits on threads and descriptors";
         added.map_err(|e| DataPlaneError::refused("the new worker", &e, remedy))
     }
@@ -250,6 +275,21 @@ impl DataPlane for Switch {
             let flushed = flushed.map_err(|e| DataPlaneError::refused("fdb flush", &e, "try again"))?;
             Ok(sum + flushed as u64)
         })
+    }
+
+    fn flows(&self, wanted: &FlowFilter) -> Result<Vec<FlowEntry>, DataPlaneError> {
+        let (flows, names) = self.flows_and_names(wanted.bridge.as_deref())?;
+        flows.list(wanted, &names)
+    }
+
+    fn add_flows(&self, request: &FlowRequest) -> Result<usize, DataPlaneError> {
+        let (flows, names) = self.flows_and_names(request.bridge.as_deref())?;
+        flows.add(request.bridge.as_deref(), &request.flows, &names)
+    }
+
+    fn remove_flows(&self, wanted: &FlowFilter) -> Result<usize, DataPlaneError> {
+        let (flows, names) = self.flows_and_names(wanted.bridge.as_deref())?;
+        flows.remove(wanted, &names)
     }
 
     fn queues(&self) -> Result<Vec<QueueLoad>, DataPlaneError> {

@@ -125,6 +125,11 @@ pub(crate) const PLACEMENT: &[Key] = &[
 /// `[[bridge]]`
 pub(crate) const BRIDGE: &[Key] = &[
     required("name", "Name of the bridge, unique among bridges."),
+    key(
+        "pipeline",
+        "\"learning\"",
+        "What decides where packets go: learned addresses, or flow tables (`openflow`), which drop packets without a flow.",
+    ),
     key("table", "65536", "Capacity of the address table."),
     key("ageing", "\"5m\"", "Time after which an unused learned address is removed."),
     optional(

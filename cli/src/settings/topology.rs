@@ -119,10 +119,22 @@ pub(crate) enum MacMoves {
     Free,
 }
 
+/// How a bridge decides where packets go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum PipelineKind {
+    /// By learned addresses.
+    #[default]
+    Learning,
+    /// By flow tables.
+    Openflow,
+}
+
 /// `[[bridge]]`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct BridgeSettings {
     pub(crate) name: String,
+    pub(crate) pipeline: PipelineKind,
     /// Ageing time: unused addresses are removed after it.
     pub(crate) ageing: Span,
     /// Capacity of the address table.
@@ -143,6 +155,7 @@ impl BridgeSettings {
     pub(crate) fn named(name: &str) -> Self {
         Self {
             name: name.to_owned(),
+            pipeline: PipelineKind::default(),
             ageing: AGEING,
             table: 65_536,
             max_macs_per_port: None,
@@ -331,7 +344,8 @@ impl fmt::Display for WorkerSettings {
 
 impl fmt::Display for BridgeSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "bridge {}: {} addresses", self.name, self.table)?;
+        let flows = if self.pipeline == PipelineKind::Openflow { "OpenFlow, " } else { "" };
+        write!(f, "bridge {}: {flows}{} addresses", self.name, self.table)?;
         write!(f, ", aged out after {}", self.ageing)?;
         if let Some(most) = self.max_macs_per_port {
             write!(f, ", at most {most} per port")?;

@@ -28,6 +28,8 @@ pub struct Edit {
     strip: u16,
     inserted: u16,
     insert: [u8; MAX_INSERTED],
+    /// The part of the splice that adds or removes headers: offset, bytes removed and bytes inserted.
+    headers: (u16, u16, u16),
     patches: u16,
     /// Offset of each patch in the resulting packet, and its length.
     places: [(u16, u16); MAX_PATCHES],
@@ -43,6 +45,7 @@ impl Default for Edit {
             strip: 0,
             inserted: 0,
             insert: [0; MAX_INSERTED],
+            headers: (0, 0, 0),
             patches: 0,
             places: [(0, 0); MAX_PATCHES],
             patch: [0; MAX_PATCHED],
@@ -63,7 +66,18 @@ impl Edit {
         }
         edit.insert[..insert.len()].copy_from_slice(insert);
         edit.inserted = insert.len() as u16;
+        edit.headers = (edit.at, edit.strip, edit.inserted);
         Ok(edit)
+    }
+
+    /// States that only `inserted` bytes at `at`, in place of `strip` bytes, are headers added or removed by the splice.
+    /// Its other bytes replace bytes of the same headers, as a patch does, so that offloads of these headers remain. By
+    /// default the whole splice adds and removes headers. The difference of both numbers must be [`Edit::growth`].
+    #[must_use]
+    pub fn with_headers(mut self, at: usize, strip: usize, inserted: usize) -> Self {
+        debug_assert_eq!(inserted.cast_signed() - strip.cast_signed(), self.growth());
+        self.headers = (at as u16, strip as u16, inserted as u16);
+        self
     }
 
     /// Overwrites `bytes` at `at` of the resulting packet.
@@ -152,8 +166,8 @@ impl Edits {
         let Some(edit) = self.get(id) else { return Ok((offload, len)) };
         let (offload, len) = self.offload(edit.before, offload, len)?;
         let len = len.checked_add_signed(edit.growth()).ok_or(BadOffload)?;
-        let splice = (edit.at.into(), edit.strip.into(), edit.inserted.into());
-        Ok((offload.spliced(splice, len)?, len))
+        let (at, strip, inserted) = edit.headers;
+        Ok((offload.spliced((at.into(), strip.into(), inserted.into()), len)?, len))
     }
 
     /// Writes `head`, modified by `id`, to the start of `to`. Returns its length, or `None` if an edit exceeds the

@@ -46,6 +46,10 @@ described! {
     RecirculationLimit, "recirculation-limit", "source",
         "More recirculations than a packet may have.";
     PuntFull, "punt-full", "source", "The queue to the control plane was full.";
+    NoFlow, "no-flow", "source", "No flow of an OpenFlow table selects the packet.";
+    FlowDrop, "flow-drop", "source", "The flows that select the packet have no output.";
+    Metered, "metered", "source", "Above the rate of a meter.";
+    ActionFailed, "action-failed", "source", "An action of a flow does not fit the packet.";
 }
 
 impl DropReason {

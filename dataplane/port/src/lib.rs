@@ -26,6 +26,7 @@ mod passes;
 pub mod patch;
 pub mod pcap;
 mod pipeline;
+mod published;
 mod queue;
 mod remedy;
 mod retain;
@@ -55,7 +56,8 @@ pub use edit::{Edit, EditId, EditTooLong, Edits, MAX_INSERTED, MAX_PATCHED, MAX_
 pub use fault::{DropReason, GrantEnd, PortFault};
 pub use offload::{BadOffload, Capabilities, MIN_SEGMENT, OFFLOAD_HEADER, Offload, Segmentation};
 pub use passes::{MAX_PASSES, Passes, Punts};
-pub use pipeline::{Context, Pipeline, Pipelines, PortObserver, PuntReason, Punted};
+pub use pipeline::{Context, Pipeline, Pipelines, PortObserver, PuntNote, PuntReason, Punted};
+pub use published::Published;
 pub use queue::{
     Attach, BurstStats, Flush, MAX_QUEUE_PAIRS, PortControl, PortId, PortState, PortStatus, QueueId,
     QueueStatus, RxQueue, TxQueue,

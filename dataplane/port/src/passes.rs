@@ -6,7 +6,9 @@
 //! most [`MAX_PASSES`] times, and all packets of a burst together at most [`MAX_AGAIN`] times.
 
 use crate::verdicts::Recirculated;
-use crate::{BURST, Burst, Context, DropReason, Pipeline, PortId, PuntReason, Punted, Verdicts, work};
+use crate::{
+    BURST, Burst, Context, DropReason, Pipeline, PortId, PuntNote, PuntReason, Punted, Verdicts, work,
+};
 use mem::copy::Portable;
 
 /// Maximum passes of a packet through a pipeline, including the first.
@@ -134,13 +136,13 @@ impl Recirculation {
 /// Copies the punted packets of `burst` to the control plane.
 fn hand_over(burst: &Burst, context: &Context, verdicts: &mut Verdicts, punts: &mut dyn Punts) {
     let (mut cost, mut lost) = (0, 0);
-    for &(i, reason) in verdicts.punts() {
+    for (i, reason, note) in verdicts.punts() {
         cost += work::SENT;
         if !punts.have_room(context.from) {
             lost += 1;
             continue;
         }
-        let packet = punted(burst, i.into(), context, reason);
+        let packet = punted(burst, usize::from(*i), context, *reason, note);
         cost += packet.frame.len() as u64 / work::BYTES;
         lost += usize::from(!punts.push(packet));
     }
@@ -148,10 +150,10 @@ fn hand_over(burst: &Burst, context: &Context, verdicts: &mut Verdicts, punts: &
     verdicts.drop_punted(lost);
 }
 
-fn punted(burst: &Burst, i: usize, context: &Context, reason: PuntReason) -> Punted {
+fn punted(burst: &Burst, i: usize, context: &Context, reason: PuntReason, note: &PuntNote) -> Punted {
     let mut frame = vec![0; burst.frame_len(i)].into_boxed_slice();
     burst.frame(i).copy_to::<Portable>(&mut frame);
-    Punted { context: *context, reason, frame }
+    Punted { context: *context, reason, note: note.clone(), frame }
 }
 
 #[cfg(test)]

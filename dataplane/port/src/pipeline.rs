@@ -4,6 +4,8 @@
 //! allocate on the common path, or keep references to a burst after [`Pipeline::process`] returns.
 
 use crate::{Burst, Now, PortId, Verdicts};
+use std::any::Any;
+use std::sync::Arc;
 
 /// Why a packet is punted to the control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,13 +18,18 @@ pub enum PuntReason {
     InvalidTtl,
 }
 
+/// Information of a pipeline for its control plane about a punted packet.
+pub type PuntNote = Option<Arc<dyn Any + Send + Sync>>;
+
 /// A packet for the control plane, as it was at the pipeline's verdict.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Punted {
     /// Source of the packet.
     pub context: Context,
     /// Reason of the punt.
     pub reason: PuntReason,
+    /// Passed to [`Verdicts::punt_with`].
+    pub note: PuntNote,
     /// Frame, without its frame check sequence.
     pub frame: Box<[u8]>,
 }

@@ -12,7 +12,7 @@ pub use batch::{Batch, Indices};
 pub use flooded::Flooded;
 
 use crate::edit::{Edit, EditId, Edits};
-use crate::{BURST, Burst, BurstStats, Context, DropReason, Notes, PortId, PuntReason};
+use crate::{BURST, Burst, BurstStats, Context, DropReason, Notes, PortId, PuntNote, PuntReason};
 use std::ops::Range;
 
 /// Marks a port without an open batch. Never a valid batch index: so many batches would not fit in memory.
@@ -34,7 +34,7 @@ pub struct Verdicts {
     edits: Edits,
     dropped: BurstStats,
     recirculated: Vec<Recirculated>,
-    punts: Vec<(u8, PuntReason)>,
+    punts: Vec<(u8, PuntReason, PuntNote)>,
     punted: u64,
 }
 
@@ -160,8 +160,13 @@ impl Verdicts {
 
     /// Punts packet `i` to the control plane ([`crate::PortObserver::punted`]).
     pub fn punt(&mut self, i: usize, reason: PuntReason) {
+        self.punt_with(i, reason, None);
+    }
+
+    /// [`Verdicts::punt`] with information for the control plane.
+    pub fn punt_with(&mut self, i: usize, reason: PuntReason, note: PuntNote) {
         self.decide(i);
-        self.punts.push((i as u8, reason));
+        self.punts.push((i as u8, reason, note));
         self.punted += 1;
     }
 
@@ -178,7 +183,7 @@ impl Verdicts {
     }
 
     /// Punted packets.
-    pub(crate) fn punts(&self) -> &[(u8, PuntReason)] {
+    pub(crate) fn punts(&self) -> &[(u8, PuntReason, PuntNote)] {
         &self.punts
     }
 

@@ -40,6 +40,11 @@ impl<'a> Arp<'a> {
         self.0[14..].first_chunk::<4>().copied().unwrap_or_default().into()
     }
 
+    /// The target's Ethernet address, zero in most requests.
+    pub fn target_mac(&self) -> MacAddress {
+        MacAddress::new(self.0[18..].first_chunk().copied().unwrap_or_default())
+    }
+
     /// The IPv4 address whose Ethernet address is requested, or that of the host to which a reply goes.
     pub fn target_ip(&self) -> Ipv4Addr {
         self.0.last_chunk::<4>().copied().unwrap_or_default().into()
@@ -88,10 +93,11 @@ mod tests {
         #[test]
         fn built_packet_is_parsed(operation: u16, sender: [u8; 6], ip: [u8; 4], target: [u8; 4]) {
             let sender = (MacAddress::new(sender), Ipv4Addr::from(ip));
-            let bytes = arp_packet(operation, sender, (MacAddress::ZERO, target.into()));
+            let bytes = arp_packet(operation, sender, (sender.0, target.into()));
             let view = Arp::new(&bytes).unwrap();
             prop_assert_eq!((view.sender_mac(), view.sender_ip()), sender);
             prop_assert_eq!((view.operation(), view.target_ip()), (operation, target.into()));
+            prop_assert_eq!(view.target_mac(), sender.0);
         }
 
         #[test]

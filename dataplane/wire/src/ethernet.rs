@@ -24,6 +24,24 @@ impl EtherType {
     pub const SERVICE_VLAN: Self = Self(0x88a8);
     /// Internet Protocol version 6.
     pub const IPV6: Self = Self(0x86dd);
+    /// MPLS label stack (RFC 3032).
+    pub const MPLS: Self = Self(0x8847);
+    /// MPLS label stack with an upstream-assigned label (RFC 5332).
+    pub const MPLS_UPSTREAM: Self = Self(0x8848);
+    /// Backbone service tag (I-TAG, IEEE 802.1Q, formerly 802.1ah).
+    pub const SERVICE_INSTANCE: Self = Self(0x88e7);
+
+    /// Whether a VLAN tag follows.
+    #[inline(always)]
+    pub const fn is_vlan(self) -> bool {
+        matches!(self, Self::VLAN | Self::SERVICE_VLAN)
+    }
+
+    /// Whether an MPLS label stack follows.
+    #[inline(always)]
+    pub const fn is_mpls(self) -> bool {
+        matches!(self, Self::MPLS | Self::MPLS_UPSTREAM)
+    }
 }
 
 /// The frame is shorter than an Ethernet header.

@@ -42,6 +42,11 @@ impl<'a> Ipv4<'a> {
         sum.finish() == [0, 0]
     }
 
+    /// Traffic class: DSCP (6 bits, RFC 2474) and ECN (2 bits).
+    pub fn traffic_class(&self) -> u8 {
+        self.header[1]
+    }
+
     /// ECN field (RFC 3168): the low two bits of the second byte.
     pub fn ecn(&self) -> u8 {
         self.header[1] & 3

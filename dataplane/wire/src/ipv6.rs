@@ -44,6 +44,16 @@ impl<'a> Ipv6<'a> {
         u16::from_be_bytes([self.header[4], self.header[5]])
     }
 
+    /// Traffic class: DSCP (6 bits, RFC 2474) and ECN (2 bits).
+    pub fn traffic_class(&self) -> u8 {
+        self.header[0] << 4 | self.header[1] >> 4
+    }
+
+    /// Flow label (RFC 6437), 20 bits.
+    pub fn flow_label(&self) -> u32 {
+        u32::from_be_bytes([0, self.header[1] & 15, self.header[2], self.header[3]])
+    }
+
     /// ECN field (RFC 3168): the low two bits of the traffic class.
     pub fn ecn(&self) -> u8 {
         self.header[1] >> 4 & 3

@@ -1,8 +1,4 @@
 //! Mapping of ports to bridges: changed rarely, read per burst.
-//!
-//! A published table is immutable. The control thread publishes a new one and then increments the generation; each
-//! worker compares generations at burst boundaries and takes the new table with `try_lock`, or else at its next burst.
-//! Neither side blocks.
 
 use super::config::{BridgeConfig, PortConfig, Vlan};
 use super::fdb::Fdb;
@@ -11,8 +7,8 @@ use super::limit::Limiter;
 use super::refusals::Refusals;
 use mem::line::Padded;
 use port::PortId;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// Immutable state of a bridge.
 pub(super) struct Bridge {
@@ -125,49 +121,4 @@ impl PortTable {
 }
 
 /// The published table.
-#[derive(Default)]
-pub(super) struct Published {
-    generation: Padded<AtomicU64>,
-    current: Mutex<Arc<PortTable>>,
-}
-
-impl Published {
-    /// The current table. Blocks on the lock; for the control thread.
-    pub(super) fn table(&self) -> Arc<PortTable> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Publishes a new table.
-    pub(super) fn publish(&self, table: PortTable) {
-        let table = Arc::new(table);
-        let old = {
-            let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::replace(&mut *current, table)
-        };
-        // Pairs with the Acquire in `newer` and `latest`: a reader of the new generation gets this table or a later
-        // one.
-        self.generation.fetch_add(1, Ordering::Release);
-        drop(old);
-    }
-
-    /// The table and its generation, if it differs from `than` and the lock is free. Does not block.
-    #[inline(always)]
-    pub(super) fn newer(&self, than: u64) -> Option<(u64, Arc<PortTable>)> {
-        // Pairs with the Release in `publish`.
-        let generation = self.generation.load(Ordering::Acquire);
-        if generation == than { None } else { self.take(generation) }
-    }
-
-    /// The table, and a generation not newer than it. Blocks on the lock.
-    pub(super) fn latest(&self) -> (u64, Arc<PortTable>) {
-        // Pairs with the Release in `publish`. Read first, so that the table is at least as new.
-        let generation = self.generation.load(Ordering::Acquire);
-        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        (generation, current.clone())
-    }
-
-    #[cold]
-    fn take(&self, generation: u64) -> Option<(u64, Arc<PortTable>)> {
-        self.current.try_lock().ok().map(|current| (generation, current.clone()))
-    }
-}
+pub(super) type Published = port::Published<PortTable>;

@@ -52,7 +52,7 @@ impl Switch {
 
     fn change(&self) -> (MutexGuard<'_, ()>, PortTable) {
         let changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        (changing, PortTable::clone(&self.published.table()))
+        (changing, PortTable::clone(&self.published.current()))
     }
 
     /// Adds a bridge without ports and allocates its table.
@@ -73,7 +73,7 @@ impl Switch {
         let bridge = Arc::new(Bridge { name: name.to_owned(), config, fdb, refusals: Refusals::default() });
         table.views.resize(table.views.len().max(free + 1), None);
         table.views[free] = Some(View { bridge, members: Vec::new(), vlan_aware: false });
-        self.published.publish(table);
+        self.published.publish(Arc::new(table));
         Ok(())
     }
 
@@ -89,7 +89,7 @@ impl Switch {
             return Err(RemoveBridgeError::InUse { name: name.to_owned(), ports });
         }
         table.views[number as usize] = None;
-        self.published.publish(table);
+        self.published.publish(Arc::new(table));
         Ok(())
     }
 
@@ -119,12 +119,12 @@ impl Switch {
         view.bridge.fdb.open(port, limit, config.trusted);
         let mut without = table.clone();
         table.set(port, Some(Arc::new(Member::new(number, &home.config, config))));
-        self.published.publish(table);
+        self.published.publish(Arc::new(table));
         if home.fdb.own(&config.macs, &vlans(&config.vlan), port) {
             return Ok(());
         }
         without.set(port, None);
-        self.published.publish(without);
+        self.published.publish(Arc::new(without));
         home.fdb.close(port);
         Err(AddPortError::Full { port, bridge: bridge.to_owned() })
     }
@@ -138,7 +138,7 @@ impl Switch {
         let view = table.member(port).and_then(|member| table.view(member.bridge));
         let bridge = view.ok_or(RemovePortError::NoMember(port))?.bridge.clone();
         table.set(port, None);
-        self.published.publish(table);
+        self.published.publish(Arc::new(table));
         // From here on, a worker that still uses the old table cannot learn on this port.
         bridge.fdb.close(port);
         Ok(())
@@ -227,12 +227,12 @@ impl Switch {
 
     /// Statistics of all bridges.
     pub fn statistics(&self) -> Vec<BridgeStatistics> {
-        let table = self.published.table();
+        let table = self.published.current();
         table.views.iter().flatten().map(|view| bridge_statistics(&table, view)).collect()
     }
 
     fn bridge(&self, name: &str) -> Result<Arc<Bridge>, UnknownBridge> {
-        let table = self.published.table();
+        let table = self.published.current();
         let found = table.named(name).map(|(_, view)| view.bridge.clone());
         found.ok_or_else(|| UnknownBridge(name.to_owned()))
     }
@@ -254,7 +254,7 @@ struct Observer(Arc<Published>);
 
 impl PortObserver for Observer {
     fn stopped(&mut self, port: PortId, now: Now) {
-        let table = self.0.table();
+        let table = self.0.current();
         if let Some(view) = table.member(port).and_then(|member| table.view(member.bridge)) {
             view.bridge.fdb.release(port, (now.0 / 1_000_000_000) as u32);
         }

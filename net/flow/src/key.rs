@@ -18,6 +18,8 @@ impl Key {
     pub const ZERO: Self = Self([0; WORDS]);
     /// Words of each stage of a lookup.
     pub const STAGES: [Range<usize>; 4] = [0..23, 23..26, 26..36, 36..WORDS];
+    /// Words of the fields that are read from the packet's headers.
+    pub const PACKET: Range<usize> = 23..37;
 
     /// Value of a field.
     #[inline]
@@ -40,6 +42,14 @@ impl Key {
             return;
         }
         self.0[word] = self.0[word] & !((full as u64) << info.shift) | ((value & full) as u64) << info.shift;
+    }
+
+    /// Sets a field of at most 64 bits that is 0 to `value`, which must fit.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, field: Field, value: u64) {
+        let info = field.info();
+        debug_assert!(self.get(field) == 0 && u128::from(value) <= field.full());
+        self.0[usize::from(info.word)] |= value << info.shift;
     }
 
     /// Sets the bits `mask` of a field to those of `value`.
@@ -108,6 +118,15 @@ mod tests {
         key.set(Field::Xxreg0, 0x0000_0001_0000_0002_0000_0003_0000_0004);
         assert_eq!((key.get(Field::Reg0), key.get(Field::Reg3)), (1, 4));
         assert_eq!((key.get(Field::Xreg0), key.get(Field::Xreg1)), (0x1_0000_0002, 0x3_0000_0004));
+    }
+
+    #[test]
+    fn words_of_the_packet_have_no_other_fields() {
+        let shared = |info: &crate::FieldInfo| Key::PACKET.contains(&info.word.into());
+        let names: Vec<_> = Field::ALL.iter().map(|field| field.info()).filter(|info| shared(info)).collect();
+        assert_eq!((names[0].name, names[names.len() - 1].name), ("eth_dst", "tcp_flags"));
+        let (first, last) = (Field::EthDst as usize, Field::TcpFlags as usize);
+        assert_eq!(names.len(), last - first + 1);
     }
 
     #[test]

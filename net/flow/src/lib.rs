@@ -7,12 +7,18 @@
 #![forbid(unsafe_code)]
 
 mod action;
+#[cfg(any(test, feature = "arbitrary"))]
+pub mod arbitrary;
+mod cache;
 mod field;
 mod key;
 mod lookup;
 mod matching;
 mod modify;
+pub mod packet;
+mod pipeline;
 pub mod tables;
+pub mod text;
 pub mod translate;
 
 pub use action::{
@@ -26,3 +32,4 @@ pub use modify::{
     Band, FlowCommand, FlowFlags, FlowMod, GroupCommand, GroupKind, GroupMod, MeterCommand, MeterFlags,
     MeterMod, PortNo, TableId,
 };
+pub use pipeline::{AddBridgeError, AddPortError, CacheCounts, ChangeError, FlowSwitch, UnknownBridge};

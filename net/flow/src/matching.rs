@@ -151,6 +151,16 @@ impl Prerequisite {
         }
     }
 
+    /// Position in a sequence in which every field follows its prerequisites.
+    pub fn order(self) -> u8 {
+        match self {
+            Self::Any => 0,
+            Self::Tcp | Self::Udp | Self::Sctp | Self::Icmp | Self::Icmpv6 => 2,
+            Self::Nd | Self::NdSolicit | Self::NdAdvert => 3,
+            _ => 1,
+        }
+    }
+
     /// In text.
     pub fn describe(self) -> &'static str {
         match self {

@@ -1,6 +1,6 @@
 //! One table per response.
 
-use crate::api::model::{FdbReport, PortReport, Status, Traffic, WorkersReport};
+use crate::api::model::{FdbReport, FlowReport, PortReport, Status, Traffic, WorkersReport};
 use crate::dataplane::report::{BridgePort, BridgeReport, MoveEvent, Origin};
 use console::table;
 use console::units::{bytes, count, duration, percent, ratio};
@@ -226,6 +226,23 @@ pub(crate) fn fdb(report: &FdbReport) -> String {
     });
     let text = table(&["BRIDGE", ">VLAN", "ADDRESS", "PORT", "ORIGIN", ">AGE"], rows);
     match report.total - report.entries.len().min(report.total) {
+        0 => text,
+        more => format!("{text}\n... and {more} more; --limit shows more of them"),
+    }
+}
+
+/// `linerate flows show`
+pub(crate) fn flows(report: &FlowReport) -> String {
+    let rows = report.flows.iter().map(|flow| {
+        let numbers = [flow.table.into(), flow.priority.into(), flow.packets].map(count);
+        let texts = [&flow.cookie, &flow.matching, &flow.actions].map(Clone::clone);
+        let bridge = [flow.bridge.clone()].into_iter();
+        bridge.chain(numbers).chain([bytes(flow.bytes), format!("{} s", flow.age)]).chain(texts).collect()
+    });
+    let titles =
+        ["BRIDGE", ">TABLE", ">PRIORITY", ">PACKETS", ">BYTES", ">AGE", "COOKIE", "MATCH", "ACTIONS"];
+    let text = table(&titles, rows);
+    match report.total - report.flows.len().min(report.total) {
         0 => text,
         more => format!("{text}\n... and {more} more; --limit shows more of them"),
     }

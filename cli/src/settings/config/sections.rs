@@ -11,7 +11,8 @@ use crate::settings::reader::notes::{Findings, Section, shortened};
 use crate::settings::reader::shape::Shape;
 use crate::settings::security::Security;
 use crate::settings::topology::{
-    BridgeSettings, MacMoves, PortSettings, Rss, StaticEntry, SwitchSettings, Topology, WorkerSettings,
+    BridgeSettings, MacMoves, PipelineKind, PortSettings, Rss, StaticEntry, SwitchSettings, Topology,
+    WorkerSettings,
 };
 use crate::settings::vlan::Vlan;
 use crate::settings::wrappers::Wrappers;
@@ -119,6 +120,8 @@ fn read_bridge(node: &Node, index: usize, notes: &mut Findings) -> BridgeSetting
     let mut fields = open_named(node, section, "bridge", index, notes);
     let name = fields.required("name", "main").to_owned();
     let default = BridgeSettings::named(&name);
+    let pipelines = [("learning", PipelineKind::Learning), ("openflow", PipelineKind::Openflow)];
+    let pipeline = fields.choice("pipeline", &pipelines).unwrap_or_default();
     let table = fields.number("table", TABLE, "addresses").unwrap_or(default.table);
     let ageing = fields.span_within("ageing", &AGEING).unwrap_or(default.ageing);
     let max_macs_per_port =
@@ -138,6 +141,7 @@ fn read_bridge(node: &Node, index: usize, notes: &mut Findings) -> BridgeSetting
     let mac_moves = mac_moves.unwrap_or_default();
     BridgeSettings {
         name,
+        pipeline,
         ageing,
         table,
         max_macs_per_port,

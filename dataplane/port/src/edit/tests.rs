@@ -98,6 +98,22 @@ fn offloads_follow_edited_and_unedited_packets() {
 }
 
 #[test]
+fn replaced_bytes_of_a_header_keep_its_offloads() {
+    let offload = Offload::with_checksum(34, 16).with_segments(crate::Segmentation::Tcp4, 1448, false);
+    let mut source = burst(&[1; 100]);
+    source.set_offload(0, offload);
+    let (mut made, mut edits) = (Burst::new(), Edits::default());
+    let replaced = edits.add(&Edit::splice(26, 26, &[9; 26]).unwrap().with_headers(0, 0, 0));
+    let tagged = edits.add(&Edit::splice(0, 52, &[9; 56]).unwrap().with_headers(12, 0, 4));
+    made.begin_from(&source);
+    made.push_edited(&source, 0, &edits, replaced).unwrap();
+    made.push_edited(&source, 0, &edits, tagged).unwrap();
+    assert_eq!((made.offload(0), made.frame_len(0)), (offload, 100));
+    let moved = Offload::with_checksum(38, 16).with_segments(crate::Segmentation::Tcp4, 1448, false);
+    assert_eq!((made.offload(1), made.frame_len(1)), (moved, 104));
+}
+
+#[test]
 fn decapsulation_clears_the_outer_checksum_offload() {
     let mut source = burst(&[1; 110]);
     source.set_offload(0, Offload::with_checksum(34, 6));

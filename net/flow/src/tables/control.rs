@@ -98,7 +98,7 @@ impl Control {
                 self.tables.apply_shared(change, &instructions, now)?
             }
             Modification::Group(change) => self.tables.apply_group(change)?,
-            Modification::Meter(change) => self.tables.apply_meter(change)?,
+            Modification::Meter(change) => self.tables.apply_meter(change, now)?,
         };
         self.watch(&changes.added);
         Ok(changes)

@@ -1,11 +1,14 @@
-//! Meters (OpenFlow 1.3.5, 5.7 and 7.3.4.4): their definitions. Workers keep their rates.
+//! Meters (OpenFlow 1.3.5, 5.7 and 7.3.4.4).
 
 use super::apply::{Changes, RemovedReason};
 use super::error::MeterModError;
 use super::limits;
+use super::rate::Rate;
 use super::snapshot::Tables;
 use crate::modify::{Band, MeterCommand, MeterFlags, MeterMod};
+use port::Now;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// All meters; in deletions only.
 const ALL: u32 = 0xffff_ffff;
@@ -23,9 +26,59 @@ pub struct Meter {
     pub flags: MeterFlags,
     /// Bands.
     pub bands: Vec<Band>,
+    /// Of each band.
+    rates: Box<[Rate]>,
+    created: Now,
+    packets: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// What a meter does to a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metering {
+    /// Nothing.
+    Pass,
+    /// Drops it.
+    Drop,
+    /// Adds this to the drop precedence of its DSCP.
+    Remark(u8),
 }
 
 impl Meter {
+    fn new(change: &MeterMod, now: Now) -> Self {
+        let rates = change.bands.iter().map(|band| Rate::new(band, change.flags)).collect();
+        let (bands, created) = (change.bands.clone(), now);
+        let (packets, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { id: change.id, flags: change.flags, bands, rates, created, packets, bytes }
+    }
+
+    /// Applies the meter to a packet: the band with the highest rate that the packet exceeds (OpenFlow 1.3.5, 5.7.1).
+    pub fn apply(&self, bytes: u64, now: Now) -> Metering {
+        self.packets.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let exceeded =
+            self.bands.iter().zip(&self.rates).filter(|(_, rate)| rate.exceeds(self.flags, bytes, now));
+        match exceeded.map(|(band, _)| band).max_by_key(|band| band.rate) {
+            None => Metering::Pass,
+            Some(band) => band.remark.map_or(Metering::Drop, Metering::Remark),
+        }
+    }
+
+    /// Packets and bytes that the meter was applied to.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.packets.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
+    }
+
+    /// Packets and bytes that exceeded each band.
+    pub fn band_counts(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.rates.iter().map(Rate::counts)
+    }
+
+    /// Time at which it was added or modified.
+    pub fn created(&self) -> Now {
+        self.created
+    }
+
     /// Whether it changes the DSCP of packets.
     pub(crate) fn remarks(&self) -> bool {
         self.bands.iter().any(|band| band.remark.is_some())
@@ -37,18 +90,18 @@ impl Tables {
     ///
     /// # Errors
     /// If the change is not valid. Nothing is changed then.
-    pub fn apply_meter(&mut self, change: &MeterMod) -> Result<Changes, MeterModError> {
+    pub fn apply_meter(&mut self, change: &MeterMod, now: Now) -> Result<Changes, MeterModError> {
         let exists = self.meter(change.id).is_some();
         match change.command {
             MeterCommand::Add if exists => Err(MeterModError::Exists(change.id)),
             MeterCommand::Add if self.meters.len() >= limits::METERS => Err(MeterModError::OutOfMeters),
             MeterCommand::Modify if !exists => Err(MeterModError::Unknown(change.id)),
-            MeterCommand::Add | MeterCommand::Modify => self.put_meter(change),
+            MeterCommand::Add | MeterCommand::Modify => self.put_meter(change, now),
             MeterCommand::Delete => Ok(self.delete_meters(change.id)),
         }
     }
 
-    fn put_meter(&mut self, change: &MeterMod) -> Result<Changes, MeterModError> {
+    fn put_meter(&mut self, change: &MeterMod, now: Now) -> Result<Changes, MeterModError> {
         let id = change.id;
         if (id == 0 || id > MAX) && !VIRTUAL.contains(&id) {
             return Err(MeterModError::Invalid(id));
@@ -60,7 +113,7 @@ impl Tables {
             return Err(MeterModError::Rate(id));
         }
         self.take_meter(id);
-        let meter = Meter { id, flags: change.flags, bands: change.bands.clone() };
+        let meter = Meter::new(change, now);
         self.meters.insert(self.number_key(id), Arc::new(meter));
         // Whether a meter changes packets decides what later lookups may read.
         self.log.add(super::Change::All);

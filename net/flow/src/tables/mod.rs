@@ -12,6 +12,7 @@ mod group;
 mod log;
 mod meter;
 pub(crate) mod radix;
+mod rate;
 mod snapshot;
 mod table;
 #[cfg(test)]
@@ -26,7 +27,7 @@ pub use flow::{Entry, Flow};
 pub use group::Group;
 pub(crate) use group::SLOTS;
 pub use log::Change;
-pub use meter::Meter;
+pub use meter::{Meter, Metering};
 pub use snapshot::Tables;
 pub use table::TableConfig;
 

@@ -300,7 +300,7 @@ pub(super) fn tables() -> impl Strategy<Value = Tables> {
         for (id, remark) in [(1, None), (2, Some(1))] {
             let bands = vec![Band { rate: 1, burst: 0, remark }];
             let flags = MeterFlags::default();
-            tables.apply_meter(&MeterMod { command: MeterCommand::Add, flags, id, bands }).unwrap();
+            tables.apply_meter(&MeterMod { command: MeterCommand::Add, flags, id, bands }, Now(0)).unwrap();
         }
         for change in &flows {
             // Flows that overlap or set fields that their match does not have are refused.

@@ -1,0 +1,9 @@
+//! Caches of a worker: results by the head of a frame, and by the key bits that they depend on.
+
+mod head;
+mod mega;
+mod shape;
+
+pub(crate) use head::{HeadCache, MegaflowId};
+pub(crate) use mega::{Megaflow, MegaflowCache, Uncredited};
+pub(crate) use shape::{Shape, V4_TAGGED_WORDS, V4_WORDS, V6_WORDS, masked, same};

@@ -1,0 +1,250 @@
+//! Executes the operations of a translation on one packet.
+//!
+//! The packet in the burst stays as it is: changes are made to a copy of its head, and become edits of the outputs.
+
+use super::directory::View;
+use super::worker::NORMAL;
+use crate::action::Action;
+use crate::modify::PortNo;
+use crate::packet::{Refusal, Rewriter, parse};
+use crate::tables::{Metering, Tables};
+use crate::translate::{ControllerOperation, Operation, Resume, reason};
+use crate::{Field, Key, TableId};
+use port::{Burst, Context, DropReason, EditId, PuntNote, PuntReason, Verdicts};
+use std::sync::Arc;
+
+/// Why packets pass through the pipeline again.
+#[derive(Clone)]
+pub(super) enum Again {
+    /// To continue a translation with the packet as it is now.
+    Resume(Arc<Resume>),
+    /// To go to controllers as it is now.
+    Punt(PuntReason, PuntNote),
+}
+
+/// The rest of a list is not executed: the packet has a verdict.
+struct Stopped;
+
+/// Execution for one packet.
+pub(super) struct Executor<'a> {
+    view: &'a View,
+    tables: &'a Tables,
+    burst: &'a Burst,
+    packet: usize,
+    context: &'a Context,
+    verdicts: &'a mut Verdicts,
+    rewriter: &'a mut Rewriter,
+    again: &'a mut Vec<Again>,
+    /// Edit of the packet as it is now, if it is known.
+    edit: Option<EditId>,
+    /// Whether the packet has a verdict.
+    is_decided: bool,
+}
+
+impl<'a> Executor<'a> {
+    pub(super) fn new(
+        (view, tables): (&'a View, &'a Tables),
+        (burst, packet): (&'a Burst, usize),
+        context: &'a Context,
+        verdicts: &'a mut Verdicts,
+        rewriter: &'a mut Rewriter,
+        again: &'a mut Vec<Again>,
+    ) -> Self {
+        let edit = Some(EditId::NONE);
+        Self { view, tables, burst, packet, context, verdicts, rewriter, again, edit, is_decided: false }
+    }
+
+    /// Executes all operations for the packet, whose key is `key`.
+    pub(super) fn run(&mut self, key: &Key, operations: &[Operation]) {
+        let (head, len) = (self.burst.head(self.packet), self.burst.frame_len(self.packet));
+        let mut key = *key;
+        let layout = parse(head, len, &mut key);
+        self.rewriter.begin(head, len, self.burst.offload(self.packet), &key, &layout);
+        let _ = self.list(&key, operations);
+        if !self.is_decided {
+            self.drop(DropReason::FlowDrop);
+        }
+    }
+
+    fn list(&mut self, key: &Key, operations: &[Operation]) -> Result<(), Stopped> {
+        operations.iter().try_for_each(|operation| self.one(key, operation))
+    }
+
+    fn one(&mut self, key: &Key, operation: &Operation) -> Result<(), Stopped> {
+        match operation {
+            Operation::Output(port) => self.output(*port)?,
+            Operation::All { except } => self.flood(*except, |_| true)?,
+            Operation::Flood { except } => self.flood(*except, |place| place.is_flooded)?,
+            Operation::Normal { .. } => self.recirculate(NORMAL)?,
+            Operation::Controller(output) => self.controller(output)?,
+            Operation::Queue(_) | Operation::CtClear => {}
+            Operation::Meter(id) => self.meter(*id)?,
+            Operation::Select(selection) => self.copy(key, selection.operations(key)),
+            Operation::Clone(operations) => self.copy(key, operations),
+            Operation::Recirculate(rest) => {
+                self.again.push(Again::Resume(rest.clone()));
+                self.recirculate(self.again.len() as u32)?;
+            }
+            // The switch refuses flows with it.
+            Operation::Ct(_) => return self.refuse(),
+            change => self.change(change)?,
+        }
+        Ok(())
+    }
+
+    /// Executes a list on a copy of the packet.
+    fn copy(&mut self, key: &Key, operations: &[Operation]) {
+        let (before, edit) = (self.rewriter.clone(), self.edit);
+        // A refusal ends the list of the copy only.
+        let _ = self.list(key, operations);
+        (*self.rewriter, self.edit) = (before, edit);
+    }
+
+    fn change(&mut self, operation: &Operation) -> Result<(), Stopped> {
+        let (action, controllers) = match operation {
+            Operation::Set { field, value, mask } => {
+                (Action::SetField { field: *field, value: *value, mask: *mask }, &[][..])
+            }
+            Operation::PushVlan(ethertype) => (Action::PushVlan(*ethertype), &[][..]),
+            Operation::PopVlan => (Action::PopVlan, &[][..]),
+            Operation::PushMpls(ethertype) => (Action::PushMpls(*ethertype), &[][..]),
+            Operation::PopMpls(ethertype) => (Action::PopMpls(*ethertype), &[][..]),
+            Operation::PushPbb(ethertype) => (Action::PushPbb(*ethertype), &[][..]),
+            Operation::PopPbb => (Action::PopPbb, &[][..]),
+            Operation::DecMplsTtl => (Action::DecMplsTtl, &[0][..]),
+            Operation::DecNwTtl(controllers) => (Action::DecNwTtl(Box::default()), &**controllers),
+            Operation::CopyTtlOut => (Action::CopyTtlOut, &[][..]),
+            Operation::CopyTtlIn => (Action::CopyTtlIn, &[][..]),
+            _ => return Ok(()),
+        };
+        match self.rewriter.apply(&action) {
+            Ok(_) => {
+                self.edit = None;
+                Ok(())
+            }
+            Err(Refusal::Expired) => self.expire(controllers),
+            Err(_) => self.refuse(),
+        }
+    }
+
+    /// Edit of the packet as it is now.
+    fn edit(&mut self) -> Result<EditId, Stopped> {
+        if let Some(edit) = self.edit {
+            return Ok(edit);
+        }
+        let edit = match self.rewriter.edit(self.burst.head(self.packet)) {
+            Ok(None) => EditId::NONE,
+            Ok(Some(edit)) => self.verdicts.edit(&edit),
+            Err(_) => return self.refuse(),
+        };
+        self.edit = Some(edit);
+        Ok(edit)
+    }
+
+    fn output(&mut self, port: PortNo) -> Result<(), Stopped> {
+        let edit = self.edit()?;
+        match self.view.ports.get(&port) {
+            Some(place) => self.verdicts.emit(self.packet, place.port, edit),
+            None => self.verdicts.drop(self.packet, DropReason::NoDestination),
+        }
+        self.is_decided = true;
+        Ok(())
+    }
+
+    fn flood(
+        &mut self,
+        except: PortNo,
+        is_member: impl Fn(&super::directory::Place) -> bool,
+    ) -> Result<(), Stopped> {
+        let edit = self.edit()?;
+        for (_, place) in
+            self.view.ports.iter().filter(|(number, place)| **number != except && is_member(place))
+        {
+            self.verdicts.emit(self.packet, place.port, edit);
+            self.is_decided = true;
+        }
+        if self.is_decided {
+            self.verdicts.mark_flooded(self.packet..self.packet + 1);
+        }
+        Ok(())
+    }
+
+    fn recirculate(&mut self, stage: u32) -> Result<(), Stopped> {
+        let edit = self.edit()?;
+        self.verdicts.recirculate(self.packet, Context { stage, ..*self.context }, edit);
+        self.is_decided = true;
+        Ok(())
+    }
+
+    fn controller(&mut self, output: &ControllerOperation) -> Result<(), Stopped> {
+        let why = match output.reason {
+            reason::NO_MATCH => PuntReason::NoMatch,
+            reason::INVALID_TTL => PuntReason::InvalidTtl,
+            _ => PuntReason::Action,
+        };
+        self.punt(why, Arc::new(output.clone()))
+    }
+
+    fn punt(&mut self, why: PuntReason, note: Arc<ControllerOperation>) -> Result<(), Stopped> {
+        let note: PuntNote = Some(note);
+        if self.edit()? != EditId::NONE {
+            self.again.push(Again::Punt(why, note));
+            return self.recirculate(self.again.len() as u32);
+        }
+        self.verdicts.punt_with(self.packet, why, note);
+        self.is_decided = true;
+        Ok(())
+    }
+
+    /// The time to live has expired: the packet goes to controllers.
+    fn expire(&mut self, controllers: &[u16]) -> Result<(), Stopped> {
+        for controller in controllers {
+            let output = ControllerOperation {
+                max_len: 0xffff,
+                controller: *controller,
+                reason: reason::INVALID_TTL,
+                table: TableId(0),
+                cookie: u64::MAX,
+                userdata: Box::default(),
+                pipeline: crate::Match::any(),
+            };
+            self.punt(PuntReason::InvalidTtl, Arc::new(output))?;
+        }
+        Err(Stopped)
+    }
+
+    fn meter(&mut self, id: u32) -> Result<(), Stopped> {
+        let len = self.rewriter.frame_len() as u64;
+        let Some(meter) = self.tables.meter(id) else { return Ok(()) };
+        match meter.apply(len, self.context.now) {
+            Metering::Pass => Ok(()),
+            Metering::Drop => {
+                self.drop(DropReason::Metered);
+                Err(Stopped)
+            }
+            Metering::Remark(levels) => self.remark(levels),
+        }
+    }
+
+    /// Adds to the drop precedence of an assured forwarding code point (RFC 2597); others have none.
+    fn remark(&mut self, levels: u8) -> Result<(), Stopped> {
+        let dscp = self.rewriter.key().get(Field::IpDscp) as u8;
+        let (class, precedence) = (dscp >> 3, dscp >> 1 & 3);
+        if !(1..=4).contains(&class) || precedence == 0 || dscp & 1 != 0 {
+            return Ok(());
+        }
+        let value = class << 3 | precedence.saturating_add(levels).min(3) << 1;
+        self.change(&Operation::Set { field: Field::IpDscp, value: value.into(), mask: Field::IpDscp.full() })
+    }
+
+    /// An operation does not fit the packet.
+    fn refuse<T>(&mut self) -> Result<T, Stopped> {
+        self.drop(DropReason::ActionFailed);
+        Err(Stopped)
+    }
+
+    fn drop(&mut self, reason: DropReason) {
+        self.verdicts.drop(self.packet, reason);
+        self.is_decided = true;
+    }
+}

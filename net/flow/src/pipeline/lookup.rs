@@ -1,0 +1,253 @@
+//! The caches of a worker for one bridge, and the way to the tables when they have no result.
+
+use super::directory::View;
+use super::program::Program;
+use crate::Key;
+use crate::cache::{
+    HeadCache, Megaflow, MegaflowCache, MegaflowId, Shape, V4_TAGGED_WORDS, V4_WORDS, V6_WORDS, masked, same,
+};
+use crate::modify::PortNo;
+use crate::tables::Tables;
+use crate::translate::{Resume, resume, translate};
+use port::{Now, PortId};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+/// Megaflows of a worker for one bridge.
+const MEGAFLOWS: usize = 1 << 17;
+/// Entries of the head caches.
+const HEADS: usize = 1 << 15;
+/// See [`HEADS`]; for frames with a tag, and for IPv6.
+const OTHER_HEADS: usize = 1 << 13;
+/// Slots that one sweep visits.
+const SWEEP: usize = 2048;
+
+/// The bytes of a packet by which a head cache finds it.
+#[derive(Clone, Copy)]
+pub(super) enum Head {
+    V4(Shape, [u64; V4_WORDS]),
+    V4Tagged(Shape, [u64; V4_TAGGED_WORDS]),
+    V6(Shape, [u64; V6_WORDS]),
+}
+
+/// Hits since they were last reported.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Hits {
+    pub(super) head: u64,
+    pub(super) megaflow: u64,
+    pub(super) tables: u64,
+}
+
+/// Caches of one bridge.
+pub(super) struct Lookup {
+    pub(super) tables: Arc<Tables>,
+    pub(super) generation: u64,
+    megaflows: MegaflowCache<Program>,
+    v4: HeadCache<V4_WORDS>,
+    v4_tagged: HeadCache<V4_TAGGED_WORDS>,
+    v6: HeadCache<V6_WORDS>,
+    /// Identifiers of the rests of translations, by their addresses, which are not reused as long as they are here.
+    resumes: HashMap<usize, (u32, Arc<Resume>)>,
+    /// Number of identifiers.
+    resumed: u32,
+    /// Whether a result depended on the time to live, which the head caches compare since then.
+    compares_ttl: bool,
+    pub(super) hits: Hits,
+}
+
+impl Lookup {
+    pub(super) fn new((generation, tables): (u64, Arc<Tables>)) -> Self {
+        let random = RandomState::new();
+        let secret = [random.hash_one(1), random.hash_one(2) | 1];
+        Self {
+            tables,
+            generation,
+            megaflows: MegaflowCache::new(MEGAFLOWS, secret),
+            v4: HeadCache::new(HEADS, secret),
+            v4_tagged: HeadCache::new(OTHER_HEADS, secret),
+            v6: HeadCache::new(OTHER_HEADS, secret),
+            resumes: HashMap::new(),
+            resumed: 0,
+            compares_ttl: false,
+            hits: Hits::default(),
+        }
+    }
+
+    /// The bytes of a packet that are compared. Returns `None` if its frame has no shape.
+    #[inline(always)]
+    pub(super) fn head(&self, head: &[u8], len: usize) -> Option<Head> {
+        let shape = Shape::of(head, len)?;
+        Some(match shape {
+            Shape::V4 | Shape::V4Icmp => Head::V4(shape, self.words(shape, head)),
+            Shape::V4Tagged => Head::V4Tagged(shape, self.words(shape, head)),
+            Shape::V6 | Shape::V6Tagged => Head::V6(shape, self.words(shape, head)),
+        })
+    }
+
+    #[inline(always)]
+    fn words<const N: usize>(&self, shape: Shape, head: &[u8]) -> [u64; N] {
+        masked(head, &shape.mask(self.compares_ttl))
+    }
+
+    /// Whether a packet has the head `previous`. Cheaper than [`Lookup::head`], because the shape is known.
+    #[inline(always)]
+    pub(super) fn repeats(&self, previous: &Head, head: &[u8], len: usize) -> bool {
+        match previous {
+            Head::V4(shape, words) => same(words, &self.words(*shape, head)) && shape.is_complete(head, len),
+            Head::V4Tagged(shape, words) => {
+                same(words, &self.words(*shape, head)) && shape.is_complete(head, len)
+            }
+            Head::V6(shape, words) => same(words, &self.words(*shape, head)) && shape.is_complete(head, len),
+        }
+    }
+
+    /// The megaflow of a head that was received on `port`.
+    #[inline]
+    pub(super) fn find_head(&self, head: &Head, port: PortId) -> Option<MegaflowId> {
+        match head {
+            Head::V4(_, words) => self.v4.find(words, port),
+            Head::V4Tagged(_, words) => self.v4_tagged.find(words, port),
+            Head::V6(_, words) => self.v6.find(words, port),
+        }
+    }
+
+    /// The megaflow of an identifier, if its result is right for the present tables.
+    #[inline]
+    pub(super) fn current(&mut self, id: MegaflowId) -> Option<&mut Megaflow<Program>> {
+        let version = self.tables.version();
+        if self.megaflows.get(id)?.version != version {
+            return self.renewed(id);
+        }
+        self.megaflows.get(id)
+    }
+
+    /// [`Lookup::current`] for a result of an older version: it is kept unless a change may affect it.
+    #[cold]
+    fn renewed(&mut self, id: MegaflowId) -> Option<&mut Megaflow<Program>> {
+        let Self { tables, megaflows, .. } = self;
+        let megaflow = megaflows.get(id)?;
+        let is_right = tables
+            .changes_since(megaflow.version)
+            .is_some_and(|mut changes| !changes.any(|change| megaflow.value.is_affected(change)));
+        if is_right {
+            megaflow.version = tables.version();
+            return self.megaflows.get(id);
+        }
+        self.megaflows.remove(id).into_iter().for_each(|megaflow| credit(&megaflow));
+        None
+    }
+
+    /// The megaflow of a key, translated if there is none. `head` is where it is to be found next time.
+    pub(super) fn find_key(
+        &mut self,
+        (key, in_port): (&Key, PortNo),
+        rest: Option<&Resume>,
+        (view, now): (&View, Now),
+        head: Option<(Head, PortId)>,
+    ) -> MegaflowId {
+        let found = self.megaflows.find(key).filter(|id| self.current(*id).is_some());
+        let id = if let Some(id) = found {
+            self.hits.megaflow += 1;
+            id
+        } else {
+            self.hits.tables += 1;
+            self.translate((key, in_port), rest, view, now)
+        };
+        if let Some((head, port)) = head {
+            self.remember(&head, port, id);
+        }
+        id
+    }
+
+    fn translate(
+        &mut self,
+        (key, in_port): (&Key, PortNo),
+        rest: Option<&Resume>,
+        view: &View,
+        now: Now,
+    ) -> MegaflowId {
+        let mut translation = match rest {
+            None => translate(&self.tables, key, in_port, view),
+            Some(rest) => resume(&self.tables, key, rest, view),
+        };
+        // Every result holds for one ingress port and one place in the pipeline.
+        translation.mask.set(crate::Field::InPort, u128::MAX);
+        translation.mask.set(crate::Field::RecircId, u128::MAX);
+        let mask = translation.mask;
+        let existing = self.megaflows.find_exactly((key, &mask));
+        if let Some(id) = existing.filter(|id| self.current(*id).is_some()) {
+            return id;
+        }
+        let program = Program::new(translation, key, view);
+        let version = self.tables.version();
+        self.megaflows.insert((key, &mask), program, version, now, &mut |megaflow| credit(&megaflow))
+    }
+
+    /// Identifier of the rest of a translation, for [`crate::Field::RecircId`]. It is not reused.
+    pub(super) fn resume_id(&mut self, rest: &Arc<Resume>) -> u32 {
+        let (id, _) = self.resumes.entry(Arc::as_ptr(rest).addr()).or_insert_with(|| {
+            self.resumed = self.resumed.wrapping_add(1);
+            (self.resumed, rest.clone())
+        });
+        *id
+    }
+
+    /// Adds a head, unless the result depends on bytes that the head caches do not compare.
+    fn remember(&mut self, head: &Head, port: PortId, id: MegaflowId) {
+        let Some(megaflow) = self.megaflows.get(id) else { return };
+        let mask = megaflow.value.matching.mask();
+        if mask.get(crate::Field::TcpFlags) != 0 {
+            return;
+        }
+        if mask.get(crate::Field::IpTtl) != 0 && !self.compares_ttl {
+            // Heads of before were compared without the time to live.
+            self.compares_ttl = true;
+            return self.forget_heads();
+        }
+        match head {
+            Head::V4(_, words) => self.v4.insert(words, port, id),
+            Head::V4Tagged(_, words) => self.v4_tagged.insert(words, port, id),
+            Head::V6(_, words) => self.v6.insert(words, port, id),
+        }
+    }
+
+    fn forget_heads(&mut self) {
+        self.v4.clear();
+        self.v4_tagged.clear();
+        self.v6.clear();
+    }
+
+    /// Removes all results, because the ports have changed.
+    pub(super) fn clear(&mut self) {
+        self.forget_heads();
+        self.compares_ttl = false;
+        let capacity = self.megaflows.len();
+        self.megaflows.sweep(capacity.max(1), Now(0), |_| false, &mut |megaflow| credit(&megaflow));
+    }
+
+    /// Credits the flows of some megaflows, and removes those that were idle for long. Must be called regularly.
+    pub(super) fn sweep(&mut self, now: Now) {
+        let keep = |megaflow: &mut Megaflow<Program>| {
+            credit(megaflow);
+            megaflow.uncredited = crate::cache::Uncredited::default();
+            true
+        };
+        self.megaflows.sweep(SWEEP, now, keep, &mut |megaflow| credit(&megaflow));
+        self.megaflows.rank();
+        // A rest whose megaflow was removed is not used again.
+        self.resumes.retain(|_, (_, rest)| Arc::strong_count(rest) > 1);
+    }
+
+    /// Number of megaflows and of their masks.
+    pub(super) fn sizes(&self) -> (usize, usize) {
+        (self.megaflows.len(), self.megaflows.masks())
+    }
+}
+
+fn credit(megaflow: &Megaflow<Program>) {
+    let counts = megaflow.uncredited;
+    if counts.packets > 0 {
+        megaflow.value.credit(counts.packets, counts.bytes, megaflow.used);
+    }
+}

@@ -1,0 +1,73 @@
+//! Programs: what a worker does with each packet of a megaflow.
+
+use super::directory::View;
+use crate::modify::{PortNo, TableId};
+use crate::tables::{Change, Entry};
+use crate::translate::{Operation, Translation};
+use crate::{Key, Match};
+use port::{Now, PortId};
+use std::sync::Arc;
+
+/// Form of the operations.
+pub(super) enum Form {
+    /// No flow matched.
+    NoFlow,
+    /// The flows have no output.
+    Drop,
+    /// Unmodified to one port.
+    Forward(PortId),
+    /// Anything.
+    Operations(Arc<[Operation]>),
+}
+
+/// Result of a translation, and what it depends on.
+pub(super) struct Program {
+    pub(super) form: Form,
+    /// Selects the packets to which it applies, as they were before translation.
+    pub(super) matching: Match,
+    /// Whether fields are changed before a table is looked up, so that a later table sees another key.
+    changes_fields: bool,
+    tables: [u64; 4],
+    flows: Vec<Arc<Entry>>,
+    groups: Vec<u32>,
+}
+
+impl Program {
+    pub(super) fn new(translation: Translation, key: &Key, view: &View) -> Self {
+        let Translation { operations, mask, tables, flows, groups, .. } = translation;
+        let form = match operations.as_slice() {
+            [] if flows.is_empty() => Form::NoFlow,
+            [] => Form::Drop,
+            [Operation::Output(port)] => forward(view, *port).unwrap_or(Form::Operations(operations.into())),
+            _ => Form::Operations(operations.into()),
+        };
+        // Only the first table sees the key as received for sure.
+        let changes_fields = tables != [1, 0, 0, 0];
+        Self { form, matching: Match::new(key, &mask), changes_fields, tables, flows, groups }
+    }
+
+    /// Whether a change of the tables may make the result wrong.
+    pub(super) fn is_affected(&self, change: &Change) -> bool {
+        match change {
+            Change::Flow(entry) => {
+                let (key, mask) = (self.matching.key(), self.matching.mask());
+                self.visited(entry.table()) && (self.changes_fields || entry.overlaps(key, mask))
+            }
+            Change::Group(id) => self.groups.contains(id),
+            Change::All => true,
+        }
+    }
+
+    fn visited(&self, table: TableId) -> bool {
+        self.tables[usize::from(table.0 / 64)] >> (table.0 % 64) & 1 == 1
+    }
+
+    /// Adds packets to the flows.
+    pub(super) fn credit(&self, packets: u64, bytes: u64, now: Now) {
+        self.flows.iter().for_each(|flow| flow.count(packets, bytes, now));
+    }
+}
+
+fn forward(view: &View, port: PortNo) -> Option<Form> {
+    view.ports.get(&port).map(|place| Form::Forward(place.port))
+}

@@ -1,0 +1,276 @@
+//! The pipeline of one worker.
+
+use super::directory::{Bridge, Directory, Member, View};
+use super::execute::{Again, Executor};
+use super::lookup::{Head, Lookup};
+use super::program::Form;
+use crate::cache::MegaflowId;
+use crate::packet::{Rewriter, parse};
+use crate::translate::Resume;
+use crate::{Field, Key};
+use port::{Burst, Context, DropReason, EditId, Now, Pipeline, Published, Verdicts, work};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Stage of packets for the port `NORMAL`.
+pub(super) const NORMAL: u32 = u32::MAX;
+/// Time between two sweeps, in nanoseconds.
+const SWEEP: u64 = 10_000_000;
+/// Work units of a translation, beyond those of a packet.
+const TRANSLATION: u64 = 2000;
+
+/// The pipeline of one worker over all bridges.
+pub(super) struct Worker {
+    published: Arc<Published<Directory>>,
+    generation: u64,
+    directory: Arc<Directory>,
+    lookups: Vec<Option<Box<Lookup>>>,
+    normal: Box<dyn Pipeline>,
+    rewriter: Box<Rewriter>,
+    /// Of recirculated packets of this burst, by stage.
+    again: Vec<Again>,
+    swept: Now,
+}
+
+impl Worker {
+    pub(super) fn new(published: Arc<Published<Directory>>, normal: Box<dyn Pipeline>) -> Self {
+        let (generation, directory) = published.latest();
+        let mut worker = Self {
+            published,
+            generation: u64::MAX,
+            directory: Arc::default(),
+            lookups: Vec::new(),
+            normal,
+            rewriter: Box::default(),
+            again: Vec::new(),
+            swept: Now(0),
+        };
+        worker.adopt(generation, directory);
+        worker
+    }
+
+    /// Takes newer ports, if any. All results are discarded, because they contain numbers of ports.
+    #[inline]
+    fn follow(&mut self) {
+        if let Some((generation, directory)) = self.published.newer(self.generation) {
+            self.adopt(generation, directory);
+        }
+    }
+
+    #[cold]
+    fn adopt(&mut self, generation: u64, directory: Arc<Directory>) {
+        let before = std::mem::replace(&mut self.directory, directory);
+        self.generation = generation;
+        self.lookups.resize_with(self.directory.bridges.len(), || None);
+        for (i, lookup) in self.lookups.iter_mut().enumerate() {
+            let bridge = |directory: &Directory| Some(directory.view(i as u16)?.bridge.clone());
+            match (bridge(&before), bridge(&self.directory)) {
+                (Some(old), Some(new)) if Arc::ptr_eq(&old, &new) => {
+                    lookup.iter_mut().for_each(|lookup| lookup.clear());
+                }
+                _ => *lookup = None,
+            }
+        }
+    }
+
+    fn received(&mut self, burst: &mut Burst, context: &Context, member: Member, verdicts: &mut Verdicts) {
+        let Self { directory, lookups, rewriter, again, .. } = self;
+        let Some(view) = directory.view(member.bridge) else { return };
+        let lookup = lookups[usize::from(member.bridge)]
+            .get_or_insert_with(|| Box::new(Lookup::new(view.bridge.tables.latest())));
+        take_tables(lookup, &view.bridge);
+        let mut pass = Pass { view, lookup, burst, context, member, verdicts, rewriter, again };
+        match stage(pass.again, context.stage) {
+            Stage::Received => pass.received(),
+            Stage::Resume(rest) => pass.resumed(&rest),
+            Stage::Punt(again) => pass.punted(&again),
+        }
+        count(&view.bridge, lookup);
+    }
+}
+
+/// How packets reached the pipeline.
+enum Stage {
+    Received,
+    Resume(Arc<Resume>),
+    Punt(Again),
+}
+
+fn stage(again: &mut Vec<Again>, stage: u32) -> Stage {
+    match stage.checked_sub(1).and_then(|at| again.get(at as usize)) {
+        None => {
+            again.clear();
+            Stage::Received
+        }
+        Some(Again::Resume(rest)) => Stage::Resume(rest.clone()),
+        Some(punt) => Stage::Punt(punt.clone()),
+    }
+}
+
+#[inline]
+fn take_tables(lookup: &mut Lookup, bridge: &Bridge) {
+    if let Some((generation, tables)) = bridge.tables.newer(lookup.generation) {
+        (lookup.generation, lookup.tables) = (generation, tables);
+    }
+}
+
+#[inline]
+fn count(bridge: &Bridge, lookup: &mut Lookup) {
+    let hits = std::mem::take(&mut lookup.hits);
+    for (counter, n) in [
+        (&bridge.counts.head, hits.head),
+        (&bridge.counts.megaflow, hits.megaflow),
+        (&bridge.counts.tables, hits.tables),
+    ] {
+        if n > 0 {
+            counter.fetch_add(n, Ordering::Relaxed);
+        }
+    }
+}
+
+/// One call of the pipeline for the packets of one port.
+struct Pass<'a> {
+    view: &'a View,
+    lookup: &'a mut Lookup,
+    burst: &'a mut Burst,
+    context: &'a Context,
+    member: Member,
+    verdicts: &'a mut Verdicts,
+    rewriter: &'a mut Rewriter,
+    again: &'a mut Vec<Again>,
+}
+
+/// Packets that follow each other and have one megaflow.
+#[derive(Default)]
+struct Run {
+    head: Option<Head>,
+    id: MegaflowId,
+    packets: Range<usize>,
+    bytes: u64,
+}
+
+impl Pass<'_> {
+    /// Packets of one head that follow each other are looked up and forwarded together.
+    fn received(&mut self) {
+        let mut run = Run::default();
+        for i in 0..self.burst.len() {
+            let (bytes, len) = (self.burst.head(i), self.burst.frame_len(i));
+            let is_repeated = run.head.as_ref().is_some_and(|head| self.lookup.repeats(head, bytes, len));
+            if !is_repeated {
+                let head = self.lookup.head(bytes, len);
+                self.execute(&run);
+                let id = self.find(i, head.as_ref());
+                run = Run { head, id, packets: i..i, bytes: 0 };
+            }
+            run.packets.end = i + 1;
+            run.bytes += len as u64;
+        }
+        self.execute(&run);
+        let hits = &mut self.lookup.hits;
+        hits.head = self.burst.len() as u64 - hits.megaflow - hits.tables;
+    }
+
+    #[inline]
+    fn find(&mut self, i: usize, head: Option<&Head>) -> MegaflowId {
+        let found = head.and_then(|head| self.lookup.find_head(head, self.context.from));
+        match found.filter(|id| self.lookup.current(*id).is_some()) {
+            Some(id) => id,
+            None => self.by_key(i, head, (0, None)),
+        }
+    }
+
+    /// The key of packet `i`, at the place `id` of the pipeline.
+    fn key(&mut self, i: usize, id: u32) -> Key {
+        let mut key = Key::ZERO;
+        key.set(Field::InPort, self.member.number.0.into());
+        key.set(Field::InPhyPort, self.member.number.0.into());
+        key.set(Field::RecircId, id.into());
+        key.set(Field::TunnelId, self.burst.notes(i).tunnel.into());
+        parse(self.burst.head(i), self.burst.frame_len(i), &mut key);
+        key
+    }
+
+    #[inline(never)]
+    fn by_key(&mut self, i: usize, head: Option<&Head>, (id, rest): (u32, Option<&Resume>)) -> MegaflowId {
+        let key = self.key(i, id);
+        let before = self.lookup.hits.tables;
+        let head = head.map(|head| (*head, self.context.from));
+        let (tag, when) = ((&key, self.member.number), (self.view, self.context.now));
+        let found = self.lookup.find_key(tag, rest, when, head);
+        self.verdicts.charge((self.lookup.hits.tables - before) * TRANSLATION + work::EDIT);
+        found
+    }
+
+    /// Continues with packets of an earlier pass.
+    fn resumed(&mut self, rest: &Arc<Resume>) {
+        let id = self.lookup.resume_id(rest);
+        for i in 0..self.burst.len() {
+            let found = self.by_key(i, None, (id, Some(rest)));
+            let bytes = self.burst.frame_len(i) as u64;
+            self.execute(&Run { head: None, id: found, packets: i..i + 1, bytes });
+        }
+    }
+
+    fn punted(&mut self, again: &Again) {
+        let Again::Punt(reason, note) = again else { return };
+        (0..self.burst.len()).for_each(|i| self.verdicts.punt_with(i, *reason, note.clone()));
+    }
+
+    /// Executes the program of a run.
+    #[inline]
+    fn execute(&mut self, run: &Run) {
+        let packets = run.packets.clone();
+        if packets.is_empty() {
+            return;
+        }
+        let Some(megaflow) = self.lookup.current(run.id) else {
+            return packets.for_each(|i| self.verdicts.drop(i, DropReason::NoFlow));
+        };
+        megaflow.count(packets.len() as u64, run.bytes, self.context.now);
+        match &megaflow.value.form {
+            Form::Forward(port) => self.verdicts.emit_run(packets, *port, EditId::NONE),
+            Form::Drop => packets.for_each(|i| self.verdicts.drop(i, DropReason::FlowDrop)),
+            Form::NoFlow => packets.for_each(|i| self.verdicts.drop(i, DropReason::NoFlow)),
+            Form::Operations(operations) => {
+                let operations = operations.clone();
+                packets.for_each(|i| self.run(i, &operations));
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn run(&mut self, i: usize, operations: &[crate::translate::Operation]) {
+        let key = self.key(i, 0);
+        let Self { view, lookup, burst, context, verdicts, rewriter, again, .. } = self;
+        let mut executor =
+            Executor::new((view, &lookup.tables), (burst, i), context, verdicts, rewriter, again);
+        executor.run(&key, operations);
+    }
+}
+
+impl Pipeline for Worker {
+    fn process(&mut self, burst: &mut Burst, context: &Context, verdicts: &mut Verdicts) {
+        if context.stage == NORMAL {
+            return self.normal.process(burst, &Context { stage: 0, ..*context }, verdicts);
+        }
+        if context.stage == 0 {
+            self.follow();
+        }
+        match self.directory.member(context.from) {
+            Some(member) => self.received(burst, context, member, verdicts),
+            None => self.normal.process(burst, context, verdicts),
+        }
+    }
+
+    fn tick(&mut self, now: Now) -> Option<Now> {
+        let normal = self.normal.tick(now);
+        if now.0.saturating_sub(self.swept.0) >= SWEEP {
+            self.swept = now;
+            self.lookups.iter_mut().flatten().for_each(|lookup| lookup.sweep(now));
+        }
+        let has_megaflows = self.lookups.iter().flatten().any(|lookup| lookup.sizes().0 > 0);
+        let own = has_megaflows.then(|| Now(self.swept.0 + SWEEP));
+        own.into_iter().chain(normal).min()
+    }
+}
