@@ -168,10 +168,8 @@ impl Control {
         }
         // Bounds the flows that were removed before their timeout.
         if self.deadlines.len() > 2 * self.cleaned + limits::EXPIRED {
-            let mut deadlines = std::mem::take(&mut self.deadlines);
-            deadlines.retain(|Reverse(deadline)| self.flow(&deadline.entry).is_some());
-            self.cleaned = deadlines.len();
-            self.deadlines = deadlines;
+            self.deadlines.retain(|Reverse(deadline)| Arc::strong_count(&deadline.entry) > 1);
+            self.cleaned = self.deadlines.len();
         }
     }
 

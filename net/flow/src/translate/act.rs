@@ -16,7 +16,7 @@ impl<E: Environment> Translator<'_, E> {
         match action {
             Action::Output { port, max_len } => self.output(*port, *max_len, site),
             Action::OutputField { from, max_len } => {
-                let port = PortNo(self.part(*from)? as u32);
+                let port = self.port(*from)?;
                 self.output(port, *max_len, site)
             }
             Action::Controller(output) => self.controller(output, site),
@@ -103,6 +103,12 @@ impl<E: Environment> Translator<'_, E> {
         let present = self.holds(part.field.info().requires)?;
         let value = if present { self.read(part.field, part.mask())? } else { 0 };
         Ok(value >> part.offset)
+    }
+
+    /// The port that a part of a field names. Numbers of 16 bits may name the reserved ports of OpenFlow 1.0.
+    pub(super) fn port(&mut self, from: Subfield) -> Progress<PortNo> {
+        let number = u32::try_from(self.part(from)?).unwrap_or(PortNo::ANY.0);
+        Ok(PortNo(if (0xff00..=0xffff).contains(&number) { number | 0xffff_0000 } else { number }))
     }
 
     fn copy(&mut self, from: Subfield, to: Subfield) -> Progress {

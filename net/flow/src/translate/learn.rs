@@ -4,7 +4,7 @@ use super::Environment;
 use super::pipeline::{Progress, Translator};
 use crate::action::{Action, Instructions, Learn, LearnSpec, LearnValue};
 use crate::matching::Match;
-use crate::modify::{FlowCommand, FlowFlags, FlowMod, PortNo};
+use crate::modify::{FlowCommand, FlowFlags, FlowMod};
 
 /// `NX_LEARN_F_SEND_FLOW_REM` (nicira-ext.h).
 const SEND_REMOVED: u16 = 1;
@@ -23,7 +23,7 @@ impl<E: Environment> Translator<'_, E> {
                     apply.push(Action::SetField { field: to.field, value, mask: to.mask() });
                 }
                 LearnSpec::Output(from) => {
-                    let port = PortNo(self.part(*from)? as u32);
+                    let port = self.port(*from)?;
                     apply.push(Action::Output { port, max_len: 0 });
                 }
             }

@@ -120,6 +120,7 @@ impl<'a> Oracle<'a> {
         match action {
             Action::Output { port, .. } => self.output(*port, site),
             Action::OutputField { from, .. } => {
+                // The generator has no parts of 16 bits or more.
                 let port = PortNo(self.part(*from) as u32);
                 self.output(port, site);
             }

@@ -327,3 +327,17 @@ fn select_groups_do_not_narrow_the_mask_and_keep_both_directions_together() {
     }
     assert_eq!(seen.len(), 2);
 }
+
+#[test]
+fn ports_in_fields_may_be_reserved_ones_of_16_bits() {
+    let whole = Subfield::whole(Field::Reg0);
+    for (number, expected) in [
+        (7, outputs(&[7])),
+        (0xfffe, vec![Operation::Output(PortNo::LOCAL)]),
+        (0xffff, Vec::new()),
+        (0xffff_fffe, vec![Operation::Output(PortNo::LOCAL)]),
+    ] {
+        let list = vec![set(Field::Reg0, number), Action::OutputField { from: whole, max_len: 0 }];
+        assert_eq!(actions(list).operations, expected);
+    }
+}
