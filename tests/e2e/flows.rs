@@ -32,12 +32,14 @@ impl Pair {
             netns.wait_link("eth0", true, LIMIT);
             netns.configure("eth0", &[address]);
         }
-        ["left", "right"].into_iter().for_each(|port| switch.wait_state(port, "connected", LIMIT));
+        for port in ["left", "right"] {
+            switch.wait_state(port, "connected", LIMIT);
+        }
         Self { left, right, switch }
     }
 
     fn add(&self, flows: &[&str]) {
-        self.switch.tell(&[&["flows", "add"], flows].concat()).unwrap();
+        self.switch.tell(&[&["flows", "add"], flows].concat()).expect("the flows are valid");
     }
 
     fn can_ping(&self) -> bool {
@@ -45,8 +47,8 @@ impl Pair {
     }
 
     fn flows(&self) -> Vec<Value> {
-        let shown = self.switch.ask(&["flows", "show"]).unwrap();
-        shown["flows"].as_array().unwrap().clone()
+        let shown = self.switch.ask(&["flows", "show"]).expect("the switch runs");
+        shown["flows"].as_array().expect("a list").clone()
     }
 }
 

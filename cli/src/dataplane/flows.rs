@@ -176,14 +176,12 @@ impl Flows {
 
     /// The bridge of a change.
     fn one(&self, bridge: Option<&str>) -> Result<&str, DataPlaneError> {
-        match self.named(bridge)?.as_slice() {
-            [only] => Ok(only),
-            _ => {
-                let remedy = "name one of them with --bridge";
-                let error = Diagnostic::bad("flows", "there are several OpenFlow bridges", remedy);
-                Err(DataPlaneError::Refused(error))
-            }
+        if let [only] = self.named(bridge)?.as_slice() {
+            return Ok(only);
         }
+        let remedy = "name one of them with --bridge";
+        let error = Diagnostic::bad("flows", "there are several OpenFlow bridges", remedy);
+        Err(DataPlaneError::Refused(error))
     }
 }
 

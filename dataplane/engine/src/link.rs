@@ -285,6 +285,7 @@ mod tests {
         let packet = |from| Punted {
             context: Context::received(PortId(from), Now(0)),
             reason: PuntReason::NoMatch,
+            note: None,
             frame: Box::default(),
         };
         let taken = |from, n| (0..n).filter(|_| (&mut &link).push(packet(from))).count();

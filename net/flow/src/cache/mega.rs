@@ -207,7 +207,9 @@ impl<T> MegaflowCache<T> {
     pub(crate) fn rank(&mut self) {
         let subtables = &mut self.subtables;
         self.ranking.sort_by_key(|number| std::cmp::Reverse(subtables[usize::from(*number)].hits));
-        subtables.iter_mut().for_each(|subtable| subtable.hits /= 2);
+        for subtable in subtables {
+            subtable.hits /= 2;
+        }
     }
 
     /// Number of megaflows.
@@ -396,7 +398,9 @@ mod tests {
         let all = mask(&[Field::Ipv4Src]);
         let ids: Vec<_> = (0..4).map(|n| add(&mut cache, &key(0, n, 0), &all, n as u32).0).collect();
         let late = Now(IDLE + 1);
-        ids[1..].iter().for_each(|id| cache.get(*id).unwrap().count(1, 60, late));
+        for id in &ids[1..] {
+            cache.get(*id).unwrap().count(1, 60, late);
+        }
         let mut removed = vec![];
         cache.sweep(4, late, |megaflow| megaflow.value != 3, &mut |megaflow| removed.push(megaflow.value));
         assert_eq!((removed, cache.len()), (vec![0, 3], 2));

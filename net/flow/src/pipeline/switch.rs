@@ -135,7 +135,9 @@ impl FlowSwitch {
         let (_changing, mut directory) = self.change();
         let (number, view) = directory.named(name).ok_or_else(|| UnknownBridge(name.to_owned()))?;
         let ports: Vec<_> = view.ports.values().map(|place| place.port).collect();
-        ports.into_iter().for_each(|port| directory.set(port, None));
+        for port in ports {
+            directory.set(port, None);
+        }
         directory.bridges[usize::from(number)] = None;
         self.published.publish(Arc::new(directory));
         Ok(())

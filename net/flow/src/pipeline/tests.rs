@@ -61,15 +61,15 @@ struct Lab {
     now: Now,
 }
 
-fn flow(priority: u16, matching: Match, apply: Vec<Action>) -> Modification {
+fn flow(priority: u16, matching: &Match, apply: Vec<Action>) -> Modification {
     in_table(0, priority, matching, Instructions { apply, ..Instructions::default() })
 }
 
-fn in_table(table: u8, priority: u16, matching: Match, instructions: Instructions) -> Modification {
+fn in_table(table: u8, priority: u16, matching: &Match, instructions: Instructions) -> Modification {
     Modification::Flow(Box::new(FlowMod {
         command: FlowCommand::Add,
         table: TableId(table),
-        matching,
+        matching: *matching,
         priority,
         cookie: priority.into(),
         cookie_mask: 0,
@@ -151,7 +151,9 @@ impl Lab {
 fn send(worker: &mut dyn Pipeline, from: u16, frames: &[Vec<u8>], now: Now) -> Outcome {
     let (mut burst, mut verdicts, mut punts) = (Burst::new(), Verdicts::new(16), Controllers::default());
     burst.begin(0);
-    frames.iter().for_each(|frame| assert!(burst.push_own(frame)));
+    for frame in frames {
+        assert!(burst.push_own(frame));
+    }
     let context = Context::received(PortId(from), now);
     Passes::default().run(worker, &mut burst, &context, &mut verdicts, &mut punts);
     let mut outcome = Outcome::default();
@@ -181,7 +183,7 @@ fn send(worker: &mut dyn Pipeline, from: u16, frames: &[Vec<u8>], now: Now) -> O
 
 #[test]
 fn a_flow_is_found_in_the_tables_once_and_in_the_head_cache_then() {
-    let mut lab = Lab::new(&[flow(1, by_port(1), vec![output(2)])]);
+    let mut lab = Lab::new(&[flow(1, &by_port(1), vec![output(2)])]);
     let frames: Vec<_> = (0..10).map(|n| udp(1, 2, (n, 53), 64)).collect();
     assert_eq!(lab.send(0, &frames).sent[&1], frames);
     assert_eq!(lab.counts(), (0, 9, 1), "one megaflow for all, and a head for each");
@@ -194,8 +196,8 @@ fn a_flow_is_found_in_the_tables_once_and_in_the_head_cache_then() {
 #[test]
 fn a_time_to_live_is_part_of_the_head_once_a_flow_reads_it() {
     let mut lab = Lab::new(&[
-        flow(2, ip().with(Field::IpTtl, 1), vec![output(3)]),
-        flow(1, Match::any(), vec![output(2)]),
+        flow(2, &ip().with(Field::IpTtl, 1), vec![output(3)]),
+        flow(1, &Match::any(), vec![output(2)]),
     ]);
     for _ in 0..3 {
         assert_eq!(lab.ports(0, &udp(1, 2, (1, 2), 64)), [1]);
@@ -208,7 +210,7 @@ fn a_time_to_live_is_part_of_the_head_once_a_flow_reads_it() {
 fn fields_are_set_with_checksums() {
     let changes = vec![set(Field::Ipv4Dst, 0x0a00_0009), set(Field::UdpDst, 99), output(2)];
     let matching = ip().with(Field::IpProto, 17);
-    let mut lab = Lab::new(&[flow(1, matching, changes)]);
+    let mut lab = Lab::new(&[flow(1, &matching, changes)]);
     let mut expected = udp(1, 2, (5, 99), 64);
     expected[33] = 9;
     expected[24..26].copy_from_slice(&[0, 0]);
@@ -222,20 +224,20 @@ fn fields_are_set_with_checksums() {
 #[test]
 fn a_change_applies_from_the_next_burst_on_and_keeps_other_results() {
     let host = |last: u128| ip().with(Field::Ipv4Dst, 0x0a00_0000 + last);
-    let mut lab = Lab::new(&[flow(1, host(2), vec![output(2)]), flow(1, host(3), vec![output(3)])]);
+    let mut lab = Lab::new(&[flow(1, &host(2), vec![output(2)]), flow(1, &host(3), vec![output(3)])]);
     assert_eq!(
         (lab.ports(0, &udp(1, 2, (1, 1), 9)), lab.ports(0, &udp(1, 3, (1, 1), 9))),
         (vec![1], vec![2])
     );
     assert_eq!(lab.counts(), (0, 0, 2));
-    lab.change(&[flow(1, host(2), vec![output(4)])]);
+    lab.change(&[flow(1, &host(2), vec![output(4)])]);
     assert_eq!(
         (lab.ports(0, &udp(1, 2, (1, 1), 9)), lab.ports(0, &udp(1, 3, (1, 1), 9))),
         (vec![3], vec![2])
     );
     assert_eq!(lab.counts(), (1, 0, 3), "only the changed flow is translated again");
     // A flow of higher priority overlaps both.
-    lab.change(&[flow(2, ip(), vec![])]);
+    lab.change(&[flow(2, &ip(), vec![])]);
     assert_eq!(lab.send(0, &[udp(1, 2, (1, 1), 9), udp(1, 3, (1, 1), 9)]).drops["flow-drop"], 2);
 }
 
@@ -249,21 +251,21 @@ fn a_later_table_sees_changed_fields_and_metadata() {
     };
     let second = Match::any().with(Field::EthDst, 0x0200_0000_0009).with_masked(Field::Metadata, 7, 0xff);
     let mut lab = Lab::new(&[
-        in_table(0, 1, Match::any(), first),
-        in_table(1, 1, second, Instructions { write: vec![output(3)], ..Instructions::default() }),
+        in_table(0, 1, &Match::any(), first),
+        in_table(1, 1, &second, Instructions { write: vec![output(3)], ..Instructions::default() }),
     ]);
     let outcome = lab.send(0, &[udp(1, 2, (1, 1), 9)]);
     assert_eq!(outcome.sent[&2][0][..6], [2, 0, 0, 0, 0, 9]);
-    lab.change(&[in_table(1, 2, Match::any(), Instructions::default())]);
+    lab.change(&[in_table(1, 2, &Match::any(), Instructions::default())]);
     assert_eq!(lab.send(0, &[udp(1, 2, (1, 1), 9)]).drops["flow-drop"], 1);
 }
 
 #[test]
 fn controllers_get_the_packet_as_it_is_at_the_action() {
     let actions = vec![to_controller(), set(Field::EthDst, 5), to_controller(), output(2)];
-    let mut lab = Lab::new(&[flow(8, Match::any(), actions)]);
+    let mut lab = Lab::new(&[flow(8, &Match::any(), actions)]);
     let frame = udp(1, 2, (1, 1), 9);
-    let outcome = lab.send(0, &[frame.clone()]);
+    let outcome = lab.send(0, std::slice::from_ref(&frame));
     let changed = [&[0, 0, 0, 0, 0, 5], &frame[6..]].concat();
     assert_eq!(outcome.punted, [(frame, 8), (changed.clone(), 8)]);
     assert_eq!(outcome.sent[&1], [changed]);
@@ -271,7 +273,7 @@ fn controllers_get_the_packet_as_it_is_at_the_action() {
 
 #[test]
 fn an_expired_time_to_live_goes_to_controllers() {
-    let mut lab = Lab::new(&[flow(1, ip(), vec![Action::DecNwTtl(Box::new([0])), output(2)])]);
+    let mut lab = Lab::new(&[flow(1, &ip(), vec![Action::DecNwTtl(Box::new([0])), output(2)])]);
     let outcome = lab.send(0, &[udp(1, 2, (1, 1), 1), udp(1, 2, (1, 1), 2)]);
     assert_eq!((outcome.punted.len(), outcome.sent[&1][0][22]), (1, 1));
 }
@@ -279,7 +281,7 @@ fn an_expired_time_to_live_goes_to_controllers() {
 #[test]
 fn normal_packets_and_other_ports_go_to_the_bridge() {
     let normal = Action::Output { port: PortNo::NORMAL, max_len: 0 };
-    let mut lab = Lab::new(&[flow(1, Match::any(), vec![set(Field::EthDst, 5), normal])]);
+    let mut lab = Lab::new(&[flow(1, &Match::any(), vec![set(Field::EthDst, 5), normal])]);
     let outcome = lab.send(0, &[udp(1, 2, (1, 1), 1)]);
     assert_eq!(outcome.sent[&9][0][..6], [0, 0, 0, 0, 0, 5]);
     assert_eq!(lab.ports(7, &udp(1, 2, (1, 1), 1)), [9], "the port is on no OpenFlow bridge");
@@ -288,14 +290,14 @@ fn normal_packets_and_other_ports_go_to_the_bridge() {
 #[test]
 fn flooded_packets_leave_by_the_other_ports() {
     let flood = Action::Output { port: PortNo::FLOOD, max_len: 0 };
-    let mut lab = Lab::new(&[flow(1, Match::any(), vec![flood])]);
+    let mut lab = Lab::new(&[flow(1, &Match::any(), vec![flood])]);
     lab.switch.set_flooded(PortId(3), false);
     assert_eq!(lab.ports(0, &udp(1, 2, (1, 1), 1)), [1, 2]);
 }
 
 #[test]
 fn flows_are_credited_by_the_sweep() {
-    let mut lab = Lab::new(&[flow(1, by_port(1), vec![output(2)])]);
+    let mut lab = Lab::new(&[flow(1, &by_port(1), vec![output(2)])]);
     let frame = udp(1, 2, (1, 1), 9);
     lab.send(0, &[frame.clone(), frame.clone(), frame]);
     lab.worker.tick(Now(lab.now.0 + 20_000_000)).expect("another sweep");
@@ -309,7 +311,7 @@ fn packets_above_the_rate_of_a_meter_are_dropped() {
     let bands = vec![Band { rate: 10, burst: 3, remark: None }];
     let meter = MeterMod { command: MeterCommand::Add, flags, id: 1, bands };
     let instructions = Instructions { meter: Some(1), apply: vec![output(2)], ..Instructions::default() };
-    let mut lab = Lab::new(&[Modification::Meter(meter), in_table(0, 1, Match::any(), instructions)]);
+    let mut lab = Lab::new(&[Modification::Meter(meter), in_table(0, 1, &Match::any(), instructions)]);
     let outcome = lab.send(0, &vec![udp(1, 2, (1, 1), 9); 10]);
     assert_eq!((outcome.sent[&1].len(), outcome.drops["metered"]), (3, 7));
 }
@@ -322,7 +324,7 @@ fn a_stripped_label_reveals_fields_for_the_rest_of_the_pipeline() {
         ..Instructions::default()
     };
     let mut lab = Lab::new(&[
-        in_table(0, 1, Match::any().with(Field::EthType, 0x8847), first),
+        in_table(0, 1, &Match::any().with(Field::EthType, 0x8847), first),
         in_table(
             1,
             1,
@@ -333,7 +335,7 @@ fn a_stripped_label_reveals_fields_for_the_rest_of_the_pipeline() {
     let frame = udp(1, 2, (1, 1), 9);
     let labelled = [&frame[..12], &[0x88, 0x47, 0, 1, 1, 64], &frame[14..]].concat();
     for _ in 0..3 {
-        assert_eq!(lab.send(0, &[labelled.clone()]).sent[&2], [frame.clone()]);
+        assert_eq!(lab.send(0, std::slice::from_ref(&labelled)).sent[&2], std::slice::from_ref(&frame));
     }
 }
 
@@ -341,8 +343,8 @@ fn a_stripped_label_reveals_fields_for_the_rest_of_the_pipeline() {
 fn a_refused_change_changes_nothing() {
     let lab = Lab::new(&[]);
     let bad =
-        in_table(3, 1, Match::any(), Instructions { goto: Some(TableId(1)), ..Instructions::default() });
-    let changes = [flow(1, Match::any(), vec![]), bad];
+        in_table(3, 1, &Match::any(), Instructions { goto: Some(TableId(1)), ..Instructions::default() });
+    let changes = [flow(1, &Match::any(), vec![]), bad];
     assert!(matches!(lab.switch.modify("br0", &changes, lab.now), Err(ChangeError::Invalid(1, _))));
     assert!(lab.switch.tables("br0").unwrap().is_empty(TableId(0)));
     assert!(matches!(lab.switch.modify("br1", &[], lab.now), Err(ChangeError::Bridge(_))));
@@ -390,7 +392,7 @@ fn change() -> impl Strategy<Value = Modification> {
             }
             let goto = goes_on.then_some(TableId(1));
             let instructions = Instructions { apply, goto, ..Instructions::default() };
-            match in_table(u8::from(priority % 2 == 1 && !goes_on), priority, matching, instructions) {
+            match in_table(u8::from(priority % 2 == 1 && !goes_on), priority, &matching, instructions) {
                 Modification::Flow(change) if deletes => {
                     Modification::Flow(Box::new(FlowMod { command: FlowCommand::Delete, ..*change }))
                 }
@@ -415,7 +417,7 @@ proptest! {
             for (from, source, destination, sport, dport, ttl) in packets {
                 let frame = udp(source, destination, (sport, dport), ttl);
                 let mut fresh = lab.switch.worker(1);
-                let expected = send(fresh.as_mut(), from, &[frame.clone()], lab.now);
+                let expected = send(fresh.as_mut(), from, std::slice::from_ref(&frame), lab.now);
                 prop_assert_eq!(lab.send(from, &[frame]), expected);
             }
         }

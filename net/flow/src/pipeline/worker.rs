@@ -67,7 +67,9 @@ impl Worker {
             let bridge = |directory: &Directory| Some(directory.view(i as u16)?.bridge.clone());
             match (bridge(&before), bridge(&self.directory)) {
                 (Some(old), Some(new)) if Arc::ptr_eq(&old, &new) => {
-                    lookup.iter_mut().for_each(|lookup| lookup.clear());
+                    if let Some(lookup) = lookup {
+                        lookup.clear();
+                    }
                 }
                 _ => *lookup = None,
             }

@@ -64,7 +64,9 @@ fn active_workers_have_new_connections_and_others_keep_theirs() {
     let flows = Indirection::symmetric(2);
     let (mut all, mut at_second) = (Vec::new(), 0);
     for (active, count) in [(1, 16), (2, 32), (1, 16)] {
-        activities.iter().for_each(|activity| activity.set_active(active));
+        for activity in &activities {
+            activity.set_active(active);
+        }
         let new = connections(&pair, &listener, count);
         // The local port of an active open names its worker.
         let ports = new.iter().map(|(_, ours)| ours.local_addr().unwrap().port());

@@ -98,25 +98,25 @@ fn a_select_group_follows_the_weights_and_moves_few_flows() {
 fn meters_are_deleted_with_their_flows() {
     let mut tables = Tables::new(1);
     assert_eq!(
-        tables.apply_meter(&meter(MeterCommand::Modify, 1), Now(0)).unwrap_err(),
+        tables.apply_meter(&meter(MeterCommand::Modify, 1), now(0)).unwrap_err(),
         MeterModError::Unknown(1)
     );
     assert_eq!(
-        tables.apply_meter(&meter(MeterCommand::Add, 0), Now(0)).unwrap_err(),
+        tables.apply_meter(&meter(MeterCommand::Add, 0), now(0)).unwrap_err(),
         MeterModError::Invalid(0)
     );
-    tables.apply_meter(&meter(MeterCommand::Add, 1), Now(0)).unwrap();
+    tables.apply_meter(&meter(MeterCommand::Add, 1), now(0)).unwrap();
     assert_eq!(
-        tables.apply_meter(&meter(MeterCommand::Add, 1), Now(0)).unwrap_err(),
+        tables.apply_meter(&meter(MeterCommand::Add, 1), now(0)).unwrap_err(),
         MeterModError::Exists(1)
     );
     let mut rate = meter(MeterCommand::Modify, 1);
     rate.bands[0].rate = 0;
-    assert_eq!(tables.apply_meter(&rate, Now(0)).unwrap_err(), MeterModError::Rate(1));
+    assert_eq!(tables.apply_meter(&rate, now(0)).unwrap_err(), MeterModError::Rate(1));
     let instructions = Instructions { meter: Some(1), ..Instructions::default() };
     tables.apply(&FlowMod { instructions, ..add(port(1), 1) }, now(0)).unwrap();
     tables.apply(&add(port(2), 2), now(0)).unwrap();
-    let changes = tables.apply_meter(&meter(MeterCommand::Delete, 0xffff_ffff), Now(0)).unwrap();
+    let changes = tables.apply_meter(&meter(MeterCommand::Delete, 0xffff_ffff), now(0)).unwrap();
     assert_eq!(changes.removed[0].reason, RemovedReason::MeterDelete);
     assert_eq!(priorities(&tables), [2]);
 }
