@@ -312,7 +312,9 @@ mod tests {
 
     fn mask(fields: &[Field]) -> Key {
         let mut mask = Key::ZERO;
-        fields.iter().for_each(|field| mask.set(*field, field.full()));
+        for field in fields {
+            mask.set(*field, field.full());
+        }
         mask
     }
 

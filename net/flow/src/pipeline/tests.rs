@@ -328,7 +328,7 @@ fn a_stripped_label_reveals_fields_for_the_rest_of_the_pipeline() {
         in_table(
             1,
             1,
-            ip().with(Field::Ipv4Dst, 0x0a00_0002),
+            &ip().with(Field::Ipv4Dst, 0x0a00_0002),
             Instructions { apply: vec![output(3)], ..Instructions::default() },
         ),
     ]);
