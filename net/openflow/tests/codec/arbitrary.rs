@@ -184,6 +184,7 @@ fn ct(version: Version) -> BoxedStrategy<Action> {
 }
 
 fn simple_actions(version: Version) -> BoxedStrategy<Action> {
+    // OpenFlow 1.0 does not tell TCP ports from UDP ports: they are those of the flow.
     let writable = [
         Field::Reg0,
         Field::Xxreg1,
@@ -191,7 +192,6 @@ fn simple_actions(version: Version) -> BoxedStrategy<Action> {
         Field::Metadata,
         Field::EthSrc,
         Field::Ipv4Dst,
-        Field::TcpSrc,
         Field::Ipv6Src,
         Field::IpTtl,
         Field::PktMark,
@@ -249,8 +249,10 @@ fn later_actions(version: Version) -> BoxedStrategy<Action> {
         Action::SetNwTtl(9),
     ];
     let extra = if version >= Version::V15 { vec![Action::Meter(7)] } else { Vec::new() };
-    let vlan =
-        set(vec![Field::VlanVid, Field::VlanPcp, Field::MplsLabel, Field::UdpDst, Field::PbbIsid], version);
+    let vlan = set(
+        vec![Field::TcpSrc, Field::VlanVid, Field::VlanPcp, Field::MplsLabel, Field::UdpDst, Field::PbbIsid],
+        version,
+    );
     prop_oneof![3 => simple_actions(version), 1 => select([fixed, extra].concat()), 1 => vlan].boxed()
 }
 
