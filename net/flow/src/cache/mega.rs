@@ -218,6 +218,7 @@ impl<T> MegaflowCache<T> {
     }
 
     /// Number of masks.
+    #[cfg(test)]
     pub(crate) fn masks(&self) -> usize {
         self.ranking.len()
     }

@@ -4,7 +4,8 @@ use super::directory::View;
 use super::program::Program;
 use crate::Key;
 use crate::cache::{
-    HeadCache, Megaflow, MegaflowCache, MegaflowId, Shape, V4_TAGGED_WORDS, V4_WORDS, V6_WORDS, masked, same,
+    HeadCache, Megaflow, MegaflowCache, MegaflowId, Shape, Uncredited, V4_TAGGED_WORDS, V4_WORDS, V6_WORDS,
+    masked, same,
 };
 use crate::modify::PortNo;
 use crate::tables::Tables;
@@ -20,8 +21,10 @@ const MEGAFLOWS: usize = 1 << 17;
 const HEADS: usize = 1 << 15;
 /// See [`HEADS`]; for frames with a tag, and for IPv6.
 const OTHER_HEADS: usize = 1 << 13;
-/// Slots that one sweep visits.
-const SWEEP: usize = 2048;
+/// Slots that a sweep visits for each millisecond since the last one, so that it visits all about twice a second.
+const SWEEP: usize = 256;
+/// Milliseconds for which one sweep makes up.
+const MAX_SWEEP: usize = 16;
 
 /// The bytes of a packet by which a head cache finds it.
 #[derive(Clone, Copy)]
@@ -43,6 +46,8 @@ pub(super) struct Hits {
 pub(super) struct Lookup {
     pub(super) tables: Arc<Tables>,
     pub(super) generation: u64,
+    /// Generation of the ports. Results with an older one are wrong.
+    pub(super) ports: u64,
     megaflows: MegaflowCache<Program>,
     v4: HeadCache<V4_WORDS>,
     v4_tagged: HeadCache<V4_TAGGED_WORDS>,
@@ -57,12 +62,13 @@ pub(super) struct Lookup {
 }
 
 impl Lookup {
-    pub(super) fn new((generation, tables): (u64, Arc<Tables>)) -> Self {
+    pub(super) fn new((generation, tables): (u64, Arc<Tables>), ports: u64) -> Self {
         let random = RandomState::new();
         let secret = [random.hash_one(1), random.hash_one(2) | 1];
         Self {
             tables,
             generation,
+            ports,
             megaflows: MegaflowCache::new(MEGAFLOWS, secret),
             v4: HeadCache::new(HEADS, secret),
             v4_tagged: HeadCache::new(OTHER_HEADS, secret),
@@ -115,8 +121,9 @@ impl Lookup {
     /// The megaflow of an identifier, if its result is right for the present tables.
     #[inline]
     pub(super) fn current(&mut self, id: MegaflowId) -> Option<&mut Megaflow<Program>> {
-        let version = self.tables.version();
-        if self.megaflows.get(id)?.version != version {
+        let (version, ports) = (self.tables.version(), self.ports);
+        let megaflow = self.megaflows.get(id)?;
+        if megaflow.version != version || megaflow.value.ports != ports {
             return self.renewed(id);
         }
         self.megaflows.get(id)
@@ -125,12 +132,12 @@ impl Lookup {
     /// [`Lookup::current`] for a result of an older version: it is kept unless a change may affect it.
     #[cold]
     fn renewed(&mut self, id: MegaflowId) -> Option<&mut Megaflow<Program>> {
-        let Self { tables, megaflows, .. } = self;
+        let Self { tables, megaflows, ports, .. } = self;
         let megaflow = megaflows.get(id)?;
         let is_right = tables
             .changes_since(megaflow.version)
             .is_some_and(|mut changes| !changes.any(|change| megaflow.value.is_affected(change)));
-        if is_right {
+        if is_right && megaflow.value.ports == *ports {
             megaflow.version = tables.version();
             return self.megaflows.get(id);
         }
@@ -179,7 +186,7 @@ impl Lookup {
         if let Some(id) = existing.filter(|id| self.current(*id).is_some()) {
             return id;
         }
-        let program = Program::new(translation, key, view);
+        let program = Program::new(translation, key, (view, self.ports));
         let version = self.tables.version();
         self.megaflows.insert((key, &mask), program, version, now, &mut |megaflow| credit(&megaflow))
     }
@@ -218,30 +225,28 @@ impl Lookup {
         self.v6.clear();
     }
 
-    /// Removes all results, because the ports have changed.
-    pub(super) fn clear(&mut self) {
-        self.forget_heads();
-        self.compares_ttl = false;
-        let capacity = self.megaflows.len();
-        self.megaflows.sweep(capacity.max(1), Now(0), |_| false, &mut |megaflow| credit(&megaflow));
-    }
-
-    /// Credits the flows of some megaflows, and removes those that were idle for long. Must be called regularly.
-    pub(super) fn sweep(&mut self, now: Now) {
+    /// Credits the flows of some megaflows, and removes those that were idle for long. Must be called regularly, with
+    /// the milliseconds since the last call.
+    pub(super) fn sweep(&mut self, now: Now, millis: usize) {
         let keep = |megaflow: &mut Megaflow<Program>| {
             credit(megaflow);
-            megaflow.uncredited = crate::cache::Uncredited::default();
+            megaflow.uncredited = Uncredited::default();
             true
         };
-        self.megaflows.sweep(SWEEP, now, keep, &mut |megaflow| credit(&megaflow));
-        self.megaflows.rank();
+        let slots = SWEEP * millis.clamp(1, MAX_SWEEP);
+        self.megaflows.sweep(slots, now, keep, &mut |megaflow| credit(&megaflow));
         // A rest whose megaflow was removed is not used again.
         self.resumes.retain(|_, (_, rest)| Arc::strong_count(rest) > 1);
     }
 
-    /// Number of megaflows and of their masks.
-    pub(super) fn sizes(&self) -> (usize, usize) {
-        (self.megaflows.len(), self.megaflows.masks())
+    /// Orders the masks by their hits. Must be called about once a second.
+    pub(super) fn rank(&mut self) {
+        self.megaflows.rank();
+    }
+
+    /// Whether there are no megaflows.
+    pub(super) fn is_empty(&self) -> bool {
+        self.megaflows.len() == 0
     }
 }
 

@@ -4,7 +4,8 @@
 //! bytes in the head cache, by its key in the megaflow cache, and in the tables, in this order (`lookup`). The result is
 //! a program (`program`) that the worker executes on the packet (`execute`). [`FlowSwitch`] is the control API.
 //!
-//! A worker never waits for control and takes snapshots of the tables at burst boundaries only. Packets of other ports,
+//! A worker never waits for control and takes snapshots of the tables at burst boundaries only. Nothing is written that
+//! other workers write, except counters once a millisecond, and the rates of meters. Packets of other ports,
 //! and those for the port `NORMAL`, go to the pipeline that the switch was created with.
 
 mod directory;

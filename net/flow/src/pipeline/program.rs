@@ -25,25 +25,27 @@ pub(super) struct Program {
     pub(super) form: Form,
     /// Selects the packets to which it applies, as they were before translation.
     pub(super) matching: Match,
-    /// Whether fields are changed before a table is looked up, so that a later table sees another key.
-    changes_fields: bool,
+    /// Generation of the ports whose numbers it has.
+    pub(super) ports: u64,
+    /// Whether a lookup may have seen another key than the packet's.
+    changes_key: bool,
     tables: [u64; 4],
     flows: Vec<Arc<Entry>>,
     groups: Vec<u32>,
 }
 
 impl Program {
-    pub(super) fn new(translation: Translation, key: &Key, view: &View) -> Self {
-        let Translation { operations, mask, tables, flows, groups, .. } = translation;
+    pub(super) fn new(translation: Translation, key: &Key, (view, ports): (&View, u64)) -> Self {
+        let Translation { operations, mask, tables, lookups, flows, groups, .. } = translation;
         let form = match operations.as_slice() {
             [] if flows.is_empty() => Form::NoFlow,
             [] => Form::Drop,
             [Operation::Output(port)] => forward(view, *port).unwrap_or(Form::Operations(operations.into())),
             _ => Form::Operations(operations.into()),
         };
-        // Only the first table sees the key as received for sure.
-        let changes_fields = tables != [1, 0, 0, 0];
-        Self { form, matching: Match::new(key, &mask), changes_fields, tables, flows, groups }
+        // Only the first lookup sees the key as received for sure, and only if it is that of the first table.
+        let changes_key = lookups > 1 || tables != [1, 0, 0, 0];
+        Self { form, matching: Match::new(key, &mask), ports, changes_key, tables, flows, groups }
     }
 
     /// Whether a change of the tables may make the result wrong.
@@ -51,7 +53,7 @@ impl Program {
         match change {
             Change::Flow(entry) => {
                 let (key, mask) = (self.matching.key(), self.matching.mask());
-                self.visited(entry.table()) && (self.changes_fields || entry.overlaps(key, mask))
+                self.visited(entry.table()) && (self.changes_key || entry.overlaps(key, mask))
             }
             Change::Group(id) => self.groups.contains(id),
             Change::All => true,

@@ -277,22 +277,24 @@ impl std::fmt::Debug for FlowSwitch {
 
 /// An action of a change that workers do not execute.
 fn unsupported(change: &Modification) -> Option<&'static str> {
-    let is_ct = |action: &Action| matches!(action, Action::Ct(_));
-    let any = |actions: &[Action]| actions.iter().any(|action| contains(action, &is_ct));
-    let has_ct = match change {
+    let any = |actions: &[Action]| actions.iter().find_map(not_executed);
+    match change {
         Modification::Flow(change) => {
             let Instructions { apply, write, .. } = &change.instructions;
-            any(apply) || any(write)
+            any(apply).or_else(|| any(write))
         }
-        Modification::Group(change) => change.buckets.iter().any(|bucket| any(&bucket.actions)),
-        Modification::Meter(_) => false,
-    };
-    has_ct.then_some("ct")
+        Modification::Group(change) => change.buckets.iter().find_map(|bucket| any(&bucket.actions)),
+        Modification::Meter(_) => None,
+    }
 }
 
-fn contains(action: &Action, is: &impl Fn(&Action) -> bool) -> bool {
-    let nested = if let Action::Clone(actions) = action { &**actions } else { &[] };
-    is(action) || nested.iter().any(|action| contains(action, is))
+fn not_executed(action: &Action) -> Option<&'static str> {
+    match action {
+        Action::Ct(_) => Some("ct"),
+        Action::Learn(_) => Some("learn"),
+        Action::Clone(actions) => actions.iter().find_map(not_executed),
+        _ => None,
+    }
 }
 
 impl Pipelines for FlowSwitch {

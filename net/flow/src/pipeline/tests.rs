@@ -142,7 +142,10 @@ impl Lab {
         self.send(from, &[frame.to_vec()]).sent.into_keys().collect()
     }
 
-    fn counts(&self) -> (u64, u64, u64) {
+    fn counts(&mut self) -> (u64, u64, u64) {
+        // Workers report once a millisecond.
+        self.now = Now(self.now.0 + 1_000_000);
+        self.worker.tick(self.now);
         let CacheCounts { head, megaflow, tables } = self.switch.cache_counts("br0").unwrap();
         (head, megaflow, tables)
     }
@@ -491,4 +494,24 @@ proptest! {
             prop_assert_eq!(key_of(&one), key_of(&other));
         }
     }
+}
+
+#[test]
+fn a_second_lookup_of_the_first_table_makes_a_result_depend_on_changed_fields() {
+    let again = Action::Resubmit(crate::Resubmit { in_port: None, table: Some(TableId(0)), ct: false });
+    let changed = Match::any().with(Field::EthDst, 5);
+    let mut lab = Lab::new(&[flow(1, &by_port(1), vec![set(Field::EthDst, 5), again])]);
+    assert_eq!(lab.send(0, &[udp(1, 2, (1, 1), 9)]).drops.len(), 1);
+    lab.change(&[flow(9, &changed, vec![output(3)])]);
+    assert_eq!(lab.ports(0, &udp(1, 2, (1, 1), 9)), [2]);
+}
+
+#[test]
+fn results_follow_changes_of_ports() {
+    let mut lab = Lab::new(&[flow(1, &by_port(1), vec![output(2)])]);
+    assert_eq!(lab.ports(0, &udp(1, 2, (1, 1), 9)), [1]);
+    lab.switch.remove_port(PortId(1));
+    assert_eq!(lab.send(0, &[udp(1, 2, (1, 1), 9)]).drops["no-destination"], 1);
+    lab.switch.add_port(PortId(5), "br0", Some(PortNo(2))).unwrap();
+    assert_eq!(lab.ports(0, &udp(1, 2, (1, 1), 9)), [5]);
 }

@@ -15,8 +15,12 @@ use std::sync::atomic::Ordering;
 
 /// Stage of packets for the port `NORMAL`.
 pub(super) const NORMAL: u32 = u32::MAX;
-/// Time between two sweeps, in nanoseconds.
-const SWEEP: u64 = 10_000_000;
+/// Nanoseconds of a millisecond, the shortest time between two sweeps.
+const MILLI: u64 = 1_000_000;
+/// Time between two sweeps of a worker that sleeps, in nanoseconds.
+const SWEEP: u64 = 100 * MILLI;
+/// Time between two rankings of masks, in nanoseconds.
+const RANKING: u64 = 1000 * MILLI;
 /// Work units of a translation, beyond those of a packet.
 const TRANSLATION: u64 = 2000;
 
@@ -31,6 +35,7 @@ pub(super) struct Worker {
     /// Of recirculated packets of this burst, by stage.
     again: Vec<Again>,
     swept: Now,
+    ranked: Now,
 }
 
 impl Worker {
@@ -45,12 +50,13 @@ impl Worker {
             rewriter: Box::default(),
             again: Vec::new(),
             swept: Now(0),
+            ranked: Now(0),
         };
         worker.adopt(generation, directory);
         worker
     }
 
-    /// Takes newer ports, if any. All results are discarded, because they contain numbers of ports.
+    /// Takes newer ports, if any. Earlier results are wrong then, because they contain numbers of ports.
     #[inline]
     fn follow(&mut self) {
         if let Some((generation, directory)) = self.published.newer(self.generation) {
@@ -65,22 +71,21 @@ impl Worker {
         self.lookups.resize_with(self.directory.bridges.len(), || None);
         for (i, lookup) in self.lookups.iter_mut().enumerate() {
             let bridge = |directory: &Directory| Some(directory.view(i as u16)?.bridge.clone());
-            match (bridge(&before), bridge(&self.directory)) {
-                (Some(old), Some(new)) if Arc::ptr_eq(&old, &new) => {
-                    if let Some(lookup) = lookup {
-                        lookup.clear();
-                    }
+            match (lookup, bridge(&before), bridge(&self.directory)) {
+                (Some(lookup), Some(old), Some(new)) if Arc::ptr_eq(&old, &new) => lookup.ports = generation,
+                (lookup, _, Some(new)) => {
+                    *lookup = Some(Box::new(Lookup::new(new.tables.latest(), generation)));
                 }
-                _ => *lookup = None,
+                (lookup, _, None) => *lookup = None,
             }
         }
     }
 
     fn received(&mut self, burst: &mut Burst, context: &Context, member: Member, verdicts: &mut Verdicts) {
         let Self { directory, lookups, rewriter, again, .. } = self;
-        let Some(view) = directory.view(member.bridge) else { return };
-        let lookup = lookups[usize::from(member.bridge)]
-            .get_or_insert_with(|| Box::new(Lookup::new(view.bridge.tables.latest())));
+        let bridge = member.bridge;
+        let found = directory.view(bridge).zip(lookups[usize::from(bridge)].as_deref_mut());
+        let Some((view, lookup)) = found else { return };
         take_tables(lookup, &view.bridge);
         let mut pass = Pass { view, lookup, burst, context, member, verdicts, rewriter, again };
         match stage(pass.again, context.stage) {
@@ -88,7 +93,21 @@ impl Worker {
             Stage::Resume(rest) => pass.resumed(&rest),
             Stage::Punt(again) => pass.punted(&again),
         }
-        count(&view.bridge, lookup);
+    }
+
+    fn sweep(&mut self, now: Now) {
+        let millis = now.0.saturating_sub(self.swept.0) / MILLI;
+        let ranks = now.0.saturating_sub(self.ranked.0) >= RANKING;
+        self.swept = now;
+        self.ranked = if ranks { now } else { self.ranked };
+        for (view, lookup) in self.directory.bridges.iter().zip(&mut self.lookups) {
+            let (Some(view), Some(lookup)) = (view, lookup) else { continue };
+            lookup.sweep(now, millis as usize);
+            count(&view.bridge, lookup);
+            if ranks {
+                lookup.rank();
+            }
+        }
     }
 }
 
@@ -155,6 +174,7 @@ struct Run {
 impl Pass<'_> {
     /// Packets of one head that follow each other are looked up and forwarded together.
     fn received(&mut self) {
+        let before = self.lookup.hits.megaflow + self.lookup.hits.tables;
         let mut run = Run::default();
         for i in 0..self.burst.len() {
             let (bytes, len) = (self.burst.head(i), self.burst.frame_len(i));
@@ -170,7 +190,7 @@ impl Pass<'_> {
         }
         self.execute(&run);
         let hits = &mut self.lookup.hits;
-        hits.head = self.burst.len() as u64 - hits.megaflow - hits.tables;
+        hits.head += self.burst.len() as u64 - (hits.megaflow + hits.tables - before);
     }
 
     #[inline]
@@ -267,11 +287,10 @@ impl Pipeline for Worker {
 
     fn tick(&mut self, now: Now) -> Option<Now> {
         let normal = self.normal.tick(now);
-        if now.0.saturating_sub(self.swept.0) >= SWEEP {
-            self.swept = now;
-            self.lookups.iter_mut().flatten().for_each(|lookup| lookup.sweep(now));
+        if now.0.saturating_sub(self.swept.0) >= MILLI {
+            self.sweep(now);
         }
-        let has_megaflows = self.lookups.iter().flatten().any(|lookup| lookup.sizes().0 > 0);
+        let has_megaflows = self.lookups.iter().flatten().any(|lookup| !lookup.is_empty());
         let own = has_megaflows.then(|| Now(self.swept.0 + SWEEP));
         own.into_iter().chain(normal).min()
     }

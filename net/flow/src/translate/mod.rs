@@ -78,6 +78,8 @@ pub struct Translation {
     pub mask: Key,
     /// Tables that were looked up; bit `i % 64` of word `i / 64` for table `i`.
     pub tables: [u64; 4],
+    /// Number of lookups. The second one and later ones may see another key than the packet's.
+    pub lookups: usize,
     /// Flows that were executed.
     pub flows: Vec<Arc<Entry>>,
     /// Groups that were executed.

@@ -41,7 +41,6 @@ pub(super) struct Translator<'a, E> {
     pub(super) steps: Vec<Step>,
     site: Site,
     pub(super) depth: usize,
-    lookups: usize,
     emitted: usize,
 }
 
@@ -63,6 +62,7 @@ impl<'a, E: Environment> Translator<'a, E> {
             groups: Vec::new(),
             meters: Vec::new(),
             live: false,
+            lookups: 0,
             learned: Vec::new(),
             error: None,
         };
@@ -78,7 +78,6 @@ impl<'a, E: Environment> Translator<'a, E> {
             steps: Vec::new(),
             site,
             depth: 0,
-            lookups: 0,
             emitted: 0,
         }
     }
@@ -224,8 +223,8 @@ impl<'a, E: Environment> Translator<'a, E> {
     }
 
     pub(super) fn lookup(&mut self, table: TableId) -> Progress<Option<Flow>> {
-        self.lookups += 1;
-        if self.lookups > limits::LOOKUPS {
+        self.result.lookups += 1;
+        if self.result.lookups > limits::LOOKUPS {
             return Err(Halt::Error(TranslateError::TooManyLookups));
         }
         let mut bits = Key::ZERO;
