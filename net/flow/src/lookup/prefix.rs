@@ -192,7 +192,10 @@ fn ends_here(depth: u32, len: u8) -> bool {
 fn add<V: Bits>(prefixes: &mut Vec<Prefix<V>>, new: Prefix<V>) {
     match prefixes.iter_mut().find(|prefix| prefix.value == new.value && prefix.len == new.len) {
         Some(prefix) => prefix.count += new.count,
-        None => prefixes.push(new),
+        None => {
+            prefixes.reserve_exact(1);
+            prefixes.push(new);
+        }
     }
 }
 

@@ -129,7 +129,10 @@ impl<T: Clone> Node<T> {
                 Arc::make_mut(children)[child(key << (depth * BITS))].insert(depth + 1, key, value);
             }
             Self::Leaf(leaf) if leaf.len() < LEAF || leaf.iter().all(|(other, _)| *other == key) => {
-                Arc::make_mut(leaf).push((key, value));
+                let leaf = Arc::make_mut(leaf);
+                // Most leaves of a large map have one or two values; room for more would cost more than they do.
+                leaf.reserve_exact(1);
+                leaf.push((key, value));
             }
             Self::Leaf(leaf) => {
                 let entries = std::mem::take(Arc::make_mut(leaf));
