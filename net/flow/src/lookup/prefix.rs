@@ -190,13 +190,13 @@ fn ends_here(depth: u32, len: u8) -> bool {
 }
 
 fn add<V: Bits>(prefixes: &mut Vec<Prefix<V>>, new: Prefix<V>) {
-    match prefixes.iter_mut().find(|prefix| prefix.value == new.value && prefix.len == new.len) {
-        Some(prefix) => prefix.count += new.count,
-        None => {
-            prefixes.reserve_exact(1);
-            prefixes.push(new);
-        }
+    let same = prefixes.iter_mut().find(|prefix| prefix.value == new.value && prefix.len == new.len);
+    if let Some(prefix) = same {
+        prefix.count += new.count;
+        return;
     }
+    prefixes.reserve_exact(1);
+    prefixes.push(new);
 }
 
 fn take<V: Bits>(prefixes: &mut Vec<Prefix<V>>, value: V, len: u8) {
