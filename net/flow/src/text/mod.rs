@@ -2,7 +2,7 @@
 //!
 //! Parsing accepts what ovs-ofctl accepts, except actions that this switch does not have, and refuses where ovs-ofctl
 //! ignores or changes words. Printing gives what `ovs-ofctl dump-flows`, `dump-groups` and `dump-meters` print with
-//! OpenFlow 1.3, and parsing gives the printed value again, in the normal form of [`crate::arbitrary`]. Time and
+//! OpenFlow 1.3, and parsing gives the printed value again, in the normal form of the module `arbitrary`. Time and
 //! memory are proportional to the length of the text, at most [`MAX_LENGTH`], times its nesting, at most [`MAX_DEPTH`].
 
 mod actions;

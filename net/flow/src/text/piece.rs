@@ -154,7 +154,7 @@ macro_rules! bounded {
 }
 bounded! { u8 u16 u32 u64 u128 }
 
-/// A leading zero is refused, because C reads such a number as octal and people read it as decimal.
+/// A leading zero is refused: ovs-ofctl reads such a number as octal.
 fn parse_number(text: &str) -> Option<u128> {
     let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => (digits, 16),
