@@ -1,4 +1,4 @@
 //! Arbitrary actions on arbitrary frames.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|script: &[u8]| scripts::packet::play(script));
+libfuzzer_sys::fuzz_target!(|script: &[u8]| scripts::frame_actions::play(script));

@@ -7,9 +7,9 @@
 
 pub mod device;
 pub mod driver;
+pub mod frame_actions;
 pub mod frames;
 pub mod neighbors;
-pub mod packet;
 pub mod queues;
 pub mod race;
 pub mod stack_pair;

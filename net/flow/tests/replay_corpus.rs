@@ -5,13 +5,13 @@
 #[path = "../../../fuzz/src/corpus.rs"]
 mod corpus;
 
-#[path = "../../../fuzz/src/packet.rs"]
-mod packet;
+#[path = "../../../fuzz/src/frame_actions.rs"]
+mod frame_actions;
 
 #[test]
 fn actions_on_arbitrary_frames_keep_key_and_frame_in_step() {
     for bytes in corpus::corpus("packet") {
-        packet::play(&bytes);
+        frame_actions::play(&bytes);
     }
 }
 

@@ -213,7 +213,7 @@ fn software_spreads_a_port_with_a_single_queue() {
 #[test]
 fn connections_survive_changes_of_the_active_workers() {
     let folder = tempfile::tempdir().unwrap();
-    for ends in [single(), pairs(&folder, 2)] {
+    for (ends, is_single) in [(single(), true), (pairs(&folder, 2), false)] {
         let activity = Arc::new(Activity::new(1..=WORKERS, None));
         let (spread, done) = (
             SpreadOptions { activity: Some(activity.clone()), ..SpreadOptions::default() },
@@ -233,7 +233,9 @@ fn connections_survive_changes_of_the_active_workers() {
             run(ends, WORKERS, (&spread, Threads::Unified), 64, 200_000)
         });
         assert_eq!(server.served.iter().map(|served| served.aborted).sum::<u64>(), 0);
-        assert!(server.spread().forwarded > 0, "{:?}", server.spread());
+        // The first worker receives the segments of all connections, also of those that the second one has.
+        let are_divided = server.served.iter().all(|served| served.connections > 0);
+        assert!(!is_single || !are_divided || server.spread().forwarded > 0, "{:?}", server.spread());
     }
 }
 
