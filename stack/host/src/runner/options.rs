@@ -48,7 +48,7 @@ pub struct Report {
     pub faults: u64,
     /// Packets of ports that are shared with other workers.
     pub spread: SpreadCounts,
-    /// State of a port as text, if all ports have ended ([`Host::ended`]).
+    /// State of a port as text, if all ports have ended ([`crate::Host::ended`]).
     pub ended: Option<String>,
 }
 
