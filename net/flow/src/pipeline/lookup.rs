@@ -145,26 +145,20 @@ impl Lookup {
         None
     }
 
-    /// The megaflow of a key, translated if there is none. `head` is where it is to be found next time.
+    /// The megaflow of a key, translated if there is none.
     pub(super) fn find_key(
         &mut self,
         (key, in_port): (&Key, PortNo),
         rest: Option<&Resume>,
         (view, now): (&View, Now),
-        head: Option<(Head, PortId)>,
     ) -> MegaflowId {
         let found = self.megaflows.find(key).filter(|id| self.current(*id).is_some());
-        let id = if let Some(id) = found {
+        if let Some(id) = found {
             self.hits.megaflow += 1;
-            id
-        } else {
-            self.hits.tables += 1;
-            self.translate((key, in_port), rest, view, now)
-        };
-        if let Some((head, port)) = head {
-            self.remember(&head, port, id);
+            return id;
         }
-        id
+        self.hits.tables += 1;
+        self.translate((key, in_port), rest, view, now)
     }
 
     fn translate(
@@ -200,23 +194,26 @@ impl Lookup {
         *id
     }
 
-    /// Adds a head, unless the result depends on bytes that the head caches do not compare.
-    fn remember(&mut self, head: &Head, port: PortId, id: MegaflowId) {
-        let Some(megaflow) = self.megaflows.get(id) else { return };
+    /// Adds a head. Returns `false` if the result depends on bytes that the head leaves out, so that another packet with
+    /// the same head may have another result.
+    pub(super) fn remember(&mut self, head: &Head, port: PortId, id: MegaflowId) -> bool {
+        let Some(megaflow) = self.megaflows.get(id) else { return false };
         let mask = megaflow.value.matching.mask();
         if mask.get(crate::Field::TcpFlags) != 0 {
-            return;
+            return false;
         }
         if mask.get(crate::Field::IpTtl) != 0 && !self.compares_ttl {
-            // Heads of before were compared without the time to live.
+            // Heads of before, and this one, are compared without the time to live.
             self.compares_ttl = true;
-            return self.forget_heads();
+            self.forget_heads();
+            return false;
         }
         match head {
             Head::V4(_, words) => self.v4.insert(words, port, id),
             Head::V4Tagged(_, words) => self.v4_tagged.insert(words, port, id),
             Head::V6(_, words) => self.v6.insert(words, port, id),
         }
+        true
     }
 
     fn forget_heads(&mut self) {

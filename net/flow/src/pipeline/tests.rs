@@ -515,3 +515,31 @@ fn results_follow_changes_of_ports() {
     lab.switch.add_port(PortId(5), "br0", Some(PortNo(2))).unwrap();
     assert_eq!(lab.ports(0, &udp(1, 2, (1, 1), 9)), [5]);
 }
+
+/// [`udp`] as TCP, with these control bits.
+fn tcp(flags: u8) -> Vec<u8> {
+    let mut frame = udp(1, 2, (1, 80), 64);
+    (frame[23], frame[46], frame[47]) = (6, 0x50, flags);
+    frame
+}
+
+#[test]
+fn packets_of_one_burst_and_head_have_the_results_of_their_other_bytes() {
+    let syn = ip().with(Field::IpProto, 6).with_masked(Field::TcpFlags, 2, 2);
+    let low = ip().with(Field::IpTtl, 0);
+    let mut lab = Lab::new(&[
+        flow(3, &syn, vec![output(2)]),
+        flow(2, &low, vec![output(4)]),
+        flow(1, &Match::any(), vec![output(3)]),
+    ]);
+    for _ in 0..2 {
+        let outcome = lab.send(0, &[tcp(2), tcp(16), tcp(16), tcp(2)]);
+        assert_eq!([&outcome.sent[&1], &outcome.sent[&2]].map(Vec::len), [2, 2]);
+    }
+    let mut lab = Lab::new(&[flow(2, &low, vec![output(4)]), flow(1, &Match::any(), vec![output(3)])]);
+    let packet = |ttl| udp(1, 2, (1, 2), ttl);
+    for _ in 0..2 {
+        let outcome = lab.send(0, &[packet(64), packet(0), packet(64)]);
+        assert_eq!([&outcome.sent[&2], &outcome.sent[&3]].map(Vec::len), [2, 1]);
+    }
+}

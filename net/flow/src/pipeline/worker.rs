@@ -165,6 +165,7 @@ struct Pass<'a> {
 /// Packets that follow each other and have one megaflow.
 #[derive(Default)]
 struct Run {
+    /// The head that they have in common, if it alone decides their megaflow.
     head: Option<Head>,
     id: MegaflowId,
     packets: Range<usize>,
@@ -182,7 +183,7 @@ impl Pass<'_> {
             if !is_repeated {
                 let head = self.lookup.head(bytes, len);
                 self.execute(&run);
-                let id = self.find(i, head.as_ref());
+                let (head, id) = self.find(i, head);
                 run = Run { head, id, packets: i..i, bytes: 0 };
             }
             run.packets.end = i + 1;
@@ -193,13 +194,16 @@ impl Pass<'_> {
         hits.head += self.burst.len() as u64 - (hits.megaflow + hits.tables - before);
     }
 
+    /// The megaflow of packet `i`, and its head if that alone decides the megaflow.
     #[inline]
-    fn find(&mut self, i: usize, head: Option<&Head>) -> MegaflowId {
-        let found = head.and_then(|head| self.lookup.find_head(head, self.context.from));
-        match found.filter(|id| self.lookup.current(*id).is_some()) {
-            Some(id) => id,
-            None => self.by_key(i, head, (0, None)),
+    fn find(&mut self, i: usize, head: Option<Head>) -> (Option<Head>, MegaflowId) {
+        let port = self.context.from;
+        let found = head.as_ref().and_then(|head| self.lookup.find_head(head, port));
+        if let Some(id) = found.filter(|id| self.lookup.current(*id).is_some()) {
+            return (head, id);
         }
+        let id = self.by_key(i, (0, None));
+        (head.filter(|head| self.lookup.remember(head, port, id)), id)
     }
 
     /// The key of packet `i`, at the place `id` of the pipeline.
@@ -214,12 +218,10 @@ impl Pass<'_> {
     }
 
     #[inline(never)]
-    fn by_key(&mut self, i: usize, head: Option<&Head>, (id, rest): (u32, Option<&Resume>)) -> MegaflowId {
+    fn by_key(&mut self, i: usize, (id, rest): (u32, Option<&Resume>)) -> MegaflowId {
         let key = self.key(i, id);
         let before = self.lookup.hits.tables;
-        let head = head.map(|head| (*head, self.context.from));
-        let (tag, when) = ((&key, self.member.number), (self.view, self.context.now));
-        let found = self.lookup.find_key(tag, rest, when, head);
+        let found = self.lookup.find_key((&key, self.member.number), rest, (self.view, self.context.now));
         self.verdicts.charge((self.lookup.hits.tables - before) * TRANSLATION + work::EDIT);
         found
     }
@@ -228,7 +230,7 @@ impl Pass<'_> {
     fn resumed(&mut self, rest: &Arc<Resume>) {
         let id = self.lookup.resume_id(rest);
         for i in 0..self.burst.len() {
-            let found = self.by_key(i, None, (id, Some(rest)));
+            let found = self.by_key(i, (id, Some(rest)));
             let bytes = self.burst.frame_len(i) as u64;
             self.execute(&Run { head: None, id: found, packets: i..i + 1, bytes });
         }
