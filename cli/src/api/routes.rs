@@ -32,6 +32,11 @@ type PathText = Result<Path<String>, PathRejection>;
 type FdbQuery = Result<Query<FdbFilter>, QueryRejection>;
 type FlowQuery = Result<Query<FlowFilter>, QueryRejection>;
 
+/// Parameters of [`FdbFilter`].
+const FDB_FILTERS: &str = "bridge, port, vlan and limit";
+/// Parameters of [`FlowFilter`].
+const FLOW_FILTERS: &str = "bridge, flow, strict and limit";
+
 /// The OpenAPI document without its routes.
 #[derive(OpenApi)]
 #[openapi(
@@ -156,7 +161,7 @@ async fn show_bridges(State(service): Service) -> Json<Vec<BridgeReport>> {
     ApiError,
 ))]
 async fn show_fdb(State(service): Service, query: FdbQuery) -> Answer<FdbReport> {
-    service.fdb(&filter(query)?).map(Json)
+    service.fdb(&filter(query, FDB_FILTERS)?).map(Json)
 }
 
 /// Adds a static entry to the bridge of its port
@@ -174,7 +179,7 @@ async fn add_static(State(service): Service, body: Bytes) -> Response {
     ApiError,
 ))]
 async fn flush_fdb(State(service): Service, query: FdbQuery) -> Answer<Flushed> {
-    service.flush(&filter(query)?).map(Json)
+    service.flush(&filter(query, FDB_FILTERS)?).map(Json)
 }
 
 /// Removes one address, learned or static
@@ -188,7 +193,7 @@ async fn flush_fdb(State(service): Service, query: FdbQuery) -> Answer<Flushed> 
     )
 )]
 async fn remove_address(State(service): Service, mac: PathText, query: FdbQuery) -> Answer<FdbEntry> {
-    service.forget(&path(mac)?, &filter(query)?).map(Json)
+    service.forget(&path(mac)?, &filter(query, FDB_FILTERS)?).map(Json)
 }
 
 /// Flows of OpenFlow bridges that match a filter
@@ -197,7 +202,7 @@ async fn remove_address(State(service): Service, mac: PathText, query: FdbQuery)
     ApiError,
 ))]
 async fn show_flows(State(service): Service, query: FlowQuery) -> Answer<FlowReport> {
-    let wanted = flow_filter(query)?;
+    let wanted = filter(query, FLOW_FILTERS)?;
     on_own_thread(move || service.flows(&wanted)).await.map(Json)
 }
 
@@ -216,7 +221,7 @@ async fn add_flows(State(service): Service, body: Bytes) -> Response {
     ApiError,
 ))]
 async fn remove_flows(State(service): Service, query: FlowQuery) -> Answer<FlowsChanged> {
-    service.remove_flows(&flow_filter(query)?).map(Json)
+    service.remove_flows(&filter(query, FLOW_FILTERS)?).map(Json)
 }
 
 /// All workers, with their counters
@@ -282,16 +287,10 @@ fn path(text: PathText) -> Result<String, ApiError> {
     Ok(text)
 }
 
-fn filter(query: FdbQuery) -> Result<FdbFilter, ApiError> {
-    let Query(filter) = query
-        .map_err(|e| ApiError::invalid("query", e.body_text(), "filters are bridge, port, vlan and limit"))?;
-    Ok(filter)
-}
-
-fn flow_filter(query: FlowQuery) -> Result<FlowFilter, ApiError> {
-    let Query(filter) = query.map_err(|e| {
-        ApiError::invalid("query", e.body_text(), "filters are bridge, flow, strict and limit")
-    })?;
+/// The filter of a query; `names` lists its parameters.
+fn filter<T>(query: Result<Query<T>, QueryRejection>, names: &str) -> Result<T, ApiError> {
+    let Query(filter) =
+        query.map_err(|e| ApiError::invalid("query", e.body_text(), &format!("filters are {names}")))?;
     Ok(filter)
 }
 

@@ -225,7 +225,12 @@ pub(crate) fn fdb(report: &FdbReport) -> String {
         ]
     });
     let text = table(&["BRIDGE", ">VLAN", "ADDRESS", "PORT", "ORIGIN", ">AGE"], rows);
-    match report.total - report.entries.len().min(report.total) {
+    limited(text, report.entries.len(), report.total)
+}
+
+/// A table of `shown` entries, and how many of `total` it leaves out.
+fn limited(text: String, shown: usize, total: usize) -> String {
+    match total.saturating_sub(shown) {
         0 => text,
         more => format!("{text}\n... and {more} more; --limit shows more of them"),
     }
@@ -241,11 +246,7 @@ pub(crate) fn flows(report: &FlowReport) -> String {
     });
     let titles =
         ["BRIDGE", ">TABLE", ">PRIORITY", ">PACKETS", ">BYTES", ">AGE", "COOKIE", "MATCH", "ACTIONS"];
-    let text = table(&titles, rows);
-    match report.total - report.flows.len().min(report.total) {
-        0 => text,
-        more => format!("{text}\n... and {more} more; --limit shows more of them"),
-    }
+    limited(table(&titles, rows), report.flows.len(), report.total)
 }
 
 #[cfg(test)]

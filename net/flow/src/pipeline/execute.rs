@@ -6,7 +6,7 @@ use super::directory::View;
 use super::worker::NORMAL;
 use crate::action::Action;
 use crate::modify::PortNo;
-use crate::packet::{ActionError, Rewriter, parse};
+use crate::packet::{ActionError, Layout, Rewriter};
 use crate::tables::{Metering, Tables};
 use crate::translate::{ControllerOperation, Operation, Resume, reason};
 use crate::{Field, Key, TableId};
@@ -54,13 +54,11 @@ impl<'a> Executor<'a> {
         Self { view, tables, burst, packet, context, verdicts, rewriter, again, edit, is_decided: false }
     }
 
-    /// Executes all operations for the packet, whose key is `key`.
-    pub(super) fn run(&mut self, key: &Key, operations: &[Operation]) {
+    /// Executes all operations for the packet, with its key and layout.
+    pub(super) fn run(&mut self, (key, layout): (&Key, &Layout), operations: &[Operation]) {
         let (head, len) = (self.burst.head(self.packet), self.burst.frame_len(self.packet));
-        let mut key = *key;
-        let layout = parse(head, len, &mut key);
-        self.rewriter.begin(head, len, self.burst.offload(self.packet), &key, &layout);
-        let _ = self.list(&key, operations);
+        self.rewriter.begin(head, len, self.burst.offload(self.packet), key, layout);
+        let _ = self.list(key, operations);
         if !self.is_decided {
             self.drop(DropReason::FlowDrop);
         }
@@ -101,28 +99,16 @@ impl<'a> Executor<'a> {
     }
 
     fn change(&mut self, operation: &Operation) -> Result<(), Stopped> {
-        let (action, controllers) = match operation {
-            Operation::Set { field, value, mask } => {
-                (Action::SetField { field: *field, value: *value, mask: *mask }, &[][..])
-            }
-            Operation::PushVlan(ethertype) => (Action::PushVlan(*ethertype), &[][..]),
-            Operation::PopVlan => (Action::PopVlan, &[][..]),
-            Operation::PushMpls(ethertype) => (Action::PushMpls(*ethertype), &[][..]),
-            Operation::PopMpls(ethertype) => (Action::PopMpls(*ethertype), &[][..]),
-            Operation::PushPbb(ethertype) => (Action::PushPbb(*ethertype), &[][..]),
-            Operation::PopPbb => (Action::PopPbb, &[][..]),
-            Operation::DecMplsTtl => (Action::DecMplsTtl, &[0][..]),
-            Operation::DecNwTtl(controllers) => (Action::DecNwTtl(Box::default()), &**controllers),
-            Operation::CopyTtlOut => (Action::CopyTtlOut, &[][..]),
-            Operation::CopyTtlIn => (Action::CopyTtlIn, &[][..]),
-            _ => return Ok(()),
-        };
+        let Some(action) = action(operation) else { return Ok(()) };
         match self.rewriter.apply(&action) {
             Ok(_) => {
                 self.edit = None;
                 Ok(())
             }
-            Err(ActionError::Expired) => self.expire(controllers),
+            Err(ActionError::Expired) => self.expire(match operation {
+                Operation::DecNwTtl(controllers) => controllers,
+                _ => &[0],
+            }),
             Err(_) => self.refuse(),
         }
     }
@@ -247,4 +233,24 @@ impl<'a> Executor<'a> {
         self.verdicts.drop(self.packet, reason);
         self.is_decided = true;
     }
+}
+
+/// The action of a rewriter that executes an operation, if it changes the packet.
+fn action(operation: &Operation) -> Option<Action> {
+    Some(match operation {
+        Operation::Set { field, value, mask } => {
+            Action::SetField { field: *field, value: *value, mask: *mask }
+        }
+        Operation::PushVlan(ethertype) => Action::PushVlan(*ethertype),
+        Operation::PopVlan => Action::PopVlan,
+        Operation::PushMpls(ethertype) => Action::PushMpls(*ethertype),
+        Operation::PopMpls(ethertype) => Action::PopMpls(*ethertype),
+        Operation::PushPbb(ethertype) => Action::PushPbb(*ethertype),
+        Operation::PopPbb => Action::PopPbb,
+        Operation::DecMplsTtl => Action::DecMplsTtl,
+        Operation::DecNwTtl(_) => Action::DecNwTtl(Box::default()),
+        Operation::CopyTtlOut => Action::CopyTtlOut,
+        Operation::CopyTtlIn => Action::CopyTtlIn,
+        _ => return None,
+    })
 }

@@ -5,7 +5,7 @@ use super::execute::{Again, Executor};
 use super::lookup::{Head, Lookup};
 use super::program::Form;
 use crate::cache::MegaflowId;
-use crate::packet::{Rewriter, parse};
+use crate::packet::{Layout, Rewriter, parse};
 use crate::translate::Resume;
 use crate::{Field, Key};
 use port::{Burst, Context, DropReason, EditId, Now, Pipeline, Published, Verdicts, work};
@@ -206,20 +206,20 @@ impl Pass<'_> {
         (head.filter(|head| self.lookup.remember(head, port, id)), id)
     }
 
-    /// The key of packet `i`, at the place `id` of the pipeline.
-    fn key(&mut self, i: usize, id: u32) -> Key {
+    /// The key of packet `i`, at the place `id` of the pipeline, and where its headers are.
+    fn key(&self, i: usize, id: u32) -> (Key, Layout) {
         let mut key = Key::ZERO;
         key.set(Field::InPort, self.member.number.0.into());
         key.set(Field::InPhyPort, self.member.number.0.into());
         key.set(Field::RecircId, id.into());
         key.set(Field::TunnelId, self.burst.notes(i).tunnel.into());
-        parse(self.burst.head(i), self.burst.frame_len(i), &mut key);
-        key
+        let layout = parse(self.burst.head(i), self.burst.frame_len(i), &mut key);
+        (key, layout)
     }
 
     #[inline(never)]
     fn by_key(&mut self, i: usize, (id, rest): (u32, Option<&Resume>)) -> MegaflowId {
-        let key = self.key(i, id);
+        let (key, _) = self.key(i, id);
         let before = self.lookup.hits.tables;
         let found = self.lookup.find_key((&key, self.member.number), rest, (self.view, self.context.now));
         self.verdicts.charge((self.lookup.hits.tables - before) * TRANSLATION + work::EDIT);
@@ -265,11 +265,11 @@ impl Pass<'_> {
 
     #[inline(never)]
     fn run(&mut self, i: usize, operations: &[crate::translate::Operation]) {
-        let key = self.key(i, 0);
+        let (key, layout) = self.key(i, 0);
         let Self { view, lookup, burst, context, verdicts, rewriter, again, .. } = self;
         let mut executor =
             Executor::new((view, &lookup.tables), (burst, i), context, verdicts, rewriter, again);
-        executor.run(&key, operations);
+        executor.run((&key, &layout), operations);
     }
 }
 
