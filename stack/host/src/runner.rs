@@ -34,6 +34,8 @@ pub use options::{Options, Report};
 
 /// Minimum number of rounds without work before a sleep.
 const IDLE_ROUNDS: u32 = 256;
+/// Maximum number of events that an application gets after the end of its host.
+const LAST_EVENTS: usize = 65_536;
 /// Maximum number of packets whose heads are retained while their rest stays in a port's memory.
 const LENT_PACKETS: u32 = 4096;
 
@@ -213,9 +215,20 @@ impl Host {
                 (idle_rounds, worked_at) = (0, self.clock.now());
             }
         }
+        self.last_events(app);
         self.ports.flush(self.clock.now());
         self.flush_delayed(Flush::All);
         self.notify();
+    }
+
+    /// Passes the events of the last round on, so that the application has counted every connection whose end was sent.
+    /// Their number is bounded, because an application may cause an event for each.
+    fn last_events(&mut self, app: &mut impl App) {
+        let now = self.clock.now();
+        for _ in 0..LAST_EVENTS {
+            let Some(event) = self.stack.poll_event() else { break };
+            app.event(&mut self.stack, event, now);
+        }
     }
 
     /// Whether an idle host sleeps: always, if it is a worker that is not active.
