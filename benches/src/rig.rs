@@ -49,8 +49,17 @@ pub struct Extras {
     pub merged: Option<u32>,
     /// The switch is a pipeline of three stages that alternate on one thread.
     pub staged: bool,
-    /// An OpenFlow bridge in place of the learning bridge: a flow for each port sends its packets to the next port.
-    pub openflow: bool,
+    /// An OpenFlow bridge in place of the learning bridge.
+    pub flows: Option<Flows>,
+}
+
+/// Flows of an OpenFlow bridge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flows {
+    /// One for each port, which sends its packets to the next port.
+    OfPorts,
+    /// One for each station, by the destination address.
+    OfAddresses,
 }
 
 /// Guests around a switch.
@@ -77,9 +86,9 @@ impl Rig {
             bail!("the copy kernel is {settled} already; one process measures one kernel");
         }
         let ports = shape.stations.ports;
-        let pipelines: Arc<dyn Pipelines> = match (bridge(shape.stations, extras)?, extras.openflow) {
-            (switch, false) => Arc::new(switch),
-            (switch, true) => Arc::new(openflow(switch, ports)?),
+        let pipelines: Arc<dyn Pipelines> = match (bridge(shape.stations, extras)?, extras.flows) {
+            (switch, None) => Arc::new(switch),
+            (switch, Some(flows)) => Arc::new(openflow(switch, shape.stations, flows)?),
         };
         let config = StepConfig { max_ports: ports, kernel: settled, ticks_per_ns: shape.ticks_per_ns };
         let mut worker = if extras.staged {
@@ -150,24 +159,36 @@ fn bridge(stations: Stations, extras: &Extras) -> Result<Switch> {
     Ok(switch)
 }
 
-/// A flow for each port, which sends its packets to the next port.
-fn openflow(normal: Switch, ports: usize) -> Result<FlowSwitch> {
+fn openflow(normal: Switch, stations: Stations, flows: Flows) -> Result<FlowSwitch> {
     let switch = FlowSwitch::new(Arc::new(normal));
     switch.add_bridge("br0")?;
-    let numbers = (0..ports).map(|port| switch.add_port(PortId(port as u16), "br0", None));
+    let numbers = (0..stations.ports).map(|port| switch.add_port(PortId(port as u16), "br0", None));
     let numbers = numbers.collect::<Result<Vec<_>, _>>()?;
-    let next = numbers.iter().cycle().skip(1);
-    let flows: Vec<_> = numbers.iter().zip(next).map(|(from, to)| flow(*from, *to)).collect();
+    let flows: Vec<_> = match flows {
+        Flows::OfPorts => numbers.iter().zip(numbers.iter().cycle().skip(1)).map(of_port).collect(),
+        Flows::OfAddresses => (0..stations.per_port())
+            .flat_map(|n| numbers.iter().enumerate().map(move |(port, to)| (stations.mac(port, n), *to)))
+            .map(|(mac, to)| flow(&Match::any().with(Field::EthDst, number(mac)), to))
+            .collect(),
+    };
     switch.modify("br0", &flows, Now(0))?;
     Ok(switch)
 }
 
-fn flow(from: PortNo, to: PortNo) -> Modification {
+fn of_port((from, to): (&PortNo, &PortNo)) -> Modification {
+    flow(&Match::any().with(Field::InPort, from.0.into()), *to)
+}
+
+fn number(mac: [u8; 6]) -> u128 {
+    mac.iter().fold(0, |number, byte| number << 8 | u128::from(*byte))
+}
+
+fn flow(matching: &Match, to: PortNo) -> Modification {
     let apply = vec![Action::Output { port: to, max_len: 0 }];
     Modification::Flow(Box::new(FlowMod {
         command: FlowCommand::Add,
         table: TableId(0),
-        matching: Match::any().with(Field::InPort, from.0.into()),
+        matching: *matching,
         priority: 1,
         cookie: 0,
         cookie_mask: 0,

@@ -32,12 +32,14 @@ const PROGRAMS: [&str; 10] = [
 ];
 const RINGS: [&str; 4] = ["split", "split-in-order", "packed", "packed-in-order"];
 const SIZES: [&str; 2] = ["64", "1514"];
-const TRAFFIC: [&str; 10] =
-    ["pair", "many", "flood", "vlan", "merge", "staged", FLOW, "uplink", "downlink", ECHO];
+const TRAFFIC: [&str; 11] =
+    ["pair", "many", "flood", "vlan", "merge", "staged", FLOW, MATCH, "uplink", "downlink", ECHO];
 /// Requests to a TCP server, of 64 bytes by 16 connections; counted per request, by a program of its own.
 const ECHO: &str = "echo";
 /// One flow for each port in place of the learning bridge.
 const FLOW: &str = "flow";
+/// One flow for each destination address.
+const MATCH: &str = "match";
 /// Requests of one count.
 const REQUESTS: &str = "20000";
 /// The functions whose instructions are counted, including their callees.
@@ -113,7 +115,7 @@ fn cases(all: bool) -> Vec<Case> {
     // What does not depend on the ring is counted with one of them.
     let is_counted = |(ring, size, traffic): &Case| match *traffic {
         ECHO => *size == SIZES[0] && (all || *ring == RINGS[0]),
-        FLOW => *ring == RINGS[0],
+        FLOW | MATCH => *ring == RINGS[0],
         _ => true,
     };
     RINGS.iter().flat_map(|ring| of_ring(*ring)).filter(is_counted).collect()

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use benches::Ring;
-use benches::rig::{BURST, Extras, Rig, Shape};
+use benches::rig::{BURST, Extras, Flows, Rig, Shape};
 use benches::stations::Stations;
 use benches::uplink::{End, Uplink};
 use clap::{Parser, ValueEnum};
@@ -54,6 +54,8 @@ enum Traffic {
     Staged,
     /// As pair, with a flow for each port in place of the bridge
     Flow,
+    /// As pair, with a flow for each destination address in place of the bridge
+    Match,
     /// Out of a virtio-user port: its transmit queue
     Uplink,
     /// Into a virtio-user port: its receive queue
@@ -82,7 +84,11 @@ impl Traffic {
             vlan: if self == Traffic::Vlan { VlanId::new(5) } else { None },
             // Two thirds of header and frame: one buffer is too small, two are sufficient.
             staged: self == Traffic::Staged,
-            openflow: self == Traffic::Flow,
+            flows: match self {
+                Traffic::Flow => Some(Flows::OfPorts),
+                Traffic::Match => Some(Flows::OfAddresses),
+                _ => None,
+            },
             merged: (self == Traffic::Merge).then_some((size as u32 + 12) * 2 / 3),
         }
     }

@@ -54,6 +54,8 @@ pub(super) struct Lookup {
     v6: HeadCache<V6_WORDS>,
     /// Identifiers of the rests of translations, by their addresses, which are not reused as long as they are here.
     resumes: HashMap<usize, (u32, Arc<Resume>)>,
+    /// By ingress port: the megaflow of all its packets, if results depend on nothing else.
+    by_port: Vec<MegaflowId>,
     /// Number of identifiers.
     resumed: u32,
     /// Whether a result depended on the time to live, which the head caches compare since then.
@@ -74,6 +76,7 @@ impl Lookup {
             v4_tagged: HeadCache::new(OTHER_HEADS, secret),
             v6: HeadCache::new(OTHER_HEADS, secret),
             resumes: HashMap::new(),
+            by_port: Vec::new(),
             resumed: 0,
             compares_ttl: false,
             hits: Hits::default(),
@@ -106,6 +109,13 @@ impl Lookup {
             }
             Head::V6(shape, words) => same(words, &self.words(*shape, head)) && shape.is_complete(head, len),
         }
+    }
+
+    /// The megaflow of every packet of `port`, if the tables look at nothing but the ingress port.
+    #[inline]
+    pub(super) fn find_port(&mut self, port: PortId) -> Option<MegaflowId> {
+        let id = *self.by_port.get(usize::from(port.0))?;
+        self.current(id).map(|_| id)
     }
 
     /// The megaflow of a head that was received on `port`.
@@ -172,9 +182,7 @@ impl Lookup {
             None => translate(&self.tables, key, in_port, view),
             Some(rest) => resume(&self.tables, key, rest, view),
         };
-        // Every result holds for one ingress port and one place in the pipeline.
-        translation.mask.set(crate::Field::InPort, u128::MAX);
-        translation.mask.set(crate::Field::RecircId, u128::MAX);
+        translation.mask = translation.mask.or(&ingress());
         let mask = translation.mask;
         let existing = self.megaflows.find_exactly((key, &mask));
         if let Some(id) = existing.filter(|id| self.current(*id).is_some()) {
@@ -216,6 +224,16 @@ impl Lookup {
         true
     }
 
+    /// Keeps the megaflow of a packet of `port`, if it is that of all packets of the port.
+    pub(super) fn remember_port(&mut self, port: PortId, id: MegaflowId) {
+        let depends_on = self.megaflows.get(id).map(|megaflow| *megaflow.value.matching.mask());
+        if depends_on == Some(ingress()) {
+            let at = usize::from(port.0);
+            self.by_port.resize(self.by_port.len().max(at + 1), MegaflowId::default());
+            self.by_port[at] = id;
+        }
+    }
+
     fn forget_heads(&mut self) {
         self.v4.clear();
         self.v4_tagged.clear();
@@ -245,6 +263,14 @@ impl Lookup {
     pub(super) fn is_empty(&self) -> bool {
         self.megaflows.len() == 0
     }
+}
+
+/// What every result depends on: one ingress port and one place in the pipeline.
+fn ingress() -> Key {
+    let mut mask = Key::ZERO;
+    mask.set(crate::Field::InPort, u128::MAX);
+    mask.set(crate::Field::RecircId, u128::MAX);
+    mask
 }
 
 fn credit(megaflow: &Megaflow<Program>) {

@@ -1,8 +1,9 @@
 //! OpenFlow bridges as a pipeline: workers, their caches, and the control API.
 //!
 //! A worker (`worker`) takes a burst, finds the bridge of its port (`directory`), and looks each packet up: by its first
-//! bytes in the head cache, by its key in the megaflow cache, and in the tables, in this order (`lookup`). The result is
-//! a program (`program`) that the worker executes on the packet (`execute`). [`FlowSwitch`] is the control API.
+//! bytes in the head cache, by its key in the megaflow cache, and in the tables, in this order (`lookup`). If the tables
+//! look at nothing but the ingress port, the burst is not looked at either. The result is a program (`program`) that the
+//! worker executes on the packet (`execute`). [`FlowSwitch`] is the control API.
 //!
 //! A worker never waits for control and takes snapshots of the tables at burst boundaries only. Nothing is written that
 //! other workers write, except counters once a millisecond, and the rates of meters. Packets of other ports,

@@ -75,7 +75,7 @@ pub enum ChangeError {
 /// Packets of a bridge by the place where their result was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheCounts {
-    /// In the head cache.
+    /// In the head cache, or by the ingress port alone.
     pub head: u64,
     /// In the megaflow cache.
     pub megaflow: u64,

@@ -186,7 +186,7 @@ fn send(worker: &mut dyn Pipeline, from: u16, frames: &[Vec<u8>], now: Now) -> O
 
 #[test]
 fn a_flow_is_found_in_the_tables_once_and_in_the_head_cache_then() {
-    let mut lab = Lab::new(&[flow(1, &by_port(1), vec![output(2)])]);
+    let mut lab = Lab::new(&[flow(1, &by_port(1).with(Field::EthType, 0x800), vec![output(2)])]);
     let frames: Vec<_> = (0..10).map(|n| udp(1, 2, (n, 53), 64)).collect();
     assert_eq!(lab.send(0, &frames).sent[&1], frames);
     assert_eq!(lab.counts(), (0, 9, 1), "one megaflow for all, and a head for each");
@@ -194,6 +194,21 @@ fn a_flow_is_found_in_the_tables_once_and_in_the_head_cache_then() {
     assert_eq!(lab.counts(), (10, 9, 1));
     let outcome = lab.send(1, &frames);
     assert_eq!(outcome.drops["no-flow"], 10);
+}
+
+#[test]
+fn packets_are_not_looked_at_as_long_as_results_depend_on_the_ingress_port_only() {
+    let mut lab = Lab::new(&[flow(1, &by_port(1), vec![output(2)])]);
+    let frames: Vec<_> = (0..10).map(|n| udp(1, 2, (n, 53), 64)).chain([vec![0; 14]]).collect();
+    lab.send(0, &frames[..1]);
+    assert_eq!(lab.send(0, &frames).sent[&1], frames);
+    assert_eq!(lab.counts(), (11, 0, 1));
+    assert_eq!(lab.send(1, &frames).drops["no-flow"], 11, "another port");
+    lab.change(&[flow(2, &ip(), vec![output(3)])]);
+    let outcome = lab.send(0, &frames);
+    assert_eq!((&outcome.sent[&2][..], &outcome.sent[&1][..]), (&frames[..10], &frames[10..]));
+    lab.switch.remove_port(PortId(1));
+    assert!(lab.ports(0, &frames[10]).is_empty());
 }
 
 #[test]

@@ -173,8 +173,24 @@ struct Run {
 }
 
 impl Pass<'_> {
-    /// Packets of one head that follow each other are looked up and forwarded together.
     fn received(&mut self) {
+        match self.lookup.find_port(self.context.from) {
+            Some(id) => self.whole(id),
+            None => self.runs(),
+        }
+    }
+
+    /// All packets have one megaflow.
+    #[inline]
+    fn whole(&mut self, id: MegaflowId) {
+        let packets = 0..self.burst.len();
+        let bytes = packets.clone().map(|i| self.burst.frame_len(i) as u64).sum();
+        self.lookup.hits.head += packets.len() as u64;
+        self.execute(&Run { head: None, id, packets, bytes });
+    }
+
+    /// Packets of one head that follow each other are looked up and forwarded together.
+    fn runs(&mut self) {
         let before = self.lookup.hits.megaflow + self.lookup.hits.tables;
         let mut run = Run::default();
         for i in 0..self.burst.len() {
@@ -195,7 +211,7 @@ impl Pass<'_> {
     }
 
     /// The megaflow of packet `i`, and its head if that alone decides the megaflow. Kept out of the loop of
-    /// [`Pass::received`], which is 18 instructions longer for each packet of a run with it.
+    /// [`Pass::runs`], which is 18 instructions longer for each packet of a run with it.
     #[inline(never)]
     fn find(&mut self, i: usize, head: Option<Head>) -> (Option<Head>, MegaflowId) {
         let port = self.context.from;
@@ -204,6 +220,7 @@ impl Pass<'_> {
             return (head, id);
         }
         let id = self.by_key(i, (0, None));
+        self.lookup.remember_port(port, id);
         (head.filter(|head| self.lookup.remember(head, port, id)), id)
     }
 
