@@ -146,6 +146,14 @@ pub(crate) struct GuestArgs {
     /// Number of frames that each device puts into circulation (macswap and io), at most half its ring
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub(crate) in_flight: u32,
+    /// Give returned frames (macswap) the UDP ports of this many flows in turn: flow N has source port N % 65536
+    /// and destination port N / 65536 + 1 [default: keep the ports]
+    #[arg(long, value_name = "N", conflicts_with = "hostile",
+          value_parser = RangedU64ValueParser::<u32>::new().range(1..=16_777_216))]
+    pub(crate) flows: Option<u32>,
+    /// Exponent of Zipf's law for the shares of the flows, such as 1.1 [default: equal shares]
+    #[arg(long, value_name = "EXPONENT", requires = "flows", value_parser = exponent)]
+    pub(crate) zipf: Option<f64>,
     /// MAC address of the first device; each further device has the next address
     #[arg(long, default_value = "02:00:00:00:00:01")]
     pub(crate) mac: MacAddress,
@@ -166,6 +174,12 @@ pub(crate) struct GuestArgs {
     pub(crate) attack: HostileArgs,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
+}
+
+/// Parser of the exponent of Zipf's law.
+fn exponent(text: &str) -> Result<f64, String> {
+    let exponent = text.parse().ok().filter(|exponent| (0.01..=10.0).contains(exponent));
+    exponent.ok_or_else(|| "expected a number from 0.01 to 10".to_owned())
 }
 
 /// Options of an attack on the switch.

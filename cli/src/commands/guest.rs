@@ -13,7 +13,7 @@ use crate::commands::cpu;
 use crate::remedy;
 use console::Diagnostic;
 use console::Output;
-use guest::{Descriptors, FrameSizes, GuestConfig, GuestDevice, GuestError, GuestStats, Mode};
+use guest::{Descriptors, Flows, FrameSizes, GuestConfig, GuestDevice, GuestError, GuestStats, Mode};
 use port::virtio_user::{FrontEnd, FrontEndError, FrontEndListener};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -175,7 +175,13 @@ fn config(args: &GuestArgs, n: usize, count: usize) -> GuestConfig {
         peer: args.peer.map_or_else(|| mac(next), wire::MacAddress::octets),
         sizes: sizes(args.size),
         packets: args.in_flight,
+        flows: flows(args),
     }
+}
+
+fn flows(args: &GuestArgs) -> Option<Flows> {
+    let count = args.flows?;
+    args.zipf.and_then(|exponent| Flows::zipf(count, exponent)).or_else(|| Some(Flows::uniform(count)))
 }
 
 fn descriptors(descriptors: args::Descriptors) -> Descriptors {

@@ -3,7 +3,7 @@
 use super::buffers::{Buffers, STRIDE};
 use super::frames::frame;
 use super::memory::Memory;
-use super::{Descriptors, GuestConfig, GuestError, Mode};
+use super::{Descriptors, Flows, GuestConfig, GuestError, Mode};
 use core::sync::atomic::{Ordering, fence};
 use port::vhost::Features;
 use port::virtio_user::{FrontEnd, VringSetup};
@@ -130,6 +130,8 @@ struct Pair<R> {
     pending: Vec<(u16, u32)>,
     /// Lengths in bytes of the generated packets, by buffer; for transmit-only mode, which resends them.
     lens: Vec<u32>,
+    /// Number of the next packet in the order of flows.
+    next: usize,
 }
 
 struct Device<R> {
@@ -205,7 +207,7 @@ impl<R: DriverRing> Device<R> {
         (kept..buffers.len()).for_each(|id| buffers.offer(&mut rx.ring, id));
         rx.ring.publish();
         let lens = pending.iter().map(|m| m.1).collect();
-        Ok(Pair { rx, tx, buffers, pending, lens })
+        Ok(Pair { rx, tx, buffers, pending, lens, next: 0 })
     }
 
     /// Sends generated packets: a fixed number into circulation, or continuously in transmit-only mode.
@@ -243,7 +245,7 @@ impl<R: DriverRing> Device<R> {
         let missing = self.missing(at);
         let pair = &mut self.pairs[at];
         worked |= pair.reclaim(&self.config, missing, &mut self.stats)?;
-        worked |= pair.receive(self.config.mode, &mut self.stats)?;
+        worked |= pair.receive(&self.config, &mut self.stats)?;
         if worked {
             pair.publish();
         }
@@ -301,9 +303,10 @@ impl<R: DriverRing> Pair<R> {
     }
 
     #[inline]
-    fn receive(&mut self, mode: Mode, stats: &mut GuestStats) -> Result<bool, GuestError> {
+    fn receive(&mut self, config: &GuestConfig, stats: &mut GuestStats) -> Result<bool, GuestError> {
         let mut used = [Used::default(); BURST];
-        let room = if mode == Mode::RxOnly { BURST } else { self.buffers.room(&self.tx.ring).min(BURST) };
+        let room =
+            if config.mode == Mode::RxOnly { BURST } else { self.buffers.room(&self.tx.ring).min(BURST) };
         let n = self.rx.ring.take(&mut used[..room])?;
         stats.polls += 1;
         stats.empty_polls += u64::from(n == 0);
@@ -312,17 +315,20 @@ impl<R: DriverRing> Pair<R> {
         }
         let header = self.buffers.header();
         stats.rx_bytes += used[..n].iter().map(|u| u64::from(u.len.saturating_sub(header))).sum::<u64>();
-        self.send_back(mode, &used[..n]);
+        self.send_back(config, &used[..n]);
         stats.rx_packets += n as u64;
         Ok(n > 0)
     }
 
     #[inline(always)]
-    fn send_back(&mut self, mode: Mode, used: &[Used]) {
-        match mode {
+    fn send_back(&mut self, config: &GuestConfig, used: &[Used]) {
+        match config.mode {
             Mode::MacSwap => {
                 for u in used {
                     self.buffers.swap_addresses(u.id);
+                }
+                if let Some(flows) = &config.flows {
+                    self.set_flows(flows, used);
                 }
                 self.buffers.send_each(&mut self.tx.ring, used.iter().copied());
             }
@@ -330,6 +336,15 @@ impl<R: DriverRing> Pair<R> {
             Mode::RxOnly | Mode::TxOnly => {
                 self.buffers.offer_each(&mut self.rx.ring, used.iter().map(|u| u.id));
             }
+        }
+    }
+}
+
+impl<R: DriverRing> Pair<R> {
+    fn set_flows(&mut self, flows: &Flows, used: &[Used]) {
+        for u in used {
+            self.buffers.set_ports(u.id, flows.nth(self.next));
+            self.next = flows.after(self.next);
         }
     }
 }

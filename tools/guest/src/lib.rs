@@ -6,11 +6,13 @@
 
 mod buffers;
 mod device;
+mod flows;
 mod frames;
 pub mod hostile;
 mod memory;
 
 pub use device::{GuestDevice, GuestStats, plug_in};
+pub use flows::Flows;
 pub use frames::{FrameSizes, Mac};
 pub use port::virtio_user::RingKind;
 
@@ -67,6 +69,8 @@ pub struct GuestConfig {
     pub sizes: FrameSizes,
     /// Packets put into circulation at the start (macswap and io).
     pub packets: u32,
+    /// UDP ports that returned packets get (macswap); `None` to keep theirs.
+    pub flows: Option<Flows>,
 }
 
 /// Error of a guest.

@@ -96,6 +96,7 @@ fn config(ring: RingKind, descriptors: Descriptors, mode: Mode, mergeable: bool)
         sizes: FrameSizes::fixed(FRAME),
         // Few enough that no queue fills up, which would lose circulating frames.
         packets: 16,
+        flows: None,
     }
 }
 

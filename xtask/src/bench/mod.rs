@@ -6,6 +6,7 @@
 //! and `picture` show the result. `script` runs a shell script that takes a reading. `scale` only starts a program.
 
 mod comparison;
+mod flows;
 mod guests;
 mod neighbours;
 mod net;
@@ -32,6 +33,8 @@ use clap::{Args, Subcommand, ValueEnum};
 pub(crate) enum Bench {
     /// Frames of one guest, beside DPDK's testpmd and Open vSwitch with DPDK
     Peers(peers::Arguments),
+    /// Flow tables, beside Open vSwitch with DPDK and our bridge
+    Flows(flows::Arguments),
     /// A calm pair of guests beside attackers, relative to an honest neighbour
     Neighbours(neighbours::Arguments),
     /// Between network namespaces: a TCP stream or 64-byte frames, beside the kernel's bridge and Open vSwitch
@@ -119,6 +122,7 @@ impl Options {
 pub(crate) fn run(bench: &Bench) -> Result<()> {
     match bench {
         Bench::Peers(arguments) => peers::run(arguments),
+        Bench::Flows(arguments) => flows::run(arguments),
         Bench::Neighbours(arguments) => neighbours::run(arguments),
         Bench::Net(arguments) => net::run(arguments),
         Bench::Guests(arguments) => guests::run(arguments),

@@ -12,14 +12,14 @@ use super::rounds::Values;
 use super::{Options, Ring, script, word};
 use crate::{command, packages};
 
-const SCRIPT: &str = concat!(include_str!("hosts.sh"), include_str!("peers.sh"));
-const HUGE_PAGES: u64 = 1024;
-const COLUMNS: [Column; 3] = [
+const SCRIPT: &str = concat!(include_str!("hosts.sh"), include_str!("cycles.sh"), include_str!("peers.sh"));
+pub(super) const HUGE_PAGES: u64 = 1024;
+pub(super) const COLUMNS: [Column; 3] = [
     Column::new("mpps", "Mpps", 2),
     Column::new("cycles_per_packet", "cycles", 0),
     Column::new("guest_empty_polls", "guest's empty polls", 2),
 ];
-const OURS: &str = "linerate";
+pub(super) const OURS: &str = "linerate";
 
 /// Measurement parameters.
 #[derive(Args, Clone, Debug)]
@@ -139,8 +139,8 @@ fn read(options: &Options, subject: &[String]) -> Result<Values> {
     parse(&said).with_context(|| format!("the script printed {said:?}"))
 }
 
-/// Parses the output of the script. Returns `None` if its format differs.
-fn parse(text: &str) -> Option<Values> {
+/// Parses the output of a script. Returns `None` if its format differs.
+pub(super) fn parse(text: &str) -> Option<Values> {
     let (first, report) = text.split_once('\n')?;
     let cycles = first.strip_prefix("cycles ")?.trim().parse().ok().filter(|cycles| *cycles > 0.0);
     let report: Value = serde_json::from_str(report).ok()?;

@@ -30,37 +30,6 @@ guest_options() {
     esac
 }
 
-# Starts counting cycles.
-begin_cycles() {
-    case "$SUBJECT" in
-        linerate) "$LINERATE" --control "$FOLDER/c" workers show -o json >before.json ;;
-        testpmd) printf 'clear fwd stats all\n' >&3 ;;
-        ovs) ovs-appctl -t "$FOLDER"/ovs-vswitchd*.ctl dpif-netdev/pmd-stats-clear ;;
-    esac
-}
-
-# Prints the cycles per packet since `begin_cycles`, or 0 if the switch does not report them.
-end_cycles() {
-    case "$SUBJECT" in
-        linerate)
-            "$LINERATE" --control "$FOLDER/c" workers show -o json >after.json
-            cat before.json after.json | tr ',{}' '\n\n\n' | awk -F: '
-                /"busy_cycles"/ { busy[n++] = $2 }
-                /"packets"/ { packets[m++] = $2 }
-                END { if (packets[1] > packets[0]) print (busy[1] - busy[0]) / (packets[1] - packets[0]); else print 0 }'
-            ;;
-        testpmd)
-            printf 'show fwd stats all\n' >&3
-            sleep 0.5
-            sed -n 's/.*CPU cycles\/packet=\([0-9.]*\).*/\1/p' switch.log | tail -n 1 | grep . || echo 0
-            ;;
-        ovs)
-            ovs-appctl -t "$FOLDER"/ovs-vswitchd*.ctl dpif-netdev/pmd-stats-show |
-                sed -n 's/.*avg processing cycles per packet: \([0-9.]*\).*/\1/p' | head -n 1 | grep . || echo 0
-            ;;
-    esac
-}
-
 # Frames circulate about three seconds after the start.
 own_guest() {
     "$LINERATE" guest --listen "$FOLDER/a" --listen "$FOLDER/b" --ring "$RING" --size "$SIZE" --in-flight "$IN_FLIGHT" --cpu "$GUEST_CPU" \
