@@ -6,4 +6,4 @@ mod shape;
 
 pub(crate) use head::{HeadCache, MegaflowId};
 pub(crate) use mega::{Megaflow, MegaflowCache, Uncredited};
-pub(crate) use shape::{Shape, V4_TAGGED_WORDS, V4_WORDS, V6_WORDS, masked, same};
+pub(crate) use shape::{Shape, V4_TAGGED_WORDS, V4_WORDS, V6_WORDS, agrees, masked, same};

@@ -57,6 +57,19 @@ impl Shape {
         }
     }
 
+    /// What completeness depends on besides the bytes of the mask: lengths, and TCP's data offset. `None` if the head is
+    /// too short to tell.
+    #[inline(always)]
+    pub(crate) fn extent(self, head: &[u8], len: usize) -> Option<(usize, usize, u16, u8)> {
+        let (length, offset) = match self {
+            Self::V4 | Self::V4Icmp => (ETHERNET + 2, ETHERNET + V4 + 12),
+            Self::V4Tagged => (ETHERNET + TAG + 2, ETHERNET + TAG + V4 + 12),
+            Self::V6 => (ETHERNET + 4, ETHERNET + V6 + 12),
+            Self::V6Tagged => (ETHERNET + TAG + 4, ETHERNET + TAG + V6 + 12),
+        };
+        Some((len, head.len(), be16(head, length)?, *head.get(offset)?))
+    }
+
     /// Offset of the time to live or hop limit.
     pub(crate) const fn ttl(self) -> usize {
         match self {
@@ -183,6 +196,17 @@ pub(crate) fn masked<const N: usize>(head: &[u8], mask: &[u64; N]) -> [u64; N] {
         return words;
     }
     short(head, mask)
+}
+
+/// Whether the first `N` words of a frame, under `mask`, are `words`. A shorter frame has none.
+#[inline(always)]
+pub(crate) fn agrees<const N: usize>(head: &[u8], mask: &[u64; N], words: &[u64; N]) -> bool {
+    let Some(whole) = head.get(..8 * N) else { return false };
+    let mut differs = 0;
+    for ((bytes, mask), word) in whole.chunks_exact(8).zip(mask).zip(words) {
+        differs |= u64::from_ne_bytes(bytes.try_into().unwrap_or_default()) & mask ^ word;
+    }
+    differs == 0
 }
 
 #[inline(never)]

@@ -5,14 +5,15 @@ use super::program::Program;
 use crate::Key;
 use crate::cache::{
     HeadCache, Megaflow, MegaflowCache, MegaflowId, Shape, Uncredited, V4_TAGGED_WORDS, V4_WORDS, V6_WORDS,
-    masked, same,
+    agrees, masked,
 };
 use crate::modify::PortNo;
 use crate::tables::Tables;
 use crate::translate::{Resume, resume, translate};
-use port::{Now, PortId};
+use port::{Burst, Now, PortId};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Megaflows of a worker for one bridge.
@@ -99,16 +100,39 @@ impl Lookup {
         masked(head, &shape.mask(self.compares_ttl))
     }
 
-    /// Whether a packet has the head `previous`. Cheaper than [`Lookup::head`], because the shape is known.
-    #[inline(always)]
-    pub(super) fn repeats(&self, previous: &Head, head: &[u8], len: usize) -> bool {
-        match previous {
-            Head::V4(shape, words) => same(words, &self.words(*shape, head)) && shape.is_complete(head, len),
-            Head::V4Tagged(shape, words) => {
-                same(words, &self.words(*shape, head)) && shape.is_complete(head, len)
-            }
-            Head::V6(shape, words) => same(words, &self.words(*shape, head)) && shape.is_complete(head, len),
+    /// The packets from `first` on that have the head of `first`, which is `head`, and their bytes.
+    #[inline]
+    pub(super) fn run(&self, burst: &Burst, first: usize, head: &Head) -> (Range<usize>, u64) {
+        match head {
+            Head::V4(shape, words) => self.run_of(burst, first, *shape, words),
+            Head::V4Tagged(shape, words) => self.run_of(burst, first, *shape, words),
+            Head::V6(shape, words) => self.run_of(burst, first, *shape, words),
         }
+    }
+
+    #[inline(always)]
+    fn run_of<const N: usize>(
+        &self,
+        burst: &Burst,
+        first: usize,
+        shape: Shape,
+        words: &[u64; N],
+    ) -> (Range<usize>, u64) {
+        let mask = shape.mask(self.compares_ttl);
+        let (mut end, mut bytes) = (first + 1, burst.frame_len(first) as u64);
+        // Packets of equal length are complete as the first one is.
+        let known = shape.extent(burst.head(first), burst.frame_len(first));
+        while end < burst.len() {
+            let (head, len) = (burst.head(end), burst.frame_len(end));
+            let is_complete =
+                || known.is_some() && shape.extent(head, len) == known || shape.is_complete(head, len);
+            if !agrees(head, &mask, words) || !is_complete() {
+                break;
+            }
+            bytes += len as u64;
+            end += 1;
+        }
+        (first..end, bytes)
     }
 
     /// The megaflow of every packet of `port`, if the tables look at nothing but the ingress port.
