@@ -30,6 +30,8 @@ pub struct UpperLayer {
     /// Whether the packet is a fragment other than the first: `at` is then the offset of the fragment's payload, not of
     /// a header.
     pub continues: bool,
+    /// Identification of the fragment header; 0 without one.
+    pub identification: u32,
 }
 
 impl<'a> Ipv6<'a> {
@@ -84,18 +86,22 @@ impl<'a> Ipv6<'a> {
     /// Parses the extension headers. Returns `None` if they are truncated or too many.
     pub fn upper_layer(&self) -> Option<UpperLayer> {
         let (mut protocol, mut at, mut is_fragment, mut continues) = (self.header[6], 0, false, false);
+        let mut identification = 0;
         for _ in 0..MAX_EXTENSIONS {
             let len = match protocol {
-                _ if continues => {
-                    return Some(UpperLayer { protocol, at: IPV6_HEADER + at, is_fragment, continues });
+                HOP_BY_HOP | ROUTING | DESTINATION if !continues => {
+                    8 + usize::from(*self.after.get(at + 1)?) * 8
                 }
-                HOP_BY_HOP | ROUTING | DESTINATION => 8 + usize::from(*self.after.get(at + 1)?) * 8,
-                FRAGMENT => 8,
-                _ => return Some(UpperLayer { protocol, at: IPV6_HEADER + at, is_fragment, continues }),
+                FRAGMENT if !continues => 8,
+                _ => {
+                    let at = IPV6_HEADER + at;
+                    return Some(UpperLayer { protocol, at, is_fragment, continues, identification });
+                }
             };
             if protocol == FRAGMENT {
                 is_fragment = true;
-                continues = u16::from_be_bytes([*self.after.get(at + 2)?, *self.after.get(at + 3)?]) >= 8;
+                let header = crate::Ipv6Fragment::new(self.after.get(at..)?)?;
+                (continues, identification) = (header.offset() != 0, header.identification());
             }
             protocol = *self.after.get(at)?;
             at += len;
@@ -187,7 +193,7 @@ mod tests {
         let view = Ipv6::new(&bytes).unwrap();
         assert_eq!(
             view.upper_layer(),
-            Some(UpperLayer { protocol: 6, at: 40, is_fragment: false, continues: false })
+            Some(UpperLayer { protocol: 6, at: 40, is_fragment: false, continues: false, identification: 0 })
         );
         assert_eq!(view.payload_len(), 20);
         assert_eq!(view.source_and_destination().1.to_string(), "fe80::2");
@@ -199,18 +205,20 @@ mod tests {
         after.extend([17, 0, 0, 0, 0, 0, 0, 0]);
         let bytes = packet(HOP_BY_HOP, &after);
         let upper = Ipv6::new(&bytes).unwrap().upper_layer();
-        assert_eq!(upper, Some(UpperLayer { protocol: 17, at: 64, is_fragment: true, continues: false }));
+        let expected =
+            UpperLayer { protocol: 17, at: 64, is_fragment: true, continues: false, identification: 0 };
+        assert_eq!(upper, Some(expected));
         assert_eq!(Ipv6::new(&bytes[..41]).unwrap().upper_layer(), None, "cut off");
     }
 
     #[test]
     fn a_later_fragment_has_no_header_of_its_upper_layer() {
-        let bytes = packet(FRAGMENT, &[DESTINATION, 0, 0, 8, 0, 0, 0, 0, 17, 0, 0, 0, 0, 0, 0, 0]);
+        let bytes = packet(FRAGMENT, &[DESTINATION, 0, 0, 8, 0, 0, 1, 7, 17, 0, 0, 0, 0, 0, 0, 0]);
         let upper = Ipv6::new(&bytes).unwrap().upper_layer();
-        assert_eq!(
-            upper,
-            Some(UpperLayer { protocol: DESTINATION, at: 48, is_fragment: true, continues: true })
-        );
+        let (at, identification) = (48, 0x107);
+        let expected =
+            UpperLayer { protocol: DESTINATION, at, is_fragment: true, continues: true, identification };
+        assert_eq!(upper, Some(expected));
     }
 
     #[test]

@@ -1,0 +1,357 @@
+//! The way of a packet to its connection.
+//!
+//! The table has [`SHARDS`] shards, each with a lock that is held for one packet, or one chunk of a sweep, listing or
+//! flush. A shard is found by a hash that is the same for both directions. A translated connection is in the shard of its
+//! original direction; the shard of its reply direction has an alias, which leads there. At most one shard is locked at a
+//! time: an alias is reserved before its connection is added, and released after the connection is removed. An alias
+//! without connection leads to nothing.
+
+use crate::bits;
+use crate::bounded::Bounded;
+use crate::config::{Config, EXPECTATION_LIFE, EXPECTATIONS, FRAGMENT_LIFE, FRAGMENTS, SHARDS};
+use crate::connection::{Connection, Outcome, Protocol, State, Update};
+use crate::helper::{Helper, Parent, key_of};
+use crate::limits::{Full, Limits};
+use crate::nat::{Direction, Nat, Numbers, candidates};
+use crate::packet::{Content, Packet};
+use crate::table::Shard;
+use crate::tuple::{Hasher, Tuple};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// No address and port is free for a connection. The packet must be dropped: its own address must not leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no address and port is free to translate a connection; use a larger range")]
+pub struct Exhausted;
+
+/// What to do with a packet: the arguments of the action `ct`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// Zone.
+    pub zone: u16,
+    /// Whether a new connection is added.
+    pub commit: bool,
+    /// Whether a connection of the opposite direction is removed first.
+    pub force: bool,
+    /// Translation of addresses; `None` for none.
+    pub nat: Option<Nat>,
+    /// Value and mask for the mark of the connection.
+    pub mark: (u32, u32),
+    /// Value and mask for the label of the connection.
+    pub label: (u128, u128),
+    /// Helper of a new connection.
+    pub helper: Helper,
+}
+
+/// All connections. Shared by all workers.
+pub struct Tracker {
+    pub(crate) config: Config,
+    pub(crate) hasher: Hasher,
+    pub(crate) shards: Box<[Mutex<Shard>]>,
+    pub(crate) limits: Limits,
+    /// Visits of the sweep.
+    pub(crate) swept: AtomicUsize,
+    /// Random numbers that were used.
+    drawn: AtomicU64,
+    fragments: Bounded<Tuple>,
+    expected: Bounded<Parent>,
+    /// Whether a connection was ever expected.
+    has_expected: AtomicBool,
+}
+
+/// One packet on its way.
+struct Passage<'a> {
+    packet: &'a Packet<'a>,
+    request: &'a Request,
+    /// Bits of an earlier translation in this zone.
+    translated: u32,
+    now: u64,
+}
+
+impl Tracker {
+    /// A tracker without connections.
+    pub fn new(config: Config) -> Self {
+        Self {
+            hasher: Hasher::random(),
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            limits: Limits::new(config.limit, config.zone_limit),
+            swept: AtomicUsize::new(0),
+            drawn: AtomicU64::new(0),
+            fragments: Bounded::new(FRAGMENTS),
+            expected: Bounded::new(EXPECTATIONS),
+            has_expected: AtomicBool::new(false),
+            config,
+        }
+    }
+
+    /// Passes a packet through connection tracking. `head` begins with its IP header, and bytes may be missing at its
+    /// end; the lengths in the header must be those of the packet. `before` is its state so far, and `now` the time in
+    /// nanoseconds.
+    ///
+    /// # Errors
+    /// If the packet begins a connection whose translation is not possible.
+    pub fn track(
+        &self,
+        head: &[u8],
+        before: &State,
+        request: &Request,
+        now: u64,
+    ) -> Result<Outcome, Exhausted> {
+        let parsed = Packet::parse(head, request.zone).and_then(|packet| self.defragment(packet, now));
+        let Some(packet) = parsed else { return Ok(Outcome::bare(bits::INVALID, request.zone, None)) };
+        let same_zone = before.zone == request.zone;
+        let translated = if same_zone { before.bits & (bits::SNAT | bits::DNAT) } else { 0 };
+        let passage = Passage { packet: &packet, request, translated, now };
+        // The second time, another worker has added the connection in between.
+        for _ in 0..2 {
+            if let Some(outcome) = self.known(&passage) {
+                return Ok(outcome);
+            }
+            if let Some(outcome) = self.unknown(&passage)? {
+                return Ok(outcome);
+            }
+        }
+        Ok(Outcome::bare(bits::INVALID, request.zone, Some(packet.tuple)))
+    }
+
+    pub(crate) fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
+        // Bits that the index of a shard does not use.
+        let shard = &self.shards[(hash >> 32) as usize % SHARDS];
+        shard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers the ports of a first fragment, and adds them to later ones. Returns `None` for a later fragment whose
+    /// first fragment is not known.
+    fn defragment<'a>(&self, packet: Packet<'a>, now: u64) -> Option<Packet<'a>> {
+        let Some(fragment) = packet.fragment else { return Some(packet) };
+        let hash = self.hasher.hash(&fragment.key);
+        if fragment.is_later {
+            let tuple = self.fragments.get(hash, &fragment.key, now)?;
+            return Some(Packet { tuple, ..packet });
+        }
+        self.fragments.insert(hash, fragment.key, now + FRAGMENT_LIFE, packet.tuple);
+        Some(packet)
+    }
+
+    /// Updates the connection of a packet; `None` without connection.
+    fn known(&self, passage: &Passage<'_>) -> Option<Outcome> {
+        let is_translated = passage.translated != 0;
+        let tuple = passage.packet.tuple;
+        // A translated packet looks like one of the opposite direction, reversed.
+        let found = is_translated.then(|| self.lookup(&tuple.reversed())).flatten();
+        let found = found.map(|(shard, slot, is_reply)| (shard, slot, !is_reply));
+        let (shard, slot, is_reply) = found.or_else(|| self.lookup(&tuple))?;
+        self.update(shard, (slot, is_reply), passage)
+    }
+
+    /// The locked shard, the slot and the direction of a tuple.
+    fn lookup(&self, tuple: &Tuple) -> Option<(MutexGuard<'_, Shard>, u32, bool)> {
+        let mut hash = self.hasher.hash(tuple);
+        for _ in 0..2 {
+            let shard = self.shard(hash);
+            if let Some((slot, is_reply)) = shard.find(hash, tuple) {
+                return Some((shard, slot, is_reply));
+            }
+            hash = shard.origin(hash, tuple)?;
+        }
+        None
+    }
+
+    fn update(
+        &self,
+        mut shard: MutexGuard<'_, Shard>,
+        (slot, is_reply): (u32, bool),
+        Passage { packet, request, translated, now }: &Passage<'_>,
+    ) -> Option<Outcome> {
+        let connection = shard.get_mut(slot)?;
+        let is_forced = request.force && is_reply && packet.content != Content::Error;
+        let update = if is_forced || connection.expires <= *now {
+            Update::Over
+        } else {
+            connection.update(packet, is_reply, *now, &self.config)
+        };
+        if update == Update::Over {
+            let gone = shard.remove(slot);
+            drop(shard);
+            if let Some(connection) = &gone {
+                self.forget(connection);
+            }
+            return None;
+        }
+        if update != Update::Invalid {
+            self.announce(connection, packet, is_reply, *now);
+        }
+        set(connection, request);
+        let mut outcome =
+            Outcome { state: connection.state(connection.bits(packet, is_reply, update)), rewrite: None };
+        outcome.state.bits |= translated;
+        if request.nat.is_some() && *translated == 0 {
+            translate(&mut outcome, connection, packet, is_reply);
+        }
+        Some(outcome)
+    }
+
+    /// Notes the connection that a packet announces.
+    fn announce(&self, connection: &Connection, packet: &Packet, is_reply: bool, now: u64) {
+        if connection.helper == Helper::None {
+            return;
+        }
+        let Some(key) = connection.helper.expected(connection, packet, is_reply) else { return };
+        let (original, mark, label) = (connection.original, connection.mark, connection.label);
+        let parent = Parent { original, mark, label };
+        self.expected.insert(self.hasher.hash(&key), key, now + EXPECTATION_LIFE, parent);
+        // Relaxed: the lock of the place orders the fact itself, and the packet that announces precedes the connection.
+        self.has_expected.store(true, Ordering::Relaxed);
+    }
+
+    /// Result for a packet without connection, which it may begin. Returns `None` if another worker has added the
+    /// connection.
+    fn unknown(&self, passage: &Passage<'_>) -> Result<Option<Outcome>, Exhausted> {
+        let Passage { packet, request, now, .. } = passage;
+        let tuple = packet.tuple;
+        // Its addresses must not leave as they are.
+        let must_translate = request.commit && request.nat.is_some_and(|nat| nat.direction.is_some());
+        if packet.content == Content::Later {
+            let outcome = Outcome::bare(bits::NEW, request.zone, Some(tuple));
+            return if must_translate { Err(Exhausted) } else { Ok(Some(outcome)) };
+        }
+        let Some((protocol, timer)) = Protocol::start(&packet.content) else {
+            return Ok(Some(Outcome::bare(bits::INVALID, request.zone, None)));
+        };
+        let parent = self.parent(&tuple, *now);
+        let mut outcome = Outcome::bare(bits::NEW, request.zone, Some(tuple));
+        if let Some(Parent { original, mark, label }) = parent {
+            let bits = outcome.state.bits | bits::RELATED;
+            outcome.state = State { bits, zone: request.zone, mark, label, original: Some(original) };
+        }
+        if !request.commit || !self.admit(&tuple, *now) {
+            return if must_translate { Err(Exhausted) } else { Ok(Some(outcome)) };
+        }
+        let expires = now + self.config.timeouts.nanos(timer);
+        let connection = Connection {
+            original: tuple,
+            reply: tuple.reversed(),
+            protocol,
+            mark: outcome.state.mark,
+            label: outcome.state.label,
+            expires,
+            hash: self.hasher.hash(&tuple),
+            parent: parent.map(Box::new),
+            nat: request.nat.and_then(|nat| nat.direction),
+            helper: if request.helper.fits(&tuple) { request.helper } else { Helper::None },
+        };
+        self.commit(connection, passage)
+    }
+
+    /// The connection that announced a new one.
+    fn parent(&self, tuple: &Tuple, now: u64) -> Option<Parent> {
+        // Relaxed: see `announce`.
+        let key = self.has_expected.load(Ordering::Relaxed).then(|| key_of(tuple))?;
+        self.expected.get(self.hasher.hash(&key), &key, now)
+    }
+
+    /// Counts a new connection. Returns `false` if it exceeds a limit.
+    fn admit(&self, tuple: &Tuple, now: u64) -> bool {
+        match self.limits.admit(tuple.zone()) {
+            Ok(()) => true,
+            Err(Full::Zone) => false,
+            Err(Full::Total) => {
+                self.evict(self.hasher.hash(tuple), now) && self.limits.admit(tuple.zone()).is_ok()
+            }
+        }
+    }
+
+    /// Adds a connection that is counted.
+    fn commit(
+        &self,
+        mut connection: Connection,
+        passage: &Passage<'_>,
+    ) -> Result<Option<Outcome>, Exhausted> {
+        let Passage { packet, request, .. } = passage;
+        if let Some(direction) = connection.nat {
+            let Some(reply) = self.reserve(&connection, request, direction) else {
+                self.limits.release(request.zone);
+                return Err(Exhausted);
+            };
+            connection.reply = reply;
+        }
+        set(&mut connection, request);
+        let bits = connection.bits(packet, false, Update::New);
+        let mut outcome = Outcome { state: connection.state(bits), rewrite: None };
+        outcome.state.bits |= passage.translated;
+        translate(&mut outcome, &connection, packet, false);
+        let hash = connection.hash;
+        let mut shard = self.shard(hash);
+        let is_raced = shard.is_taken(hash, &connection.original);
+        // The reply of a connection that is not translated may be that of a translated one.
+        let is_refused = connection.nat.is_none() && shard.is_taken(hash, &connection.reply);
+        if is_raced || is_refused {
+            drop(shard);
+            self.forget(&connection);
+            return if is_raced { Ok(None) } else { Err(Exhausted) };
+        }
+        self.announce(&connection, packet, false, passage.now);
+        let key = connection.parent.is_some().then(|| key_of(&connection.original));
+        shard.insert(connection);
+        drop(shard);
+        if let Some(key) = &key {
+            self.expected.remove(self.hasher.hash(key), key);
+        }
+        Ok(Some(outcome))
+    }
+
+    /// Reserves the reply direction of a connection that is translated.
+    fn reserve(&self, connection: &Connection, request: &Request, direction: Direction) -> Option<Tuple> {
+        let nat = request.nat?;
+        let original = &connection.original;
+        // Relaxed: any number that was not used is right.
+        let random = self.hasher.number(self.drawn.fetch_add(1, Ordering::Relaxed));
+        let address = if nat.is_persistent { self.hasher.address(original) } else { connection.hash };
+        let numbers = Numbers { address, port: self.hasher.number(connection.hash), random };
+        candidates(original, &nat, direction, numbers).find(|reply| {
+            let hash = self.hasher.hash(reply);
+            self.shard(hash).reserve(hash, reply, connection.hash)
+        })
+    }
+
+    /// Sets the limit of the connections of a zone; `None` for the default.
+    pub fn set_zone_limit(&self, zone: u16, limit: Option<u32>) {
+        self.limits.set(zone, limit);
+    }
+
+    /// Number of connections, with those whose time has passed since the last sweep.
+    pub fn len(&self) -> usize {
+        self.limits.total()
+    }
+
+    /// Whether there are no connections.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of connections of a zone, as above.
+    pub fn zone_len(&self, zone: u16) -> u32 {
+        self.limits.zone(zone)
+    }
+}
+
+impl std::fmt::Debug for Tracker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tracker").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+/// Sets mark and label. Those of an expected connection stay those of its parent.
+fn set(connection: &mut Connection, request: &Request) {
+    if connection.parent.is_none() {
+        connection.mark = connection.mark & !request.mark.1 | request.mark.0 & request.mark.1;
+        connection.label = connection.label & !request.label.1 | request.label.0 & request.label.1;
+    }
+}
+
+fn translate(outcome: &mut Outcome, connection: &Connection, packet: &Packet, is_reply: bool) {
+    if let Some((bits, rewrite)) = connection.translate(packet, is_reply) {
+        outcome.state.bits |= bits;
+        outcome.rewrite = Some(rewrite);
+    }
+}
