@@ -16,7 +16,7 @@ pub(crate) use rx_affinity::MoveError;
 use rx_affinity::{Placed, RxAffinity};
 
 use crate::clock::Clock;
-use crate::command::{Command, Generation, QueueKey, Retired, XpsMap};
+use crate::command::{Command, Generation, Injected, QueueKey, Retired, XpsMap};
 use crate::link::Link;
 use crate::stage::Layout;
 use crate::stealable::StealableQueue;
@@ -140,7 +140,8 @@ impl Placement {
         }
     }
 
-    fn has_queues(&self, port: PortId) -> bool {
+    /// Whether a queue of `port` is running.
+    pub(crate) fn has_queues(&self, port: PortId) -> bool {
         self.rx.keys().chain(self.tx.keys()).any(|key| key.port == port)
     }
 }
@@ -291,7 +292,8 @@ impl Attach for Attachment<'_> {
             self.placement.layout.classifiers.iter().map(|classify| &self.placement.links[*classify]);
         if let Some(link) = classifiers.find(|link| !link.is_out_of_service()) {
             // A worker that hangs now sends the frame late.
-            let _ = link.wait(link.post(Command::Inject(self.port, frame.into())));
+            let injected = Injected { port: self.port, frame: frame.into(), stage: 0, _permit: None };
+            let _ = link.wait(link.post(Command::Inject(injected)));
         }
     }
 

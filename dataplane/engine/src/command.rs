@@ -1,6 +1,7 @@
 //! Messages between the control thread and workers.
 
 use crate::handoff::Sender;
+use crate::injector::Permit;
 use crate::stealable::StealableQueue;
 use crate::worker::Peer;
 use port::{Pipeline, PortFault, PortId, RxQueue, TxQueue};
@@ -29,7 +30,7 @@ pub(crate) enum Command {
     StartTx(QueueKey, Generation, Box<dyn TxQueue>, XpsMap),
     StopTx(QueueKey),
     Refresh(PortId),
-    Inject(PortId, Box<[u8]>),
+    Inject(Injected),
     /// Replaces the XPS map of a port, because its receive queues have moved.
     SetXpsMap(PortId, XpsMap),
     /// Adds a queue that several workers serve.
@@ -53,6 +54,16 @@ pub(crate) enum Command {
     /// Replaces the pipeline.
     SetPipeline(Box<dyn Pipeline>),
     Quit,
+}
+
+/// A frame created by the switch, to be classified as if `port` had received it.
+pub(crate) struct Injected {
+    pub(crate) port: PortId,
+    pub(crate) frame: Box<[u8]>,
+    /// See [`port::Context::stage`].
+    pub(crate) stage: u32,
+    /// Counts the frame as waiting, if it is from an [`crate::Injector`].
+    pub(crate) _permit: Option<Permit>,
 }
 
 /// A queue released by a worker, and its generation. Dropped by the control thread, because dropping it may unmap

@@ -16,9 +16,9 @@ use crate::placement::QueueAffinity;
 use crate::snapshot::Registry;
 use crate::stage::Joiner;
 use balancing::Balancing;
-use port::{PortControl, PortId, PortObserver};
+use port::{PortControl, PortId, PortObserver, PortState};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
@@ -54,6 +54,8 @@ pub(crate) struct Control {
     pub(crate) joiner: Option<Joiner>,
     pub(crate) balancing: Option<Balancing>,
     pub(crate) latest: Arc<Latest>,
+    /// Ports that can send.
+    pub(crate) up: BTreeSet<PortId>,
     /// Present if the pipelines track port state.
     pub(crate) observer: Option<Box<dyn PortObserver>>,
 }
@@ -141,13 +143,26 @@ impl Control {
         let Some(control) = self.ports.get_mut(&port) else { return };
         let stops = self.placement.stops(port);
         act(control.as_mut(), &mut Attachment::new(&mut self.placement, port));
-        self.registry.update(port, control.status(), control.details());
-        if self.placement.stops(port) != stops {
+        let status = control.status();
+        let is_up = matches!(status.state, PortState::Connected) && self.placement.has_queues(port);
+        self.registry.update(port, status, control.details());
+        let has_stopped = self.placement.stops(port) != stops;
+        self.set_up(port, is_up && !has_stopped);
+        if has_stopped {
             // The port has stopped: its remaining punted packets are delivered before the observer is notified.
             self.punted();
             if let Some(observer) = &mut self.observer {
                 observer.stopped(port, self.placement.clock().now());
             }
+        }
+        self.set_up(port, is_up);
+    }
+
+    /// Notifies the observer if whether a port can send has changed.
+    fn set_up(&mut self, port: PortId, is_up: bool) {
+        let is_changed = if is_up { self.up.insert(port) } else { self.up.remove(&port) };
+        if let Some(observer) = self.observer.as_mut().filter(|_| is_changed) {
+            observer.changed(port, is_up, self.placement.clock().now());
         }
     }
 

@@ -7,6 +7,7 @@ use crate::command::{Command, QueueKey};
 use crate::config::{EngineConfig, EngineError, WorkerConfig};
 use crate::control::{Latest, Request};
 use crate::handoff::MAX_STAGES;
+use crate::injector::Injector;
 use crate::inline::Inline;
 use crate::link::{Doorbell, Link};
 use crate::model::{Model, Role};
@@ -264,6 +265,13 @@ impl Engine {
         self.requests.send(request).map_err(|_| EngineError::Stopping)?;
         self.doorbell.ring();
         Ok(())
+    }
+
+    /// Injects frames into the pipelines of the workers that run now.
+    pub fn injector(&self) -> Injector {
+        let worker_set = self.worker_set();
+        let classifiers = worker_set.stages.iter().filter(|stage| stage.classifiers());
+        Injector::new(classifiers.map(|stage| stage.link.clone()).collect(), self.config.max_ports)
     }
 
     /// A snapshot of the current state.

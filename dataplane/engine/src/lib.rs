@@ -20,6 +20,7 @@ mod engine;
 
 mod handoff;
 mod history;
+mod injector;
 mod inline;
 mod link;
 mod local;
@@ -43,6 +44,7 @@ pub use engine::Engine;
 pub use handoff::sizes as handoff_sizes;
 pub use handoff::{Doorbell, Exchange};
 pub use history::PortEvent;
+pub use injector::Injector;
 pub use inline::Inline;
 pub use local::{AttachedQueues, LocalPort};
 pub use model::{HandoffConfig, Model, Order, PipelineConfig, Role, Roles};

@@ -106,7 +106,7 @@ pub(crate) struct Link {
     punts: Mutex<Waiting>,
     control: Doorbell,
     ended: AtomicBool,
-    /// Number of the command that the worker did not handle within the limit; 0 if none. Accessed only by the control
+    /// Number of the command that the worker did not handle within the limit; 0 if none. Written only by the control
     /// thread.
     stuck: AtomicU64,
     limit: ResponseLimit,
@@ -146,22 +146,22 @@ impl Link {
         self.control.ring();
     }
 
-    /// Called by the control thread: whether the worker has handled command `number`, or has ended and holds nothing.
+    /// Whether the worker has handled command `number`, or has ended and holds nothing.
     pub(crate) fn is_done(&self, number: u64) -> bool {
         self.mailbox.is_done(number) || self.ended.load(Ordering::Acquire)
     }
 
-    /// Called by the control thread: whether the worker exceeded the limit and has not caught up since.
+    /// Whether the worker exceeded the limit and has not caught up since.
     pub(crate) fn is_stuck(&self) -> bool {
         !self.is_done(self.stuck.load(Ordering::Relaxed))
     }
 
-    /// Called by the control thread: whether new work should go to another worker.
+    /// Whether new work should go to another worker.
     pub(crate) fn is_out_of_service(&self) -> bool {
         self.ended.load(Ordering::Acquire) || self.is_stuck()
     }
 
-    /// Called by the control thread: posts `command` and wakes the worker. Returns the command's number.
+    /// Posts `command` and wakes the worker. Returns the command's number.
     pub(crate) fn post(&self, command: Command) -> u64 {
         let number = self.mailbox.post(command);
         self.doorbell.ring();

@@ -19,7 +19,7 @@ use std::sync::Mutex;
 #[derive(Debug)]
 pub(crate) struct Mailbox<T> {
     commands: Mutex<Vec<T>>,
-    /// Written by the control thread only, so the worker's copy of the line stays valid between commands.
+    /// Written only when a command is posted, so the worker's copy of the line stays valid between commands.
     posted: Padded<AtomicU64>,
     /// Written by the worker only.
     done: Padded<AtomicU64>,

@@ -20,7 +20,7 @@ use crate::snapshot::Registry;
 use crate::stage::Layout;
 use port::{Attach, PortControl, PortFault, PortId, PortState, PortStatus, QueueId, RxQueue};
 use rustix::fd::{AsFd, BorrowedFd};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{Builder, JoinHandle};
@@ -86,6 +86,7 @@ impl SharedPort {
             joiner: None,
             balancing: None,
             latest: Arc::default(),
+            up: BTreeSet::new(),
             observer: None,
         };
         let thread = Builder::new().name("control".into()).spawn(move || thread.run())?;
@@ -155,7 +156,7 @@ impl ShareControl {
                 }
             }
             Command::Refresh(_) => queues.refresh(),
-            Command::Inject(_, frame) => queues.inject(&frame),
+            Command::Inject(injected) => queues.inject(&injected.frame),
             // The others concern classifiers, stages and the choice of a transmit queue.
             _ => {}
         }

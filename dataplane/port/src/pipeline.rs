@@ -41,10 +41,11 @@ pub struct Context {
     pub from: PortId,
     /// Time at which the burst was received.
     pub now: Now,
-    /// Whether the switch created the packets on behalf of the front end of port `from`. The guest did not send them,
-    /// so a pipeline may trust them more.
+    /// Whether the switch created the packets on behalf of port `from`: for its front end, or in a later stage for the
+    /// pipeline's control plane. The guest did not send them, so a pipeline may trust them more.
     pub injected: bool,
-    /// 0 for a received packet; the stage passed to [`Verdicts::recirculate`] for a recirculated one.
+    /// 0 for a received packet; the stage passed to [`Verdicts::recirculate`] for a recirculated one, or to the
+    /// engine's injector for a packet of the control plane.
     pub stage: u32,
 }
 
@@ -91,6 +92,12 @@ pub trait Pipelines: Send + Sync {
 
 /// Control-thread side of the pipelines: port state changes and punted packets. Must not wait for a worker.
 pub trait PortObserver: Send {
+    /// Whether `port` can send has changed: a queue is running, its peer is connected and its link is up. A port cannot
+    /// when it is added.
+    fn changed(&mut self, port: PortId, is_up: bool, now: Now) {
+        let _ = (port, is_up, now);
+    }
+
     /// The last queue of `port` has stopped: its peer disconnected, its link went down, or it was removed. No worker
     /// processes a packet of the port after this call until its next queue starts, except for a hung worker.
     fn stopped(&mut self, port: PortId, now: Now);

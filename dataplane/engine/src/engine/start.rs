@@ -15,7 +15,7 @@ use crate::worker_builder::WorkerBuilder;
 use mem::pool::Pool;
 use mem::ticks;
 use port::Pipelines;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::Builder;
@@ -94,6 +94,7 @@ impl Engine {
             joiner,
             balancing: None,
             latest: self.latest.clone(),
+            up: BTreeSet::new(),
             observer: pipelines.observer(),
         };
         self.control = Some(Builder::new().name("control".into()).spawn(move || control.run())?);

@@ -2,7 +2,7 @@
 
 use super::execution::Execution;
 use super::{Account, RxSlot, Worker};
-use crate::command::{Command, Generation, LoadReport, QueueKey, Retired};
+use crate::command::{Command, Generation, Injected, LoadReport, QueueKey, Retired};
 use crate::xps::TxSlot;
 use port::{BurstStats, Context, Flush, PortId, RxQueue};
 
@@ -92,7 +92,7 @@ impl<M: Execution> Worker<M> {
             Command::SetXpsMap(port, xps_map) => self.out.set_xps_map(port, xps_map),
             Command::ReportLoad => self.link.report_load(self.load()),
             Command::Refresh(port) => self.refresh(port),
-            Command::Inject(port, frame) => self.inject(port, &frame),
+            Command::Inject(injected) => self.inject(&injected),
             // Already done by the caller.
             Command::Drain => {}
             Command::SetPipeline(pipeline) => self.classifier.replace(pipeline),
@@ -153,19 +153,21 @@ impl<M: Execution> Worker<M> {
         self.out.refresh(port);
     }
 
-    /// Processes a frame created by the switch as if `port` had received it.
-    fn inject(&mut self, port: PortId, frame: &[u8]) {
+    /// Processes a frame created by the switch as if a port had received it. The frame outlives the burst that has it.
+    fn inject(&mut self, injected: &Injected) {
+        let Injected { port, ref frame, stage, .. } = *injected;
         let from = QueueKey { port, pair: 0 };
         let index = self.next;
         self.bursts[index].begin(self.rx.len());
-        if !self.bursts[index].push_own(frame) {
+        if !self.bursts[index].push_lent(frame) {
             return;
         }
         let stats = BurstStats { packets: 1, bytes: frame.len() as u64, ..BurstStats::default() };
         self.counters.port(port).count_rx(&stats);
         self.now = self.clock();
         let burst = &mut self.bursts[index];
-        self.classifier.classify(burst, &Context { injected: true, ..Context::received(port, self.now) });
+        let context = Context { injected: true, stage, ..Context::received(port, self.now) };
+        self.classifier.classify(burst, &context);
         if !self.out.send_all(burst, &self.classifier.verdicts, from) {
             self.send_whole(index, from);
         }

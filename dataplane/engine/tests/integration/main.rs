@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 mod common;
+mod injected;
 mod kept;
 mod moving;
 mod panics;

@@ -232,4 +232,17 @@ impl Burst {
         self.heads = self.heads.max(Heads::Loaded);
         true
     }
+
+    /// [`Burst::push_own`] for a frame of any length. Bytes beyond the head stay in `frame`, which must stay alive and
+    /// unchanged until the burst was sent.
+    pub fn push_lent(&mut self, frame: &[u8]) -> bool {
+        let (head, rest) = frame.split_at(frame.len().min(HEAD));
+        if rest.is_empty() {
+            return self.push_own(head);
+        }
+        let is_pushed = self.push_made(head, std::iter::once(VolatileSlice::of_private(rest))).is_some();
+        // As for a frame without a rest.
+        self.heads = self.heads.max(Heads::Loaded);
+        is_pushed
+    }
 }
