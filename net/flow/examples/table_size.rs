@@ -1,9 +1,33 @@
-//! Prints the memory and time of a million flows: `cargo run -p linerate-flow --example table_size [FLOWS]`.
+//! Prints the memory and time of a million flows of a switch: `cargo run --release -p linerate-flow --example table_size
+//! [FLOWS]`.
 
-use flow::tables::{Control, Modification};
-use flow::{Action, Field, FlowCommand, FlowFlags, FlowMod, Instructions, Key, Match, PortNo, TableId};
-use port::Now;
+use flow::tables::Modification;
+use flow::{
+    Action, ChangeError, Field, FlowCommand, FlowFlags, FlowMod, FlowSwitch, Instructions, Key, Match,
+    PortNo, TableId,
+};
+use port::{Burst, Context, Now, Pipeline, Pipelines, Verdicts};
+use std::sync::Arc;
 use std::time::Instant;
+
+const BRIDGE: &str = "br0";
+/// Flows of a bundle.
+const BUNDLE: u32 = 1000;
+/// Changes one by one.
+const CHANGES: u32 = 60_000;
+
+/// No packet is received.
+struct Idle;
+
+impl Pipelines for Idle {
+    fn worker(&self, _: usize) -> Box<dyn Pipeline> {
+        Box::new(Self)
+    }
+}
+
+impl Pipeline for Idle {
+    fn process(&mut self, _: &mut Burst, _: &Context, _: &mut Verdicts) {}
+}
 
 fn resident() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
@@ -38,39 +62,42 @@ fn change(i: u32, command: FlowCommand) -> Modification {
     }))
 }
 
-fn report(what: &str, count: u32, since: Instant) {
-    let each = since.elapsed().as_nanos() / u128::from(count.max(1));
-    println!("{what:<50} {each:>8} ns each");
+/// Executes a change of each of some flows, in bundles, and prints the rate.
+fn modify(
+    switch: &FlowSwitch,
+    what: &str,
+    command: FlowCommand,
+    flows: std::ops::Range<u32>,
+    bundle: u32,
+) -> Result<(), ChangeError> {
+    let (count, start) = (flows.len(), Instant::now());
+    for first in flows.clone().step_by(bundle as usize) {
+        let last = flows.end.min(first + bundle);
+        let changes: Vec<_> = (first..last).map(|i| change(i, command)).collect();
+        switch.modify(BRIDGE, &changes, Now(0))?;
+    }
+    println!("{what:<40} {:>10.0} a second", count as f64 / start.elapsed().as_secs_f64());
+    Ok(())
 }
 
-fn main() {
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     let flows: u32 = std::env::args().nth(1).and_then(|flows| flows.parse().ok()).unwrap_or(1_000_000);
-    let (before, mut control) = (resident(), Control::new(0x5eed));
-    let start = Instant::now();
-    for i in 0..flows {
-        control.apply(&change(i, FlowCommand::Add), Now(0)).unwrap_or_default();
-    }
-    report("add, no snapshot", flows, start);
-    println!("{:<50} {:>8} bytes each", "resident memory", (resident() - before) / u64::from(flows.max(1)));
-    let (some, start) = (flows.min(10_000), Instant::now());
-    let mut snapshot = control.seal();
-    for i in 0..some {
-        control.apply(&change(flows + i, FlowCommand::Add), Now(0)).unwrap_or_default();
-        snapshot = control.seal();
-    }
-    report("add, a snapshot after each", some, start);
-    let start = Instant::now();
-    for i in 0..some {
-        control.apply(&change(flows + i, FlowCommand::DeleteStrict), Now(0)).unwrap_or_default();
-        snapshot = control.seal();
-    }
-    report("delete, a snapshot after each", some, start);
-    let (start, mut found) = (Instant::now(), 0);
-    for i in 0..some {
-        let Modification::Flow(flow) = change(i * (flows / some.max(1)), FlowCommand::Add) else { continue };
+    let switch = FlowSwitch::new(Arc::new(Idle));
+    switch.add_bridge(BRIDGE)?;
+    let before = resident();
+    modify(&switch, "additions in bundles of 1000", FlowCommand::Add, 0..flows, BUNDLE)?;
+    let each = (resident() - before) / u64::from(flows.max(1));
+    println!("{:<40} {each:>10} bytes a flow", "resident memory");
+    let more = flows..flows + CHANGES;
+    modify(&switch, "additions one by one", FlowCommand::Add, more.clone(), 1)?;
+    modify(&switch, "deletions one by one", FlowCommand::DeleteStrict, more, 1)?;
+    let (tables, start, mut found) = (switch.tables(BRIDGE)?, Instant::now(), 0);
+    for i in (0..flows).step_by((flows / CHANGES).max(1) as usize) {
+        let Modification::Flow(flow) = change(i, FlowCommand::Add) else { continue };
         let mut bits = Key::ZERO;
-        found += u32::from(snapshot.find(TableId(0), flow.matching.key(), &mut bits).is_some());
+        found += u32::from(tables.find(TableId(0), flow.matching.key(), &mut bits).is_some());
     }
-    report("lookup", some, start);
-    println!("found {found} of {some}; {} flows", snapshot.len(TableId(0)));
+    let rate = f64::from(found) / start.elapsed().as_secs_f64();
+    println!("{:<40} {rate:>10.0} a second, of {} flows", "lookups that find a flow", tables.len(TableId(0)));
+    Ok(())
 }

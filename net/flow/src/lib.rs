@@ -10,6 +10,8 @@ mod action;
 #[cfg(any(test, feature = "arbitrary"))]
 pub mod arbitrary;
 mod cache;
+#[cfg(any(test, feature = "arbitrary"))]
+pub mod classbench;
 mod field;
 mod key;
 mod lookup;
@@ -19,6 +21,7 @@ pub mod packet;
 mod pipeline;
 pub mod tables;
 pub mod text;
+pub mod trace;
 pub mod translate;
 
 pub use action::{
@@ -32,4 +35,7 @@ pub use modify::{
     Band, FlowCommand, FlowFlags, FlowMod, GroupCommand, GroupKind, GroupMod, MeterCommand, MeterFlags,
     MeterMod, PortNo, TableId,
 };
-pub use pipeline::{AddBridgeError, AddPortError, CacheCounts, ChangeError, FlowSwitch, UnknownBridge};
+pub use pipeline::{
+    AddBridgeError, AddPortError, CacheCounts, ChangeError, FlowSwitch, LearnCounts, PacketOutError,
+    PortEvent, TableDrops, UnknownBridge, check_changes,
+};

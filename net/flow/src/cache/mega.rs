@@ -12,8 +12,11 @@ use port::Now;
 
 /// Maximum subtables that one lookup probes.
 const MAX_PROBES: usize = 32;
-/// Maximum subtables. More masks replace the subtable with the fewest hits.
+/// Maximum subtables. One more mask replaces the smallest subtable of the half with the fewest hits: this removes at most
+/// as many megaflows as a subtable of that half has on average.
 const MAX_SUBTABLES: usize = 512;
+/// Maximum slots that are visited for a megaflow to replace. If all were used recently, the last of them is replaced.
+const MAX_EVICTION_STEPS: usize = 64;
 /// Time without packets after which a megaflow is removed, in nanoseconds.
 const IDLE: u64 = 10_000_000_000;
 
@@ -45,8 +48,19 @@ pub(crate) struct Megaflow<T> {
     words: Box<[u64]>,
 }
 
+/// Work for which senders of packets are the cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Effort {
+    /// Subtables that were probed.
+    pub(crate) probes: u64,
+    /// Subtables that were replaced by one of another mask.
+    pub(crate) evicted_masks: u64,
+}
+
 /// Megaflows of one mask.
 struct Subtable {
+    /// Hash of the mask.
+    number: u64,
     /// Words of the mask that are not 0, and their numbers.
     mask: Box<[(u8, u64)]>,
     slots: HashTable<u32>,
@@ -60,6 +74,10 @@ pub(crate) struct MegaflowCache<T> {
     free: Vec<u32>,
     /// One without megaflows is not in use.
     subtables: Vec<Subtable>,
+    /// Subtables in use, by their masks.
+    by_mask: HashTable<u16>,
+    /// Subtables not in use.
+    unused: Vec<u16>,
     /// Subtables in use, those with the most hits first.
     ranking: Vec<u16>,
     capacity: usize,
@@ -68,12 +86,13 @@ pub(crate) struct MegaflowCache<T> {
     /// Next slot that the sweep visits.
     hand: usize,
     secret: [u64; 2],
+    effort: Effort,
 }
 
 impl Subtable {
-    fn new(mask: &Key) -> Self {
+    fn new(mask: &Key, number: u64) -> Self {
         let words = (0..).zip(mask.words().iter().copied()).filter(|(_, word)| *word != 0);
-        Self { mask: words.collect(), slots: HashTable::new(), hits: 0 }
+        Self { number, mask: words.collect(), slots: HashTable::new(), hits: 0 }
     }
 
     fn is_of(&self, mask: &Key) -> bool {
@@ -108,11 +127,14 @@ impl<T> MegaflowCache<T> {
             slots: Vec::new(),
             free: Vec::new(),
             subtables: Vec::new(),
+            by_mask: HashTable::new(),
+            unused: Vec::new(),
             ranking: Vec::new(),
             capacity: capacity.clamp(1, u32::MAX as usize),
             epoch: 0,
             hand: 0,
             secret,
+            effort: Effort::default(),
         }
     }
 
@@ -125,6 +147,7 @@ impl<T> MegaflowCache<T> {
     /// The megaflow that selects `key`, among those of the subtables with the most hits.
     pub(crate) fn find(&mut self, key: &Key) -> Option<MegaflowId> {
         for &number in self.ranking.iter().take(MAX_PROBES) {
+            self.effort.probes += 1;
             let subtable = &mut self.subtables[usize::from(number)];
             if let Some(id) = subtable.probe(&self.slots, key, self.secret) {
                 subtable.hits += 1;
@@ -134,11 +157,14 @@ impl<T> MegaflowCache<T> {
         None
     }
 
-    /// The megaflow that selects `key` in the subtable of `mask`, if there is one.
-    pub(crate) fn find_exactly(&self, (key, mask): (&Key, &Key)) -> Option<MegaflowId> {
-        let all = self.ranking.iter().map(|number| &self.subtables[usize::from(*number)]);
-        let subtable = all.into_iter().find(|subtable| subtable.is_of(mask))?;
-        subtable.probe(&self.slots, key, self.secret)
+    /// The megaflow that selects `key` in the subtable of `mask`, if there is one. Counts as a hit, so that a subtable
+    /// that lookups do not reach is among the first after the next ranking.
+    pub(crate) fn find_exactly(&mut self, (key, mask): (&Key, &Key)) -> Option<MegaflowId> {
+        let number = self.number_of(mask, self.hash_of_mask(mask))?;
+        let subtable = &mut self.subtables[usize::from(number)];
+        let found = subtable.probe(&self.slots, key, self.secret)?;
+        subtable.hits += 1;
+        Some(found)
     }
 
     /// Adds a megaflow that selects the packets which equal `key` in the bits of `mask`. There must be none yet.
@@ -161,6 +187,7 @@ impl<T> MegaflowCache<T> {
         }
         self.epoch += 1;
         let subtable = &mut self.subtables[usize::from(number)];
+        subtable.hits += 1;
         let hash = subtable.hash(key, self.secret);
         self.slots[slot as usize] = Some(Megaflow {
             value,
@@ -212,6 +239,11 @@ impl<T> MegaflowCache<T> {
         }
     }
 
+    /// Work since the last call.
+    pub(crate) fn take_effort(&mut self) -> Effort {
+        std::mem::take(&mut self.effort)
+    }
+
     /// Number of megaflows.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
@@ -232,13 +264,16 @@ impl<T> MegaflowCache<T> {
 
     /// Removes a megaflow that was not used since the hand passed it last.
     fn evict(&mut self, removed: &mut impl FnMut(Megaflow<T>)) {
-        for _ in 0..2 * self.slots.len() {
+        let mut victim = None;
+        for _ in 0..MAX_EVICTION_STEPS {
             let at = self.step();
             let Some(megaflow) = &mut self.slots[at] else { continue };
+            victim = Some(at as u32);
             if !std::mem::take(&mut megaflow.recent) {
-                return self.take(at as u32).into_iter().for_each(removed);
+                break;
             }
         }
+        victim.and_then(|slot| self.take(slot)).into_iter().for_each(removed);
     }
 
     fn take(&mut self, slot: u32) -> Option<Megaflow<T>> {
@@ -249,33 +284,53 @@ impl<T> MegaflowCache<T> {
             entry.remove();
         }
         if subtable.slots.is_empty() {
-            self.ranking.retain(|number| *number != megaflow.subtable);
+            let (number, mask) = (megaflow.subtable, subtable.number);
+            self.ranking.retain(|other| *other != number);
+            if let Ok(entry) = self.by_mask.find_entry(mask, |other| *other == number) {
+                entry.remove();
+            }
+            self.unused.push(number);
         }
         Some(megaflow)
     }
 
+    fn hash_of_mask(&self, mask: &Key) -> u64 {
+        mask.words().iter().fold(self.secret[0], |hash, word| fold(hash ^ word, self.secret[1]))
+    }
+
+    /// Number of the subtable of `mask`, whose hash is `hash`.
+    fn number_of(&self, mask: &Key, hash: u64) -> Option<u16> {
+        self.by_mask.find(hash, |number| self.subtables[usize::from(*number)].is_of(mask)).copied()
+    }
+
     /// Number of the subtable of `mask`, which is created if there is none.
     fn subtable(&mut self, mask: &Key, removed: &mut impl FnMut(Megaflow<T>)) -> u16 {
-        let is = |number: &&u16| self.subtables[usize::from(**number)].is_of(mask);
-        if let Some(number) = self.ranking.iter().find(is) {
-            return *number;
+        let hash = self.hash_of_mask(mask);
+        if let Some(number) = self.number_of(mask, hash) {
+            return number;
         }
         if self.ranking.len() >= MAX_SUBTABLES {
-            self.drop_last_subtable(removed);
+            self.replace_subtable(removed);
         }
-        let unused = (0..).zip(&self.subtables).find(|(_, subtable)| subtable.slots.is_empty());
-        let number = unused.map_or(self.subtables.len() as u16, |(number, _)| number);
+        let number = self.unused.pop().unwrap_or(self.subtables.len() as u16);
         match self.subtables.get_mut(usize::from(number)) {
-            Some(place) => *place = Subtable::new(mask),
-            None => self.subtables.push(Subtable::new(mask)),
+            Some(place) => *place = Subtable::new(mask, hash),
+            None => self.subtables.push(Subtable::new(mask, hash)),
         }
         self.ranking.push(number);
+        let subtables = &self.subtables;
+        self.by_mask.insert_unique(hash, number, |number| subtables[usize::from(*number)].number);
         number
     }
 
-    fn drop_last_subtable(&mut self, removed: &mut impl FnMut(Megaflow<T>)) {
-        let Some(last) = self.ranking.last() else { return };
-        let slots: Vec<u32> = self.subtables[usize::from(*last)].slots.iter().copied().collect();
+    /// Removes the smallest subtable of the half with the fewest hits.
+    fn replace_subtable(&mut self, removed: &mut impl FnMut(Megaflow<T>)) {
+        let half = self.ranking[self.ranking.len() / 2..].iter().rev();
+        let Some(number) = half.min_by_key(|number| self.subtables[usize::from(**number)].slots.len()) else {
+            return;
+        };
+        self.effort.evicted_masks += 1;
+        let slots: Vec<u32> = self.subtables[usize::from(*number)].slots.iter().copied().collect();
         slots.into_iter().filter_map(|slot| self.take(slot)).for_each(removed);
     }
 }
@@ -380,6 +435,59 @@ mod tests {
     }
 
     #[test]
+    fn hostile_masks_cost_a_bounded_number_of_probes_and_are_evicted() {
+        let mut cache = MegaflowCache::new(10_000, SECRET);
+        let usual = mask(&[Field::InPort]);
+        add(&mut cache, &key(1, 0, 0), &usual, 0);
+        for bits in 1..=4 * MAX_SUBTABLES as u32 {
+            let mut hostile = mask(&[Field::InPort, Field::Ipv4Src]);
+            hostile.set(Field::Ipv4Dst, u128::from(bits));
+            add(&mut cache, &key(2, 9, 0), &hostile, bits);
+            cache.find(&key(1, 0, 0)).expect("the mask with hits stays");
+            cache.take_effort();
+            assert_eq!(cache.find(&key(3, 0, 0)), None);
+            let probed = cache.masks().min(MAX_PROBES) as u64;
+            assert_eq!(cache.take_effort().probes, probed);
+            if bits % 100 == 0 {
+                cache.rank();
+            }
+        }
+        assert_eq!((cache.masks(), cache.len()), (MAX_SUBTABLES, MAX_SUBTABLES));
+        cache.find(&key(1, 0, 0)).unwrap();
+        assert_eq!(cache.take_effort().probes, 1, "it is the first");
+    }
+
+    #[test]
+    fn a_small_subtable_of_few_hits_is_replaced() {
+        let mut cache = MegaflowCache::new(100_000, SECRET);
+        let masked = |bits: u128| {
+            let mut mask = mask(&[Field::Ipv4Src]);
+            mask.set(Field::Ipv4Dst, bits);
+            mask
+        };
+        for bits in 0..MAX_SUBTABLES as u128 {
+            let flows = if bits == 400 { 1 } else { 3 };
+            for source in 0..flows {
+                add(&mut cache, &key(0, source, 0), &masked(bits), bits as u32);
+            }
+        }
+        assert_eq!(add(&mut cache, &key(0, 0, 0), &masked(1000), 0).1, [400]);
+        assert_eq!(cache.take_effort().evicted_masks, 1);
+    }
+
+    #[test]
+    fn eviction_visits_a_bounded_number_of_slots() {
+        let mut cache = MegaflowCache::new(1000, SECRET);
+        let all = mask(&[Field::Ipv4Src]);
+        for n in 0..1000 {
+            add(&mut cache, &key(0, n, 0), &all, n as u32);
+        }
+        let last = MAX_EVICTION_STEPS as u32 - 1;
+        assert_eq!(add(&mut cache, &key(0, 1000, 0), &all, 1000).1, [last], "all were used recently");
+        assert_eq!(add(&mut cache, &key(0, 1001, 0), &all, 1001).1, [2 * last + 1]);
+    }
+
+    #[test]
     fn subtables_with_hits_are_probed_first() {
         let mut cache = MegaflowCache::new(1000, SECRET);
         for bits in 0..MAX_PROBES as u32 {
@@ -390,7 +498,7 @@ mod tests {
         let by_source = mask(&[Field::Ipv4Src]);
         let (id, _) = add(&mut cache, &key(2, 5, 0), &by_source, 99);
         assert_eq!(cache.find(&key(2, 5, 0)), None, "not within the first ones");
-        cache.subtables.last_mut().unwrap().hits = 1;
+        assert_eq!(cache.find_exactly((&key(2, 5, 0), &by_source)), Some(id));
         cache.rank();
         assert_eq!(cache.find(&key(2, 5, 0)), Some(id));
     }

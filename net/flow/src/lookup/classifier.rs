@@ -1,8 +1,10 @@
 //! The flows of one table.
 
-use super::mask::{Mask, TRIES};
-use super::prefix::{Lengths, PrefixTrie};
+use super::mask::Mask;
+use super::masks::Masks;
+use super::search::Search;
 use super::subtable::Subtable;
+use super::tries::Tries;
 use crate::field::Field;
 use crate::key::Key;
 use crate::matching::Match;
@@ -12,14 +14,17 @@ use std::sync::Arc;
 
 /// Masks of a table. Bounds the work of a lookup.
 pub(crate) const MASKS: usize = 4096;
+/// Subtables from which on flows of a new mask are added to one of a similar mask. Fewer are searched faster, and their
+/// results depend on fewer bits, with one mask each.
+const SEPARATE: usize = 16;
 
 /// Flows, found by packet or by match.
 #[derive(Clone, Default)]
 pub(crate) struct Classifier {
     /// By descending highest priority.
     subtables: Vec<Arc<Subtable>>,
-    ipv4: [PrefixTrie<u32>; 2],
-    ipv6: [PrefixTrie<u128>; 2],
+    masks: Masks,
+    tries: Tries,
     len: usize,
 }
 
@@ -30,6 +35,11 @@ impl Classifier {
 
     /// Number of different masks.
     pub(crate) fn masks(&self) -> usize {
+        self.masks.len()
+    }
+
+    /// Number of hash tables that a lookup searches at most.
+    pub(crate) fn subtables(&self) -> usize {
         self.subtables.len()
     }
 
@@ -40,37 +50,19 @@ impl Classifier {
     /// The flow of the highest priority that selects `key`. Adds the bits that the answer depends on to `bits`: every
     /// key that agrees with `key` in them has the same answer.
     pub(crate) fn find(&self, key: &Key, bits: &mut Key) -> Option<&Flow> {
-        let mut parts = Vec::new();
-        let hard = self.search(key, bits, Some(&mut parts));
+        let mut search = Search::new(&self.tries, key, bits, Some(Vec::new()));
+        self.visit(&mut search);
+        let (hard, parts) = (search.best, search.parts.unwrap_or_default());
         if parts.is_empty() { hard } else { self.conjunctive(key, bits, hard, parts) }
     }
 
-    /// The best flow without conjunctions. Flows with conjunctions that may be better are added to `parts`.
-    fn search<'a>(
-        &'a self,
-        key: &Key,
-        bits: &mut Key,
-        mut parts: Option<&mut Vec<&'a Flow>>,
-    ) -> Option<&'a Flow> {
-        let mut tries = Tries { classifier: self, key, found: [None; 4] };
-        let mut excluded = |mask: &Mask, bits: &mut Key| tries.exclude(mask, bits);
-        let mut best: Option<&Flow> = None;
+    fn visit<'a>(&'a self, search: &mut Search<'a, '_>) {
         for subtable in &self.subtables {
-            let priority = best.map_or(-1, |best| i32::from(best.entry().priority()));
-            if i32::from(subtable.highest()) <= priority {
+            if i32::from(subtable.highest()) <= search.floor() {
                 break;
             }
-            for flow in subtable.find(key, &mut excluded, bits) {
-                if flow.is_part() {
-                    if let Some(parts) = &mut parts {
-                        parts.push(flow);
-                    }
-                } else if best.is_none_or(|best| best.entry().priority() < flow.entry().priority()) {
-                    best = Some(flow);
-                }
-            }
+            subtable.search(search);
         }
-        best
     }
 
     /// The best flow, if all clauses of a conjunction are in `parts` with a priority above that of `hard`
@@ -90,9 +82,10 @@ impl Classifier {
             for id in complete(same) {
                 let mut key = *key;
                 key.set(Field::ConjId, id.into());
-                let found = self.search(&key, bits, None);
-                if found.is_some() {
-                    return found;
+                let mut search = Search::new(&self.tries, &key, bits, None);
+                self.visit(&mut search);
+                if search.best.is_some() {
+                    return search.best;
                 }
             }
         }
@@ -101,63 +94,55 @@ impl Classifier {
 
     /// The flow with this match and priority.
     pub(crate) fn exact(&self, matching: &Match, priority: u16) -> Option<&Flow> {
-        let subtable = self.subtables.iter().find(|subtable| subtable.mask.full() == matching.mask())?;
-        let mut found = subtable.exact(matching.key());
+        let member = self.masks.get(matching.mask())?;
+        let subtable = &self.subtables[self.position(&member.subtable)?];
+        let mut found = subtable.exact(matching);
         found.find(|flow| flow.entry().priority() == priority)
     }
 
     /// The flows that `matching` covers.
     pub(crate) fn covered(&self, matching: &Match) -> Vec<Flow> {
-        let mut found = Vec::new();
-        for subtable in self.subtables.iter().filter(|subtable| subtable.mask.contains(matching.mask())) {
-            if subtable.mask.full() == matching.mask() {
-                found.extend(subtable.exact(matching.key()).cloned());
-            } else {
-                found.extend(subtable.iter().filter(|flow| flow.entry().is_within(matching)).cloned());
-            }
-        }
-        found
+        let subtables = self.subtables.iter().filter(|subtable| subtable.contains(matching.mask()));
+        let near = subtables.flat_map(|subtable| subtable.near(matching));
+        near.filter(|flow| flow.entry().is_within(matching)).cloned().collect()
     }
 
     /// Whether a flow of this priority overlaps `matching`.
     pub(crate) fn overlaps(&self, matching: &Match, priority: u16) -> bool {
-        let (key, mask) = (matching.key(), matching.mask());
-        self.subtables.iter().filter(|subtable| subtable.highest() >= priority).any(|subtable| {
-            if subtable.mask.full().and(mask) == *subtable.mask.full() {
-                return subtable.exact(key).any(|flow| flow.entry().priority() == priority);
-            }
-            let mut same = subtable.iter().filter(|flow| flow.entry().priority() == priority);
-            same.any(|flow| flow.entry().overlaps(key, mask))
-        })
+        let subtables = self.subtables.iter().filter(|subtable| subtable.highest() >= priority);
+        let near = subtables.flat_map(|subtable| subtable.near(matching));
+        let mut same = near.filter(|flow| flow.entry().priority() == priority);
+        same.any(|flow| flow.entry().overlaps(matching.key(), matching.mask()))
     }
 
     /// The mask of a new flow; `None` if there are too many.
     pub(crate) fn mask(&self, mask: &Key) -> Option<Arc<Mask>> {
-        let found = self.subtables.iter().find(|subtable| subtable.mask.full() == mask);
-        match found {
-            Some(subtable) => Some(subtable.mask.clone()),
-            None if self.subtables.len() < MASKS => Some(Arc::new(Mask::new(mask))),
+        match self.masks.get(mask) {
+            Some(member) => Some(member.mask.clone()),
+            None if self.masks.len() < MASKS => Some(Arc::new(Mask::new(mask))),
             None => None,
         }
     }
 
     /// Adds a flow. The classifier must not contain one with the same match and priority.
     pub(crate) fn insert(&mut self, flow: Flow, seed: u64) {
-        let (mask, key) = (flow.entry().mask().clone(), flow.entry().key());
-        self.change_tries(&mask, &key, true);
-        let at = self.position(&mask).unwrap_or_else(|| {
-            self.subtables.push(Arc::new(Subtable::new(mask, seed)));
-            self.subtables.len() - 1
-        });
+        let mask = flow.entry().mask().clone();
+        self.tries.add(&mask, &flow.entry().key());
+        let subtable = self.subtable_of(&mask);
+        self.masks.add(&mask, &subtable);
+        let (at, entry) = (self.position_or_new(&subtable, seed), flow.entry().clone());
         Arc::make_mut(&mut self.subtables[at]).insert(flow);
         self.len += 1;
-        self.reorder(at);
+        match self.subtables[at].crowded(&entry) {
+            Some(finer) => self.split(at, finer, seed),
+            None => self.reorder(at),
+        }
     }
 
     /// Removes a flow. Returns whether it was there.
     pub(crate) fn remove(&mut self, flow: &Flow) -> bool {
         let mask = flow.entry().mask().clone();
-        let Some(at) = self.position(&mask) else { return false };
+        let Some(at) = self.position_of(flow) else { return false };
         let subtable = Arc::make_mut(&mut self.subtables[at]);
         if !subtable.remove(flow) {
             return false;
@@ -167,21 +152,63 @@ impl Classifier {
         } else {
             self.reorder(at);
         }
-        self.change_tries(&mask, &flow.entry().key(), false);
+        self.tries.remove(&mask, &flow.entry().key());
+        self.masks.remove(&mask);
         self.len -= 1;
         true
     }
 
     /// A flow, to change its instructions.
     pub(crate) fn get_mut(&mut self, flow: &Flow) -> Option<&mut Flow> {
-        let at = self.position(flow.entry().mask())?;
+        let at = self.position_of(flow)?;
         Arc::make_mut(&mut self.subtables[at]).get_mut(flow)
     }
 
-    fn position(&self, mask: &Arc<Mask>) -> Option<usize> {
-        let same = |subtable: &Arc<Subtable>| Arc::ptr_eq(&subtable.mask, mask);
-        let position = self.subtables.iter().position(same);
-        position.or_else(|| self.subtables.iter().position(|other| other.mask.full() == mask.full()))
+    /// Mask of the subtable for a flow with `mask`: the one that has this mask already; one of its own, if there are
+    /// few; or else the most specific one that is similar.
+    fn subtable_of(&self, mask: &Arc<Mask>) -> Arc<Mask> {
+        if let Some(subtable) = self.masks.subtable(mask) {
+            return subtable.clone();
+        }
+        if self.subtables.len() < SEPARATE {
+            return mask.clone();
+        }
+        let masks = self.subtables.iter().map(|subtable| subtable.mask());
+        let similar = masks.filter(|other| mask.contains(other.full()) && other.bits() * 2 >= mask.bits());
+        similar.max_by_key(|other| other.bits()).cloned().unwrap_or_else(|| Arc::new(mask.relaxed()))
+    }
+
+    fn position(&self, subtable: &Arc<Mask>) -> Option<usize> {
+        self.subtables.iter().position(|other| Arc::ptr_eq(other.mask(), subtable))
+    }
+
+    fn position_of(&self, flow: &Flow) -> Option<usize> {
+        self.position(self.masks.subtable(flow.entry().mask())?)
+    }
+
+    fn position_or_new(&mut self, subtable: &Arc<Mask>, seed: u64) -> usize {
+        self.position(subtable).unwrap_or_else(|| {
+            self.subtables.push(Arc::new(Subtable::new(subtable.clone(), seed)));
+            self.subtables.len() - 1
+        })
+    }
+
+    /// Moves the flows of the subtable at `from` whose masks contain `finer` to a subtable with that mask.
+    fn split(&mut self, from: usize, finer: Mask, seed: u64) {
+        let same =
+            self.subtables.iter().map(|subtable| subtable.mask()).find(|mask| mask.full() == finer.full());
+        let (coarse, finer) =
+            (self.subtables[from].mask().clone(), same.cloned().unwrap_or_else(|| Arc::new(finer)));
+        let to = self.position_or_new(&finer, seed);
+        let flows = self.subtables[from].iter().filter(|flow| flow.entry().mask().contains(finer.full()));
+        for flow in flows.cloned().collect::<Vec<_>>() {
+            Arc::make_mut(&mut self.subtables[from]).remove(&flow);
+            Arc::make_mut(&mut self.subtables[to]).insert(flow);
+        }
+        self.masks.move_all(&coarse, &finer);
+        Arc::make_mut(&mut self.subtables[from]).describe(self.masks.of(&coarse));
+        self.subtables.retain(|subtable| !subtable.is_empty());
+        self.subtables.sort_by_key(|subtable| std::cmp::Reverse(subtable.highest()));
     }
 
     /// Moves the subtable at `at` to its place in the order.
@@ -196,48 +223,6 @@ impl Classifier {
             self.subtables.swap(at, at + 1);
             at += 1;
         }
-    }
-
-    fn change_tries(&mut self, mask: &Mask, key: &Key, add: bool) {
-        for (i, len) in mask.prefixes.into_iter().enumerate().filter(|(_, len)| *len > 0) {
-            let value = key.get(TRIES[i]);
-            match (i, add) {
-                (0 | 1, true) => self.ipv4[i].insert(value as u32, len),
-                (0 | 1, false) => self.ipv4[i].remove(value as u32, len),
-                (_, true) => self.ipv6[i - 2].insert(value, len),
-                (_, false) => self.ipv6[i - 2].remove(value, len),
-            }
-        }
-    }
-}
-
-/// The tries of a classifier, each searched at most once in a lookup.
-struct Tries<'a> {
-    classifier: &'a Classifier,
-    key: &'a Key,
-    found: [Option<Lengths>; 4],
-}
-
-impl Tries<'_> {
-    /// Whether an address alone excludes a subtable: no flow has a prefix of its length that matches.
-    fn exclude(&mut self, mask: &Mask, bits: &mut Key) -> bool {
-        for (i, len) in mask.prefixes.into_iter().enumerate().filter(|(_, len)| *len > 0) {
-            let (field, tables) = (TRIES[i], self.classifier);
-            let value = self.key.get(field);
-            let found = *self.found[i].get_or_insert_with(|| match i {
-                0 | 1 => tables.ipv4[i].lookup(value as u32),
-                _ => tables.ipv6[i - 2].lookup(value),
-            });
-            if !found.contains(len) {
-                // Prefixes of this length differ within their own bits.
-                let needed = found.excluding.min(u32::from(len));
-                let width = u32::from(field.info().bits);
-                let prefix = if needed == 0 { 0 } else { field.full() << (width - needed) & field.full() };
-                bits.set(field, bits.get(field) | prefix);
-                return true;
-            }
-        }
-        false
     }
 }
 

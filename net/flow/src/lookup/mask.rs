@@ -5,6 +5,9 @@ use crate::key::{Key, WORDS};
 
 /// Fields with a trie in each table.
 pub(super) const TRIES: [Field; 4] = [Field::Ipv4Src, Field::Ipv4Dst, Field::Ipv6Src, Field::Ipv6Dst];
+/// Bits that a new subtable leaves out of a complete IPv4 address, and difference of two prefixes from which on it
+/// ignores the shorter one (Daly et al., `TupleMerge`, 2019); four times as many of IPv6 addresses.
+const SLACK: u8 = 4;
 /// Word and position of the two transport ports.
 const PORTS: (usize, u32) = (36, 32);
 const _: () = assert!(Field::TcpSrc.info().word == 36 && Field::TcpDst.info().shift == 32);
@@ -13,6 +16,8 @@ const _: () = assert!(Field::TcpSrc.info().word == 36 && Field::TcpDst.info().sh
 #[derive(Debug)]
 pub(crate) struct Mask {
     full: Key,
+    /// [`Mask::number`] of `full`.
+    pub(super) number: u64,
     /// Number and bits of the words that are not 0.
     words: Box<[(u8, u64)]>,
     /// End of each stage in `words`.
@@ -30,11 +35,66 @@ impl Mask {
             |stage: usize| words.iter().filter(|(i, _)| usize::from(*i) < Key::STAGES[stage].end).count();
         Self {
             full: *full,
+            number: Self::number(full),
             ends: std::array::from_fn(|stage| end(stage) as u8),
             prefixes: TRIES.map(|field| prefix(full.get(field), field.info().bits)),
             ports: ports(full),
             words,
         }
+    }
+
+    /// Hash of a mask, without a secret: packets have no part in masks.
+    pub(super) fn number(full: &Key) -> u64 {
+        full.0.iter().fold(0, |hash, word| fold(hash, *word))
+    }
+
+    /// Mask of a new subtable for flows of this mask and of similar ones, as in `TupleMerge`: without the address that
+    /// is more than [`SLACK`] bits shorter than the other one and its port, with shorter prefixes, and without parts of
+    /// ports.
+    pub(super) fn relaxed(&self) -> Self {
+        let mut full = self.full;
+        for (source, unit) in [(0, 1), (2, 4)] {
+            let [from, to] = [self.prefixes[source], self.prefixes[source + 1]];
+            let less_specific = match (from > to + SLACK * unit, to > from + SLACK * unit) {
+                (true, _) => Some((TRIES[source + 1], Field::TcpDst)),
+                (_, true) => Some((TRIES[source], Field::TcpSrc)),
+                _ => None,
+            };
+            for field in less_specific.into_iter().flat_map(|(address, port)| [address, port]) {
+                full.set(field, 0);
+            }
+            for i in [source, source + 1] {
+                let (len, field) = (self.prefixes[i], TRIES[i]);
+                if len > 0 && full.get(field) != 0 {
+                    let slack = if len == field.info().bits { SLACK } else { (len - 1) / (8 * unit) };
+                    full.set(field, prefix_mask(field, len - slack * unit));
+                }
+            }
+        }
+        for port in [Field::TcpSrc, Field::TcpDst] {
+            let is_part = full.get(port) != port.full();
+            full.set(port, if is_part { 0 } else { port.full() });
+        }
+        Self::new(&full)
+    }
+
+    /// A mask between this one and `finer`, which contains it and differs from it: prefixes have the mean length, all
+    /// other fields are those of `finer`.
+    pub(super) fn halfway(&self, finer: &Self) -> Self {
+        let mut full = finer.full;
+        for (i, field) in TRIES.into_iter().enumerate() {
+            let (from, to) = (self.prefixes[i], finer.prefixes[i]);
+            if to > 0 {
+                full.set(field, prefix_mask(field, to - to.saturating_sub(from) / 2));
+            }
+        }
+        let full = full.or(&self.full);
+        Self::new(if full == self.full { &finer.full } else { &full })
+    }
+
+    /// Number of bits.
+    pub(super) fn bits(&self) -> u32 {
+        self.words.iter().map(|(_, bits)| bits.count_ones()).sum()
     }
 
     /// As a key.
@@ -77,6 +137,24 @@ impl Mask {
         })
     }
 
+    /// Adds bits to `bits` in which `key` differs from the values, which do not select it. Adds none if `bits` has one.
+    pub(crate) fn add_difference(&self, values: &[u64], key: &Key, bits: &mut Key) {
+        let differing = || {
+            let words = self.words.iter().zip(values);
+            words.map(move |((i, mask), value)| {
+                (usize::from(*i), *mask, (key.0[usize::from(*i)] ^ value) & mask)
+            })
+        };
+        if differing().any(|(i, _, differs)| differs & bits.0[i] != 0) {
+            return;
+        }
+        let Some((i, mask, differs)) = differing().find(|(_, _, differs)| *differs != 0) else { return };
+        // The bits up to the first that differs, of one half of the word: an address, or both ports.
+        let half = if differs >> 32 == 0 { u64::from(u32::MAX) } else { u64::from(u32::MAX) << 32 };
+        let first = (differs & half).ilog2();
+        bits.0[i] |= mask & half & u64::MAX << first;
+    }
+
     /// Hash of a range of the masked words, continued from `hash`.
     #[inline]
     pub(super) fn hash(&self, key: &Key, range: std::ops::Range<usize>, hash: u64) -> u64 {
@@ -98,6 +176,11 @@ impl Mask {
     pub(super) fn len(&self) -> usize {
         self.words.len()
     }
+}
+
+/// Mask of the first `len` bits of a field.
+pub(super) fn prefix_mask(field: Field, len: u8) -> u128 {
+    if len == 0 { 0 } else { field.full() << (field.info().bits - len) & field.full() }
 }
 
 /// Length of the prefix that `mask` is, or 0.
@@ -145,6 +228,7 @@ mod tests {
         }
         let mask = Mask::new(&full);
         assert_eq!((mask.ends, mask.prefixes, mask.ports), ([1, 2, 3, 4], [8, 0, 0, 0], 0xf000_ffff));
+        assert_eq!(mask.number, Mask::number(&full));
         let mut key = Key::ZERO;
         add_ports(mask.ports, &mut key);
         assert_eq!(
@@ -153,5 +237,66 @@ mod tests {
         );
         assert_eq!(mask.key(&mask.values(&full)), full);
         assert!(mask.selects(&mask.values(&full), &full) && !mask.selects(&mask.values(&full), &key));
+    }
+
+    fn mask(fields: &[(Field, u128)]) -> Mask {
+        let mut full = Key::ZERO;
+        for (field, bits) in fields {
+            full.set(*field, *bits);
+        }
+        Mask::new(&full)
+    }
+
+    #[test]
+    fn new_subtables_leave_bits_out() {
+        let v6 = |len: u32| u128::MAX << (128 - len);
+        let port = (Field::TcpDst, 0xffff);
+        for (own, relaxed) in [
+            (
+                vec![(Field::Ipv4Src, 0xffff_ffff), (Field::Ipv4Dst, 0xffff_fff8), port],
+                vec![(Field::Ipv4Src, 0xffff_fff0), (Field::Ipv4Dst, 0xffff_ffc0), port],
+            ),
+            (vec![(Field::Ipv4Src, 0xffff_0000), port], vec![(Field::Ipv4Src, 0xfffe_0000)]),
+            (vec![(Field::Ipv4Dst, 0xff00_0000), port], vec![(Field::Ipv4Dst, 0xff00_0000), port]),
+            (vec![(Field::Ipv6Dst, v6(128)), (Field::TcpSrc, 0xfff0)], vec![(Field::Ipv6Dst, v6(112))]),
+            (
+                vec![(Field::Ipv6Src, v6(64)), (Field::Ipv6Dst, v6(48))],
+                vec![(Field::Ipv6Src, v6(60)), (Field::Ipv6Dst, v6(44))],
+            ),
+            (vec![(Field::EthDst, 0xff)], vec![(Field::EthDst, 0xff)]),
+        ] {
+            let own = mask(&own);
+            assert_eq!(own.relaxed().full, mask(&relaxed).full);
+            assert!(own.contains(&own.relaxed().full));
+        }
+    }
+
+    #[test]
+    fn a_subtable_is_split_at_half_of_the_difference() {
+        let own =
+            mask(&[(Field::Ipv4Src, 0xffff_ffff), (Field::Ipv4Dst, 0xffff_0000), (Field::TcpDst, 0xffff)]);
+        let coarse = mask(&[(Field::Ipv4Src, 0xffff_0000)]);
+        let halfway =
+            mask(&[(Field::Ipv4Src, 0xffff_ff00), (Field::Ipv4Dst, 0xff00_0000), (Field::TcpDst, 0xffff)]);
+        assert_eq!(coarse.halfway(&own).full, halfway.full);
+        let odd = mask(&[(Field::Ipv4Src, 0xff00_00ff)]);
+        let finer = mask(&[(Field::Ipv4Src, 0xff00_01ff)]);
+        assert_eq!(odd.halfway(&finer).full, finer.full);
+    }
+
+    #[test]
+    fn a_difference_is_a_prefix_of_half_a_word_and_added_once() {
+        let mask =
+            mask(&[(Field::Ipv4Src, 0xffff_ff00), (Field::Ipv4Dst, 0xffff_ffff), (Field::TcpDst, 0xffff)]);
+        let (mut flow, mut key, mut bits) = (Key::ZERO, Key::ZERO, Key::ZERO);
+        flow.set(Field::Ipv4Dst, 0x0a00_0001);
+        key.set(Field::Ipv4Dst, 0x0a80_0001);
+        key.set(Field::TcpDst, 80);
+        mask.add_difference(&mask.values(&flow), &key, &mut bits);
+        assert_eq!((bits.get(Field::Ipv4Src), bits.get(Field::Ipv4Dst)), (0, 0xff80_0000));
+        let before = bits;
+        key.set(Field::Ipv4Src, 0x0b00_0000);
+        mask.add_difference(&mask.values(&flow), &key, &mut bits);
+        assert_eq!(bits, before);
     }
 }

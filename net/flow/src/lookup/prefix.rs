@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 /// Prefixes of a leaf; more split it.
-const LEAF: usize = 12;
+const LEAF: usize = 24;
 const FANOUT: usize = 16;
 
 /// Values with prefixes.
@@ -72,6 +72,11 @@ pub(super) struct Lengths {
 impl Lengths {
     pub(super) fn contains(self, len: u8) -> bool {
         self.matching >> (len - 1) & 1 == 1
+    }
+
+    /// Whether a prefix matches whose length is one of `lengths`, a mask as the field `matching`.
+    pub(super) fn contains_any(self, lengths: u128) -> bool {
+        self.matching & lengths != 0
     }
 
     fn add<V: Bits>(&mut self, value: V, prefix: &Prefix<V>) {

@@ -1,16 +1,22 @@
-//! The flows of one mask.
+//! The flows that one hash table finds.
 
 use super::mask::{Mask, add_ports, ports};
 use super::prefix::{Bits, Lengths, PrefixTrie};
+use super::search::Search;
+use super::tries::MaskLengths;
 use crate::key::Key;
-use crate::tables::Flow;
+use crate::matching::Match;
 use crate::tables::radix::{Counts, Radix};
+use crate::tables::{Entry, Flow};
 use std::sync::Arc;
 
-/// A hash table of flows with the same mask.
+/// Flows with the same hash from which on a subtable is split (Daly et al., `TupleMerge`, 2019).
+const COLLISIONS: usize = 10;
+
+/// A hash table of flows by the bits of one mask, which the masks of all flows contain.
 #[derive(Clone)]
 pub(super) struct Subtable {
-    pub(super) mask: Arc<Mask>,
+    mask: Arc<Mask>,
     seed: u64,
     flows: Radix<Flow>,
     /// Hashes of the flows up to each stage but the last.
@@ -19,6 +25,10 @@ pub(super) struct Subtable {
     ports: PrefixTrie<u32>,
     /// Cached maximum of `priorities`.
     highest: u16,
+    /// Bits of the masks of all flows, and of removed ones.
+    union: Key,
+    /// Lengths of the prefixes of all flows, and of removed ones.
+    lengths: MaskLengths,
 }
 
 impl Subtable {
@@ -31,7 +41,13 @@ impl Subtable {
             priorities: Counts::default(),
             ports: PrefixTrie::default(),
             highest: 0,
+            union: Key::ZERO,
+            lengths: MaskLengths::default(),
         }
+    }
+
+    pub(super) fn mask(&self) -> &Arc<Mask> {
+        &self.mask
     }
 
     pub(super) fn highest(&self) -> u16 {
@@ -46,46 +62,55 @@ impl Subtable {
         self.flows.iter()
     }
 
-    /// The flows that select `key`, of all priorities. Adds the bits that the answer depends on to `bits`.
+    /// Continues a search with these flows. Adds the bits to it that the answer depends on.
     #[inline]
-    pub(super) fn find<'a, 'k, T: FnMut(&Mask, &mut Key) -> bool>(
-        &'a self,
-        key: &'k Key,
-        excluded: &mut T,
-        bits: &mut Key,
-    ) -> impl Iterator<Item = &'a Flow> + use<'a, 'k, T> {
-        let hash = self.hash(key, excluded, bits);
-        let found = hash.into_iter().flat_map(|hash| self.flows.get(hash));
-        found.filter(move |flow| flow.entry().selects(key))
+    pub(super) fn search<'a>(&'a self, search: &mut Search<'a, '_>) {
+        let Some(hash) = self.hash(search) else { return };
+        let (floor, mut winner) = (search.floor(), None::<&Flow>);
+        let priority = |flow: &Flow| i32::from(flow.entry().priority());
+        for flow in self.flows.get(hash).filter(|flow| flow.entry().selects(search.key) && !flow.is_part()) {
+            if priority(flow) > winner.map_or(floor, priority) {
+                winner = Some(flow);
+            }
+        }
+        // Flows that are worse than the best one do not matter.
+        let least = winner.map_or(floor + 1, priority);
+        for flow in self.flows.get(hash).filter(|flow| priority(flow) >= least) {
+            if !flow.entry().selects(search.key) {
+                flow.entry().add_difference(search.key, search.bits);
+                continue;
+            }
+            let mask = flow.entry().mask();
+            mask.add_to(mask.len(), search.bits);
+            if let Some(parts) = search.parts.as_mut().filter(|_| flow.is_part()) {
+                parts.push(flow);
+            }
+        }
+        search.best = winner.or(search.best);
     }
 
-    /// The hash of `key`, if a flow may select it.
-    fn hash(
-        &self,
-        key: &Key,
-        excluded: &mut impl FnMut(&Mask, &mut Key) -> bool,
-        bits: &mut Key,
-    ) -> Option<u64> {
+    /// The hash of the key, if there are flows with it.
+    fn hash(&self, search: &mut Search<'_, '_>) -> Option<u64> {
         let (mask, mut hash, mut start) = (&*self.mask, self.seed, 0);
         for (stage, end) in mask.ends.iter().map(|end| usize::from(*end)).enumerate() {
+            if stage == 2 && search.excludes(&self.lengths) {
+                return None;
+            }
             if start == end {
                 continue;
             }
-            if stage == 2 && excluded(mask, bits) {
-                return None;
-            }
-            hash = mask.hash(key, start..end, hash);
+            hash = mask.hash(search.key, start..end, hash);
             start = end;
             if end < mask.len() && !self.stages[stage].contains(hash) {
-                mask.add_to(end, bits);
+                mask.add_to(end, search.bits);
                 return None;
             }
         }
-        let found = self.flows.get(hash).any(|flow| flow.entry().selects(key));
-        if !found && self.excluded_by_ports(key, bits) {
+        let found = self.flows.get(hash).next().is_some();
+        if !found && self.excluded_by_ports(search.key, search.bits) {
             return None;
         }
-        mask.add_to(mask.len(), bits);
+        mask.add_to(mask.len(), search.bits);
         found.then_some(hash)
     }
 
@@ -103,14 +128,57 @@ impl Subtable {
         excluded
     }
 
-    /// The flows with exactly these values, of all priorities.
-    pub(super) fn exact(&self, key: &Key) -> impl Iterator<Item = &Flow> {
-        let found = self.flows.get(self.mask.hash_all(key, self.seed));
-        found.filter(move |flow| flow.entry().selects(key))
+    /// The flows with exactly this match, of all priorities.
+    pub(super) fn exact(&self, matching: &Match) -> impl Iterator<Item = &Flow> {
+        let found = self.flows.get(self.mask.hash_all(matching.key(), self.seed));
+        found.filter(move |flow| {
+            flow.entry().mask().full() == matching.mask() && flow.entry().selects(matching.key())
+        })
+    }
+
+    /// The flows that `matching` may cover or overlap: those with its hash, if it has all bits of the subtable.
+    pub(super) fn near(&self, matching: &Match) -> impl Iterator<Item = &Flow> {
+        let hash = matching.mask().and(self.mask.full()) == *self.mask.full();
+        let hashed = hash.then(|| self.flows.get(self.mask.hash_all(matching.key(), self.seed)));
+        let all = (!hash).then(|| self.flows.iter());
+        hashed.into_iter().flatten().chain(all.into_iter().flatten())
+    }
+
+    /// Whether all bits of `mask` are in masks of flows.
+    pub(super) fn contains(&self, mask: &Key) -> bool {
+        self.union.and(mask) == *mask
+    }
+
+    /// The mask by which a new subtable should find flows that have the hash of `entry`, if there are too many.
+    pub(super) fn crowded(&self, entry: &Entry) -> Option<Mask> {
+        if self.union == *self.mask.full() {
+            return None;
+        }
+        let bucket = || self.flows.get(self.mask.hash_all(&entry.key(), self.seed));
+        if bucket().count() <= COLLISIONS {
+            return None;
+        }
+        let own = self.mask.full();
+        let masks = || bucket().map(|flow| flow.entry().mask()).filter(move |mask| mask.full() != own);
+        let flows = |mask: &Mask| masks().filter(|other| other.full() == mask.full()).count();
+        let most = masks().max_by_key(|mask| flows(mask))?;
+        Some(self.mask.halfway(most))
+    }
+
+    /// Notes that the flows have these masks.
+    pub(super) fn describe<'a>(&mut self, masks: impl Iterator<Item = &'a Arc<Mask>>) {
+        (self.union, self.lengths) = (Key::ZERO, MaskLengths::default());
+        masks.for_each(|mask| self.add_mask(mask));
+    }
+
+    fn add_mask(&mut self, mask: &Mask) {
+        self.union = self.union.or(mask.full());
+        self.lengths.add(mask);
     }
 
     pub(super) fn insert(&mut self, flow: Flow) {
         let key = flow.entry().key();
+        self.add_mask(flow.entry().mask());
         for (stage, hash) in self.hashes(&key) {
             self.stages[stage].add(hash);
         }

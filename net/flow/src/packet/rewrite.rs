@@ -7,6 +7,7 @@
 mod fields;
 mod sums;
 mod tags;
+mod translate;
 mod ttl;
 
 use super::{Layout, parse};

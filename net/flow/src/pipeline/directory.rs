@@ -1,5 +1,6 @@
 //! Ports of OpenFlow bridges: numbers of the engine and numbers of OpenFlow. Changed rarely, read per burst.
 
+use super::drops::Drops;
 use crate::modify::PortNo;
 use crate::tables::{Control, Tables};
 use crate::translate::Environment;
@@ -16,12 +17,21 @@ pub(super) struct Bridge {
     pub(super) counts: Counts,
 }
 
-/// Packets by the place where they were found. Added to by workers, once for many packets.
+/// Packets by the place where they were found, and learned flows. Added to by workers, once for many packets.
 #[derive(Default)]
 pub(super) struct Counts {
     pub(super) head: AtomicU64,
     pub(super) megaflow: AtomicU64,
     pub(super) tables: AtomicU64,
+    /// Masks of the megaflow cache.
+    pub(super) probes: AtomicU64,
+    /// See `probes`.
+    pub(super) evicted_masks: AtomicU64,
+    /// See [`super::LearnCounts`].
+    pub(super) learn_added: AtomicU64,
+    pub(super) learn_refused: AtomicU64,
+    pub(super) learn_full: AtomicU64,
+    pub(super) drops: Drops,
 }
 
 /// A port of a bridge.
@@ -47,6 +57,8 @@ pub(super) struct Place {
 pub(super) struct View {
     pub(super) bridge: Arc<Bridge>,
     pub(super) ports: BTreeMap<PortNo, Place>,
+    /// Whether packets go to the pipeline of `NORMAL` instead of the tables.
+    pub(super) is_standalone: bool,
 }
 
 /// All bridges and their ports.
@@ -62,6 +74,12 @@ impl Directory {
     #[inline]
     pub(super) fn member(&self, port: PortId) -> Option<Member> {
         *self.members.get(usize::from(port.0))?
+    }
+
+    /// As [`Directory::member`], if the tables of the bridge decide about its packets.
+    #[inline]
+    pub(super) fn by_tables(&self, port: PortId) -> Option<Member> {
+        self.member(port).filter(|member| self.view(member.bridge).is_some_and(|view| !view.is_standalone))
     }
 
     /// A bridge.
@@ -90,13 +108,14 @@ impl Directory {
         }
     }
 
-    /// Changes a port.
-    pub(super) fn update(&mut self, port: PortId, change: impl FnOnce(&mut Place)) {
-        let Some(Member { bridge, number }) = self.member(port) else { return };
+    /// Changes a port. Returns whether it is different then.
+    pub(super) fn update(&mut self, port: PortId, change: impl FnOnce(&mut Place)) -> bool {
+        let Some(Member { bridge, number }) = self.member(port) else { return false };
         let view = self.bridges[usize::from(bridge)].as_mut();
-        if let Some(place) = view.and_then(|view| view.ports.get_mut(&number)) {
-            change(place);
-        }
+        let Some(place) = view.and_then(|view| view.ports.get_mut(&number)) else { return false };
+        let before = *place;
+        change(place);
+        *place != before
     }
 }
 

@@ -3,55 +3,73 @@
 //! The packet in the burst stays as it is: changes are made to a copy of its head, and become edits of the outputs.
 
 use super::directory::View;
+use super::lookup::Lookup;
+use super::track::Tracking;
 use super::worker::NORMAL;
-use crate::action::Action;
 use crate::modify::PortNo;
 use crate::packet::{ActionError, Layout, Rewriter};
-use crate::tables::{Metering, Tables};
+use crate::tables::Metering;
 use crate::translate::{ControllerOperation, Operation, Resume, reason};
 use crate::{Field, Key, TableId};
-use port::{Burst, Context, DropReason, EditId, PuntNote, PuntReason, Verdicts};
+use port::{Burst, Context, DropReason, EditId, PortId, PuntNote, PuntReason, Verdicts};
 use std::sync::Arc;
 
 /// Why packets pass through the pipeline again.
 #[derive(Clone)]
 pub(super) enum Again {
-    /// To continue a translation with the packet as it is now.
-    Resume(Arc<Resume>),
+    /// To continue a translation with the packet as it is now, and with this connection state.
+    Resume(Arc<Resume>, conntrack::State),
     /// To go to controllers as it is now.
     Punt(PuntReason, PuntNote),
 }
 
 /// The rest of a list is not executed: the packet has a verdict.
-struct Stopped;
+pub(super) struct Stopped;
 
 /// Execution for one packet.
 pub(super) struct Executor<'a> {
-    view: &'a View,
-    tables: &'a Tables,
+    pub(super) view: &'a View,
+    pub(super) lookup: &'a mut Lookup,
     burst: &'a Burst,
     packet: usize,
-    context: &'a Context,
-    verdicts: &'a mut Verdicts,
-    rewriter: &'a mut Rewriter,
-    again: &'a mut Vec<Again>,
+    pub(super) context: &'a Context,
+    pub(super) verdicts: &'a mut Verdicts,
+    pub(super) rewriter: &'a mut Rewriter,
+    pub(super) again: &'a mut Vec<Again>,
+    pub(super) tracking: Tracking<'a>,
     /// Edit of the packet as it is now, if it is known.
-    edit: Option<EditId>,
+    pub(super) edit: Option<EditId>,
     /// Whether the packet has a verdict.
-    is_decided: bool,
+    pub(super) is_decided: bool,
+    /// Whether the packet was received on a port of the bridge.
+    pub(super) has_port: bool,
 }
 
 impl<'a> Executor<'a> {
     pub(super) fn new(
-        (view, tables): (&'a View, &'a Tables),
+        (view, lookup): (&'a View, &'a mut Lookup),
         (burst, packet): (&'a Burst, usize),
         context: &'a Context,
         verdicts: &'a mut Verdicts,
         rewriter: &'a mut Rewriter,
         again: &'a mut Vec<Again>,
+        tracking: Tracking<'a>,
     ) -> Self {
-        let edit = Some(EditId::NONE);
-        Self { view, tables, burst, packet, context, verdicts, rewriter, again, edit, is_decided: false }
+        let (edit, is_decided, has_port) = (Some(EditId::NONE), false, true);
+        Self {
+            view,
+            lookup,
+            burst,
+            packet,
+            context,
+            verdicts,
+            rewriter,
+            again,
+            tracking,
+            edit,
+            is_decided,
+            has_port,
+        }
     }
 
     /// Executes all operations for the packet, with its key and layout.
@@ -64,8 +82,15 @@ impl<'a> Executor<'a> {
         }
     }
 
-    fn list(&mut self, key: &Key, operations: &[Operation]) -> Result<(), Stopped> {
-        operations.iter().try_for_each(|operation| self.one(key, operation))
+    pub(super) fn list(&mut self, key: &Key, operations: &[Operation]) -> Result<(), Stopped> {
+        let (operations, last) = match operations {
+            // Nothing follows that needs the packet as it is before it.
+            [before @ .., Operation::Clone(copy)] => (before, Some(copy)),
+            _ => (operations, None),
+        };
+        operations.iter().try_for_each(|operation| self.one(key, operation))?;
+        // A refusal ends the list of the copy only.
+        last.map_or(Ok(()), |copy| self.list(key, copy).or(Ok(())))
     }
 
     fn one(&mut self, key: &Key, operation: &Operation) -> Result<(), Stopped> {
@@ -73,18 +98,19 @@ impl<'a> Executor<'a> {
             Operation::Output(port) => self.output(*port)?,
             Operation::All { except } => self.flood(*except, |_| true)?,
             Operation::Flood { except } => self.flood(*except, |place| place.is_flooded)?,
+            // The learning bridge forwards packets of its ports only.
+            Operation::Normal { in_port } if !self.has_port => {
+                self.flood(*in_port, |place| place.is_flooded)?;
+            }
             Operation::Normal { .. } => self.recirculate(NORMAL)?,
             Operation::Controller(output) => self.controller(output)?,
-            Operation::Queue(_) | Operation::CtClear => {}
+            Operation::Queue(_) => {}
+            Operation::Ct(operation) => self.track(operation)?,
+            Operation::CtClear => self.untrack(),
             Operation::Meter(id) => self.meter(*id)?,
             Operation::Select(selection) => self.copy(key, selection.operations(key)),
             Operation::Clone(operations) => self.copy(key, operations),
-            Operation::Recirculate(rest) => {
-                self.again.push(Again::Resume(rest.clone()));
-                self.recirculate(self.again.len() as u32)?;
-            }
-            // The switch refuses flows with it.
-            Operation::Ct(_) => return self.refuse(),
+            Operation::Recirculate(rest) => self.resume(rest)?,
             change => self.change(change)?,
         }
         Ok(())
@@ -92,14 +118,14 @@ impl<'a> Executor<'a> {
 
     /// Executes a list on a copy of the packet.
     fn copy(&mut self, key: &Key, operations: &[Operation]) {
-        let (before, edit) = (self.rewriter.clone(), self.edit);
+        let (before, edit, states) = (self.rewriter.clone(), self.edit, self.tracking.states);
         // A refusal ends the list of the copy only.
         let _ = self.list(key, operations);
-        (*self.rewriter, self.edit) = (before, edit);
+        (*self.rewriter, self.edit, self.tracking.states) = (before, edit, states);
     }
 
     fn change(&mut self, operation: &Operation) -> Result<(), Stopped> {
-        let Some(action) = action(operation) else { return Ok(()) };
+        let Some(action) = operation.change() else { return Ok(()) };
         match self.rewriter.apply(&action) {
             Ok(_) => {
                 self.edit = None;
@@ -114,7 +140,7 @@ impl<'a> Executor<'a> {
     }
 
     /// Edit of the packet as it is now.
-    fn edit(&mut self) -> Result<EditId, Stopped> {
+    pub(super) fn edit(&mut self) -> Result<EditId, Stopped> {
         if let Some(edit) = self.edit {
             return Ok(edit);
         }
@@ -130,11 +156,15 @@ impl<'a> Executor<'a> {
     fn output(&mut self, port: PortNo) -> Result<(), Stopped> {
         let edit = self.edit()?;
         match self.view.ports.get(&port) {
-            Some(place) => self.verdicts.emit(self.packet, place.port, edit),
-            None => self.verdicts.drop(self.packet, DropReason::NoDestination),
+            Some(place) => self.emit(place.port, edit),
+            None => self.drop(DropReason::NoDestination),
         }
-        self.is_decided = true;
         Ok(())
+    }
+
+    pub(super) fn emit(&mut self, port: PortId, edit: EditId) {
+        self.verdicts.emit(self.packet, port, edit);
+        self.is_decided = true;
     }
 
     fn flood(
@@ -142,20 +172,21 @@ impl<'a> Executor<'a> {
         except: PortNo,
         is_member: impl Fn(&super::directory::Place) -> bool,
     ) -> Result<(), Stopped> {
-        let edit = self.edit()?;
+        let (edit, mut has_sent) = (self.edit()?, false);
         for (_, place) in
             self.view.ports.iter().filter(|(number, place)| **number != except && is_member(place))
         {
             self.verdicts.emit(self.packet, place.port, edit);
-            self.is_decided = true;
+            has_sent = true;
         }
-        if self.is_decided {
+        self.is_decided |= has_sent;
+        if has_sent {
             self.verdicts.mark_flooded(self.packet..self.packet + 1);
         }
         Ok(())
     }
 
-    fn recirculate(&mut self, stage: u32) -> Result<(), Stopped> {
+    pub(super) fn recirculate(&mut self, stage: u32) -> Result<(), Stopped> {
         let edit = self.edit()?;
         self.verdicts.recirculate(self.packet, Context { stage, ..*self.context }, edit);
         self.is_decided = true;
@@ -168,7 +199,12 @@ impl<'a> Executor<'a> {
             reason::INVALID_TTL => PuntReason::InvalidTtl,
             _ => PuntReason::Action,
         };
-        self.punt(why, Arc::new(output.clone()))
+        let mut note = output.clone();
+        if !self.has_port {
+            let in_port = self.rewriter.key().get(Field::InPort);
+            note.pipeline = note.pipeline.with(Field::InPort, in_port);
+        }
+        self.punt(why, Arc::new(note))
     }
 
     fn punt(&mut self, why: PuntReason, note: Arc<ControllerOperation>) -> Result<(), Stopped> {
@@ -201,7 +237,7 @@ impl<'a> Executor<'a> {
 
     fn meter(&mut self, id: u32) -> Result<(), Stopped> {
         let len = self.rewriter.frame_len() as u64;
-        let Some(meter) = self.tables.meter(id) else { return Ok(()) };
+        let Some(meter) = self.lookup.tables.meter(id) else { return Ok(()) };
         match meter.apply(len, self.context.now) {
             Metering::Pass => Ok(()),
             Metering::Drop => {
@@ -224,33 +260,13 @@ impl<'a> Executor<'a> {
     }
 
     /// An operation does not fit the packet.
-    fn refuse<T>(&mut self) -> Result<T, Stopped> {
+    pub(super) fn refuse<T>(&mut self) -> Result<T, Stopped> {
         self.drop(DropReason::ActionFailed);
         Err(Stopped)
     }
 
-    fn drop(&mut self, reason: DropReason) {
+    pub(super) fn drop(&mut self, reason: DropReason) {
         self.verdicts.drop(self.packet, reason);
         self.is_decided = true;
     }
-}
-
-/// The action of a rewriter that executes an operation, if it changes the packet.
-fn action(operation: &Operation) -> Option<Action> {
-    Some(match operation {
-        Operation::Set { field, value, mask } => {
-            Action::SetField { field: *field, value: *value, mask: *mask }
-        }
-        Operation::PushVlan(ethertype) => Action::PushVlan(*ethertype),
-        Operation::PopVlan => Action::PopVlan,
-        Operation::PushMpls(ethertype) => Action::PushMpls(*ethertype),
-        Operation::PopMpls(ethertype) => Action::PopMpls(*ethertype),
-        Operation::PushPbb(ethertype) => Action::PushPbb(*ethertype),
-        Operation::PopPbb => Action::PopPbb,
-        Operation::DecMplsTtl => Action::DecMplsTtl,
-        Operation::DecNwTtl(_) => Action::DecNwTtl(Box::default()),
-        Operation::CopyTtlOut => Action::CopyTtlOut,
-        Operation::CopyTtlIn => Action::CopyTtlIn,
-        _ => return None,
-    })
 }

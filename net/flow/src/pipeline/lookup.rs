@@ -1,11 +1,12 @@
 //! The caches of a worker for one bridge, and the way to the tables when they have no result.
 
 use super::directory::View;
+use super::exchange::Learner;
 use super::program::Program;
 use crate::Key;
 use crate::cache::{
-    HeadCache, Megaflow, MegaflowCache, MegaflowId, Shape, Uncredited, V4_TAGGED_WORDS, V4_WORDS, V6_WORDS,
-    agrees, masked,
+    Effort, HeadCache, Megaflow, MegaflowCache, MegaflowId, Shape, Uncredited, V4_TAGGED_WORDS, V4_WORDS,
+    V6_WORDS, agrees, masked,
 };
 use crate::modify::PortNo;
 use crate::tables::Tables;
@@ -62,10 +63,11 @@ pub(super) struct Lookup {
     /// Whether a result depended on the time to live, which the head caches compare since then.
     compares_ttl: bool,
     pub(super) hits: Hits,
+    pub(super) learner: Learner,
 }
 
 impl Lookup {
-    pub(super) fn new((generation, tables): (u64, Arc<Tables>), ports: u64) -> Self {
+    pub(super) fn new((generation, tables): (u64, Arc<Tables>), ports: u64, learner: Learner) -> Self {
         let random = RandomState::new();
         let secret = [random.hash_one(1), random.hash_one(2) | 1];
         Self {
@@ -81,6 +83,7 @@ impl Lookup {
             resumed: 0,
             compares_ttl: false,
             hits: Hits::default(),
+            learner,
         }
     }
 
@@ -166,7 +169,7 @@ impl Lookup {
     /// [`Lookup::current`] for a result of an older version: it is kept unless a change may affect it.
     #[cold]
     fn renewed(&mut self, id: MegaflowId) -> Option<&mut Megaflow<Program>> {
-        let Self { tables, megaflows, ports, .. } = self;
+        let Self { tables, megaflows, ports, learner, .. } = self;
         let megaflow = megaflows.get(id)?;
         let is_right = tables
             .changes_since(megaflow.version)
@@ -175,7 +178,7 @@ impl Lookup {
             megaflow.version = tables.version();
             return self.megaflows.get(id);
         }
-        self.megaflows.remove(id).into_iter().for_each(|megaflow| credit(&megaflow));
+        megaflows.remove(id).into_iter().for_each(|megaflow| credit(&megaflow, tables, learner));
         None
     }
 
@@ -189,6 +192,7 @@ impl Lookup {
         let found = self.megaflows.find(key).filter(|id| self.current(*id).is_some());
         if let Some(id) = found {
             self.hits.megaflow += 1;
+            self.learn_again(id, now);
             return id;
         }
         self.hits.tables += 1;
@@ -207,14 +211,27 @@ impl Lookup {
             Some(rest) => resume(&self.tables, key, rest, view),
         };
         translation.mask = translation.mask.or(&ingress());
+        // It is 0 in every packet, and another value in the search for a conjunction.
+        translation.mask.set(crate::Field::ConjId, 0);
         let mask = translation.mask;
         let existing = self.megaflows.find_exactly((key, &mask));
         if let Some(id) = existing.filter(|id| self.current(*id).is_some()) {
+            self.learn_again(id, now);
             return id;
         }
-        let program = Program::new(translation, key, (view, self.ports));
-        let version = self.tables.version();
-        self.megaflows.insert((key, &mask), program, version, now, &mut |megaflow| credit(&megaflow))
+        let mut program = Program::new(translation, key, (view, self.ports));
+        let Self { tables, megaflows, learner, .. } = self;
+        program.is_unlearned = !learner.learn(tables, &program.learned, now);
+        let removed = &mut |megaflow| credit(&megaflow, tables, learner);
+        megaflows.insert((key, &mask), program, tables.version(), now, removed)
+    }
+
+    /// Passes the flows that a result learns to control, if it had no room for them before.
+    fn learn_again(&mut self, id: MegaflowId, now: Now) {
+        let Self { tables, megaflows, learner, .. } = self;
+        if let Some(megaflow) = megaflows.get(id).filter(|megaflow| megaflow.value.is_unlearned) {
+            megaflow.value.is_unlearned = !learner.learn(tables, &megaflow.value.learned, now);
+        }
     }
 
     /// Identifier of the rest of a translation, for [`crate::Field::RecircId`]. It is not reused.
@@ -227,11 +244,15 @@ impl Lookup {
     }
 
     /// Adds a head. Returns `false` if the result depends on bytes that the head leaves out, so that another packet with
-    /// the same head may have another result.
+    /// the same head may have another result, or if control had no room for the flows that the result learns.
     pub(super) fn remember(&mut self, head: &Head, port: PortId, id: MegaflowId) -> bool {
         let Some(megaflow) = self.megaflows.get(id) else { return false };
         let mask = megaflow.value.matching.mask();
-        if mask.get(crate::Field::TcpFlags) != 0 {
+        let is_outside = |field| mask.get(field) != 0;
+        if is_outside(crate::Field::TcpFlags)
+            || is_outside(crate::Field::TunnelId)
+            || megaflow.value.is_unlearned
+        {
             return false;
         }
         if mask.get(crate::Field::IpTtl) != 0 && !self.compares_ttl {
@@ -250,8 +271,8 @@ impl Lookup {
 
     /// Keeps the megaflow of a packet of `port`, if it is that of all packets of the port.
     pub(super) fn remember_port(&mut self, port: PortId, id: MegaflowId) {
-        let depends_on = self.megaflows.get(id).map(|megaflow| *megaflow.value.matching.mask());
-        if depends_on == Some(ingress()) {
+        let megaflow = self.megaflows.get(id).filter(|megaflow| !megaflow.value.is_unlearned);
+        if megaflow.is_some_and(|megaflow| *megaflow.value.matching.mask() == ingress()) {
             let at = usize::from(port.0);
             self.by_port.resize(self.by_port.len().max(at + 1), MegaflowId::default());
             self.by_port[at] = id;
@@ -264,23 +285,29 @@ impl Lookup {
         self.v6.clear();
     }
 
-    /// Credits the flows of some megaflows, and removes those that were idle for long. Must be called regularly, with
-    /// the milliseconds since the last call.
+    /// Credits the flows of some megaflows, refreshes those that they learn, and removes megaflows that were idle for
+    /// long. Must be called regularly, with the milliseconds since the last call.
     pub(super) fn sweep(&mut self, now: Now, millis: usize) {
+        let Self { tables, megaflows, learner, .. } = self;
         let keep = |megaflow: &mut Megaflow<Program>| {
-            credit(megaflow);
+            credit(megaflow, tables, learner);
             megaflow.uncredited = Uncredited::default();
             true
         };
         let slots = SWEEP * millis.clamp(1, MAX_SWEEP);
-        self.megaflows.sweep(slots, now, keep, &mut |megaflow| credit(&megaflow));
-        // A rest whose megaflow was removed is not used again.
-        self.resumes.retain(|_, (_, rest)| Arc::strong_count(rest) > 1);
+        megaflows.sweep(slots, now, keep, &mut |megaflow| credit(&megaflow, tables, learner));
     }
 
-    /// Orders the masks by their hits. Must be called about once a second.
+    /// Work of the megaflow cache since the last call.
+    pub(super) fn take_effort(&mut self) -> Effort {
+        self.megaflows.take_effort()
+    }
+
+    /// Orders the masks by their hits, and forgets the rests of removed megaflows, of which there may be as many as
+    /// megaflows. Must be called about once a second.
     pub(super) fn rank(&mut self) {
         self.megaflows.rank();
+        self.resumes.retain(|_, (_, rest)| Arc::strong_count(rest) > 1);
     }
 
     /// Whether there are no megaflows.
@@ -297,9 +324,14 @@ fn ingress() -> Key {
     mask
 }
 
-fn credit(megaflow: &Megaflow<Program>) {
+fn credit(megaflow: &Megaflow<Program>, tables: &Tables, learner: &Learner) {
     let counts = megaflow.uncredited;
     if counts.packets > 0 {
         megaflow.value.credit(counts.packets, counts.bytes, megaflow.used);
+        // A result of older tables may have the action of a removed flow. What control has no room for now is learned by
+        // a later packet.
+        if megaflow.version == tables.version() {
+            learner.learn(tables, &megaflow.value.learned, megaflow.used);
+        }
     }
 }

@@ -3,20 +3,32 @@
 //! A worker (`worker`) takes a burst, finds the bridge of its port (`directory`), and looks each packet up: by its first
 //! bytes in the head cache, by its key in the megaflow cache, and in the tables, in this order (`lookup`). If the tables
 //! look at nothing but the ingress port, the burst is not looked at either. The result is a program (`program`) that the
-//! worker executes on the packet (`execute`). [`FlowSwitch`] is the control API.
+//! worker executes on the packet (`execute`), possibly with the state of its connection (`track`). [`FlowSwitch`] is the
+//! control API. Workers pass learned flows to it (`exchange`, `learn`), and execute its packet-outs (`packet_out`).
 //!
 //! A worker never waits for control and takes snapshots of the tables at burst boundaries only. Nothing is written that
-//! other workers write, except counters once a millisecond, and the rates of meters. Packets of other ports,
+//! other workers write, except counters once a millisecond, the rates of meters, and connections. Packets of other ports,
 //! and those for the port `NORMAL`, go to the pipeline that the switch was created with.
 
 mod directory;
+mod drops;
+mod exchange;
 mod execute;
+mod learn;
 mod lookup;
+mod packet_out;
 mod program;
 mod switch;
+mod track;
 mod worker;
 
 #[cfg(test)]
 mod tests;
 
-pub use switch::{AddBridgeError, AddPortError, CacheCounts, ChangeError, FlowSwitch, UnknownBridge};
+pub use drops::TableDrops;
+pub use exchange::PortEvent;
+pub use learn::LearnCounts;
+pub use packet_out::PacketOutError;
+pub use switch::{
+    AddBridgeError, AddPortError, CacheCounts, ChangeError, FlowSwitch, UnknownBridge, check_changes,
+};

@@ -3,16 +3,20 @@
 //! Operations may wait for other control operations, and never for a worker.
 
 use super::directory::{Bridge, Counts, Directory, Member, Place, View};
+use super::drops::TableDrops;
+use super::exchange::{Exchange, PortEvent, lock};
 use super::worker::Worker;
 use crate::action::{Action, Instructions};
 use crate::modify::PortNo;
 use crate::tables::{Changes, Control, Modification, ModificationError, Tables};
+use crate::trace::{Trace, TracedPacket, trace};
+use conntrack::{Config, Listed, Tracker};
 use port::{Now, Pipeline, Pipelines, PortId, PortObserver, Published, Punted, Remedy};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Packets for controllers that wait for [`FlowSwitch::take_punted`].
 const MAX_PUNTED: usize = 1024;
@@ -81,26 +85,55 @@ pub struct CacheCounts {
     pub megaflow: u64,
     /// In the tables.
     pub tables: u64,
+    /// Masks that lookups in the megaflow cache probed: at most 32 for each packet that is not in the head cache.
+    pub probes: u64,
+    /// Masks that were removed from the megaflow cache for others.
+    pub evicted_masks: u64,
 }
 
 /// All OpenFlow bridges of the process. Shared by control and, as [`Pipelines`], by the workers.
 pub struct FlowSwitch {
-    published: Arc<Published<Directory>>,
+    pub(super) published: Arc<Published<Directory>>,
     /// Serialises changes of the directory.
-    changing: Mutex<()>,
+    changing: Arc<Mutex<()>>,
     normal: Arc<dyn Pipelines>,
     punted: Arc<Mutex<VecDeque<Punted>>>,
+    pub(super) exchange: Arc<Exchange>,
+    tracker: Arc<Tracker>,
 }
 
 impl FlowSwitch {
     /// A switch without bridges. `normal` gets the packets of all other ports, and those for the port `NORMAL`.
     pub fn new(normal: Arc<dyn Pipelines>) -> Self {
-        let (published, punted) = (Arc::default(), Arc::default());
-        Self { published, changing: Mutex::new(()), normal, punted }
+        Self::with_connections(normal, Config::default())
+    }
+
+    /// The same with other limits and timeouts of connections.
+    pub fn with_connections(normal: Arc<dyn Pipelines>, connections: Config) -> Self {
+        let (published, changing, punted) = (Arc::default(), Arc::default(), Arc::default());
+        let (exchange, tracker) = (Arc::new(Exchange::new()), Arc::new(Tracker::new(connections)));
+        Self { published, changing, normal, punted, exchange, tracker }
+    }
+
+    /// The connections of all bridges.
+    pub fn connections(&self, now: Now) -> impl Iterator<Item = Listed> {
+        self.tracker.connections(now.0)
+    }
+
+    /// Removes all connections, or those of a zone. Returns their number.
+    pub fn flush_connections(&self, zone: Option<u16>) -> usize {
+        self.tracker.flush(zone)
+    }
+
+    /// Sets the function that wakes the caller of [`FlowSwitch::learn`], [`FlowSwitch::take_punted`] and
+    /// [`FlowSwitch::take_port_events`], unless it is set. Workers call it, once for everything that was not taken yet;
+    /// it must not wait.
+    pub fn set_waker(&self, waker: impl Fn() + Send + Sync + 'static) {
+        self.exchange.set_waker(Box::new(waker));
     }
 
     fn change(&self) -> (MutexGuard<'_, ()>, Directory) {
-        let changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let changing = lock(&self.changing);
         (changing, Directory::clone(&self.published.current()))
     }
 
@@ -122,7 +155,7 @@ impl FlowSwitch {
         let control = Mutex::new(control);
         let bridge = Arc::new(Bridge { name: name.to_owned(), control, tables, counts: Counts::default() });
         directory.bridges.resize(directory.bridges.len().max(free + 1), None);
-        directory.bridges[free] = Some(View { bridge, ports: BTreeMap::new() });
+        directory.bridges[free] = Some(View { bridge, ports: BTreeMap::new(), is_standalone: false });
         self.published.publish(Arc::new(directory));
         Ok(())
     }
@@ -178,12 +211,19 @@ impl FlowSwitch {
         if directory.member(port).is_some() {
             directory.set(port, None);
             self.published.publish(Arc::new(directory));
+            self.exchange.forget_port(port);
         }
     }
 
-    /// Sets whether a port can send, for groups and liveness.
+    /// Sets whether a port can send, for groups and liveness. A new port can; the observer of the engine
+    /// ([`Pipelines::observer`]) sets it when that changes.
     pub fn set_live(&self, port: PortId, is_live: bool) {
         self.update(port, |place| place.is_live = is_live);
+    }
+
+    /// Ports for which it has changed since the last call whether they can send, with their latest state.
+    pub fn take_port_events(&self) -> Vec<PortEvent> {
+        self.exchange.take_port_events()
     }
 
     /// Sets whether a port gets flooded packets.
@@ -191,10 +231,21 @@ impl FlowSwitch {
         self.update(port, |place| place.is_flooded = is_flooded);
     }
 
-    fn update(&self, port: PortId, change: impl FnOnce(&mut Place)) {
+    /// Sets whether a bridge ignores its tables: then its packets go to the pipeline of the port `NORMAL`. Its flows stay.
+    ///
+    /// # Errors
+    /// If there is no such bridge.
+    pub fn set_standalone(&self, bridge: &str, is_standalone: bool) -> Result<(), UnknownBridge> {
         let (_changing, mut directory) = self.change();
-        directory.update(port, change);
+        let named = directory.named(bridge).map(|(number, _)| usize::from(number));
+        let number = named.ok_or_else(|| UnknownBridge(bridge.to_owned()))?;
+        directory.bridges[number].iter_mut().for_each(|view| view.is_standalone = is_standalone);
         self.published.publish(Arc::new(directory));
+        Ok(())
+    }
+
+    fn update(&self, port: PortId, change: impl FnOnce(&mut Place)) {
+        update((&self.changing, &self.published), port, change);
     }
 
     /// Executes all changes of a bridge's tables, or none. Workers apply them from their next burst on, all at once.
@@ -203,12 +254,8 @@ impl FlowSwitch {
     /// If a change is not valid.
     pub fn modify(&self, bridge: &str, changes: &[Modification], now: Now) -> Result<Changes, ChangeError> {
         let bridge = self.bridge(bridge)?;
-        if let Some((i, action)) =
-            changes.iter().enumerate().find_map(|(i, change)| Some((i, unsupported(change)?)))
-        {
-            return Err(ChangeError::Unsupported(i, action));
-        }
-        let mut control = bridge.control.lock().unwrap_or_else(PoisonError::into_inner);
+        supported(changes)?;
+        let mut control = lock(&bridge.control);
         let done = control.bundle(changes, now).map_err(|(i, error)| ChangeError::Invalid(i, error))?;
         bridge.tables.publish(control.seal());
         Ok(done)
@@ -219,7 +266,7 @@ impl FlowSwitch {
     pub fn expire(&self, now: Now) -> (Vec<(String, Changes)>, Option<Now>) {
         let (mut removed, mut next) = (Vec::new(), None);
         for bridge in self.published.current().bridges.iter().flatten().map(|view| &view.bridge) {
-            let mut control = bridge.control.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut control = lock(&bridge.control);
             let changes = control.expire(now);
             if !changes.removed.is_empty() {
                 bridge.tables.publish(control.seal());
@@ -245,9 +292,28 @@ impl FlowSwitch {
     /// If there is no such bridge.
     pub fn cache_counts(&self, bridge: &str) -> Result<CacheCounts, UnknownBridge> {
         let bridge = self.bridge(bridge)?;
-        let [head, megaflow, tables] = [&bridge.counts.head, &bridge.counts.megaflow, &bridge.counts.tables]
-            .map(|n| n.load(Ordering::Relaxed));
-        Ok(CacheCounts { head, megaflow, tables })
+        let Counts { head, megaflow, tables, probes, evicted_masks, .. } = &bridge.counts;
+        let counts = [head, megaflow, tables, probes, evicted_masks].map(|n| n.load(Ordering::Relaxed));
+        let [head, megaflow, tables, probes, evicted_masks] = counts;
+        Ok(CacheCounts { head, megaflow, tables, probes, evicted_masks })
+    }
+
+    /// Packets that the tables of a bridge dropped, up to half a second ago; tables without any are left out.
+    ///
+    /// # Errors
+    /// If there is no such bridge.
+    pub fn table_drops(&self, bridge: &str) -> Result<Vec<TableDrops>, UnknownBridge> {
+        Ok(self.bridge(bridge)?.counts.drops.read())
+    }
+
+    /// Traces a packet through the tables of a bridge as they are now. Nothing is counted or sent.
+    ///
+    /// # Errors
+    /// If there is no such bridge.
+    pub fn trace(&self, bridge: &str, packet: &TracedPacket) -> Result<Trace, UnknownBridge> {
+        let directory = self.published.current();
+        let (_, view) = directory.named(bridge).ok_or_else(|| UnknownBridge(bridge.to_owned()))?;
+        Ok(trace(&view.bridge.tables.current(), packet, view))
     }
 
     /// Number of a port on its bridge, and the name of the bridge.
@@ -259,10 +325,11 @@ impl FlowSwitch {
 
     /// Packets for controllers since the last call.
     pub fn take_punted(&self) -> VecDeque<Punted> {
-        std::mem::take(&mut *self.punted.lock().unwrap_or_else(PoisonError::into_inner))
+        self.exchange.begin_taking();
+        std::mem::take(&mut *lock(&self.punted))
     }
 
-    fn bridge(&self, name: &str) -> Result<Arc<Bridge>, UnknownBridge> {
+    pub(super) fn bridge(&self, name: &str) -> Result<Arc<Bridge>, UnknownBridge> {
         let directory = self.published.current();
         let found = directory.named(name).map(|(_, view)| view.bridge.clone());
         found.ok_or_else(|| UnknownBridge(name.to_owned()))
@@ -273,6 +340,21 @@ impl std::fmt::Debug for FlowSwitch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("FlowSwitch").finish_non_exhaustive()
     }
+}
+
+/// Checks that a new bridge would execute all changes.
+///
+/// # Errors
+/// As [`FlowSwitch::modify`].
+pub fn check_changes(changes: &[Modification]) -> Result<(), ChangeError> {
+    supported(changes)?;
+    let done = Control::new(0).bundle(changes, Now(0));
+    done.map(drop).map_err(|(i, error)| ChangeError::Invalid(i, error))
+}
+
+fn supported(changes: &[Modification]) -> Result<(), ChangeError> {
+    let found = changes.iter().enumerate().find_map(|(i, change)| Some((i, unsupported(change)?)));
+    found.map_or(Ok(()), |(i, action)| Err(ChangeError::Unsupported(i, action)))
 }
 
 /// An action of a change that workers do not execute.
@@ -288,10 +370,12 @@ fn unsupported(change: &Modification) -> Option<&'static str> {
     }
 }
 
-fn not_executed(action: &Action) -> Option<&'static str> {
+pub(super) fn not_executed(action: &Action) -> Option<&'static str> {
     match action {
-        Action::Ct(_) => Some("ct"),
-        Action::Learn(_) => Some("learn"),
+        // Learned flows would have this action.
+        Action::Learn(learn) if learn.fin_idle_timeout != 0 || learn.fin_hard_timeout != 0 => {
+            Some("fin_timeout")
+        }
         Action::Clone(actions) => actions.iter().find_map(not_executed),
         _ => None,
     }
@@ -299,35 +383,74 @@ fn not_executed(action: &Action) -> Option<&'static str> {
 
 impl Pipelines for FlowSwitch {
     fn worker(&self, index: usize) -> Box<dyn Pipeline> {
-        Box::new(Worker::new(self.published.clone(), self.normal.worker(index)))
+        let (published, exchange) = (self.published.clone(), self.exchange.clone());
+        Box::new(Worker::new((published, exchange, self.tracker.clone()), self.normal.worker(index)))
     }
 
     fn observer(&self) -> Option<Box<dyn PortObserver>> {
-        let (published, punted, normal) =
-            (self.published.clone(), self.punted.clone(), self.normal.observer());
-        Some(Box::new(Observer { published, punted, normal }))
+        Some(Box::new(Observer {
+            published: self.published.clone(),
+            changing: self.changing.clone(),
+            punted: self.punted.clone(),
+            exchange: self.exchange.clone(),
+            normal: self.normal.observer(),
+        }))
     }
 }
 
-/// Keeps packets for controllers, and passes everything else on.
+/// Changes a port, and publishes the directory if that is different then.
+fn update(
+    (changing, published): (&Mutex<()>, &Published<Directory>),
+    port: PortId,
+    change: impl FnOnce(&mut Place),
+) {
+    let _changing = lock(changing);
+    let mut directory = Directory::clone(&published.current());
+    if directory.update(port, change) {
+        published.publish(Arc::new(directory));
+    }
+}
+
+/// Keeps packets for controllers and states of ports, and passes everything else on.
 struct Observer {
     published: Arc<Published<Directory>>,
+    changing: Arc<Mutex<()>>,
     punted: Arc<Mutex<VecDeque<Punted>>>,
+    exchange: Arc<Exchange>,
     normal: Option<Box<dyn PortObserver>>,
 }
 
+impl Observer {
+    fn set_up(&self, port: PortId, is_up: bool) {
+        update((&self.changing, &self.published), port, |place| place.is_live = is_up);
+        let directory = self.published.current();
+        let Some(Member { bridge, number }) = directory.member(port) else { return };
+        if let Some(view) = directory.view(bridge) {
+            let bridge = view.bridge.name.clone();
+            self.exchange.port_changed(PortEvent { port, bridge, number, is_up });
+        }
+    }
+}
+
 impl PortObserver for Observer {
+    fn changed(&mut self, port: PortId, is_up: bool, now: Now) {
+        self.normal.iter_mut().for_each(|observer| observer.changed(port, is_up, now));
+        self.set_up(port, is_up);
+    }
+
     fn stopped(&mut self, port: PortId, now: Now) {
         self.normal.iter_mut().for_each(|observer| observer.stopped(port, now));
     }
 
     fn punted(&mut self, packet: Punted) {
-        if self.published.current().member(packet.context.from).is_none() {
+        if self.published.current().by_tables(packet.context.from).is_none() {
             return self.normal.iter_mut().for_each(|observer| observer.punted(packet.clone()));
         }
-        let mut punted = self.punted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut punted = lock(&self.punted);
         if punted.len() < MAX_PUNTED {
             punted.push_back(packet);
         }
+        drop(punted);
+        self.exchange.wake();
     }
 }

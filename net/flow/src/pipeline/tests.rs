@@ -1,11 +1,16 @@
 //! Workers with caches, over one bridge of four ports.
 
+mod ct;
+mod learn;
+mod packet_out;
+
 use super::*;
 use crate::action::{Action, Instructions};
 use crate::modify::{
     Band, FlowCommand, FlowFlags, FlowMod, MeterCommand, MeterFlags, MeterMod, PortNo, TableId,
 };
 use crate::tables::Modification;
+use crate::trace::{DropCause, TracedPacket, Verdict};
 use crate::translate::ControllerOperation;
 use crate::{Field, Match};
 use port::{
@@ -53,6 +58,8 @@ struct Outcome {
     sent: BTreeMap<u16, Vec<Vec<u8>>>,
     drops: BTreeMap<&'static str, u64>,
     punted: Vec<(Vec<u8>, u64)>,
+    /// Ingress ports of punted packets, if they differ from that of the burst.
+    in_ports: Vec<u128>,
 }
 
 struct Lab {
@@ -146,19 +153,22 @@ impl Lab {
         // Workers report once a millisecond.
         self.now = Now(self.now.0 + 1_000_000);
         self.worker.tick(self.now);
-        let CacheCounts { head, megaflow, tables } = self.switch.cache_counts("br0").unwrap();
+        let CacheCounts { head, megaflow, tables, .. } = self.switch.cache_counts("br0").unwrap();
         (head, megaflow, tables)
     }
 }
 
 fn send(worker: &mut dyn Pipeline, from: u16, frames: &[Vec<u8>], now: Now) -> Outcome {
+    run(worker, &Context::received(PortId(from), now), frames)
+}
+
+fn run(worker: &mut dyn Pipeline, context: &Context, frames: &[Vec<u8>]) -> Outcome {
     let (mut burst, mut verdicts, mut punts) = (Burst::new(), Verdicts::new(16), Controllers::default());
     burst.begin(0);
     for frame in frames {
         assert!(burst.push_own(frame));
     }
-    let context = Context::received(PortId(from), now);
-    Passes::default().run(worker, &mut burst, &context, &mut verdicts, &mut punts);
+    Passes::default().run(worker, &mut burst, context, &mut verdicts, &mut punts);
     let mut outcome = Outcome::default();
     for batch in verdicts.batches() {
         for (place, &i) in batch.indices().as_slice().iter().enumerate() {
@@ -172,10 +182,10 @@ fn send(worker: &mut dyn Pipeline, from: u16, frames: &[Vec<u8>], now: Now) -> O
         let n = verdicts.dropped().map_or(0, |dropped| dropped.drops[reason as usize]);
         (n > 0).then(|| outcome.drops.insert(reason.name(), n));
     }
-    let cookie = |punted: &Punted| {
-        let note = punted.note.clone().and_then(|note| note.downcast::<ControllerOperation>().ok());
-        note.map_or(0, |note| note.cookie)
-    };
+    let note = |punted: &Punted| punted.note.clone()?.downcast::<ControllerOperation>().ok();
+    let cookie = |punted: &Punted| note(punted).map_or(0, |note| note.cookie);
+    let in_port = |punted: &Punted| note(punted)?.pipeline.exact(Field::InPort);
+    outcome.in_ports = punts.0.iter().filter_map(in_port).collect();
     outcome.punted = punts.0.iter().map(|punted| (punted.frame.to_vec(), cookie(punted))).collect();
     let sent: usize = outcome.sent.values().map(Vec::len).sum();
     let dropped = verdicts.dropped().map_or(0, |dropped| dropped.lost);
@@ -196,6 +206,38 @@ fn a_flow_is_found_in_the_tables_once_and_in_the_head_cache_then() {
     assert_eq!(outcome.drops["no-flow"], 10);
 }
 
+/// Tuple space explosion (Csikor et al., `CoNEXT` 2019): each field of an allowed packet is excluded by as many prefixes as
+/// it has bits, so that packets that differ from it in chosen bits need a mask for each combination.
+#[test]
+fn a_sender_of_many_masks_costs_a_bounded_number_of_probes() {
+    let udp_to = |field: Field, value: u128| ip().with(Field::IpProto, 17).with(field, value);
+    let mut lab = Lab::new(&[
+        flow(9, &udp_to(Field::UdpDst, 0x50), vec![output(2)]),
+        flow(8, &ip().with(Field::Ipv4Src, 0x0a00_0001), vec![output(3)]),
+        flow(7, &udp_to(Field::UdpSrc, 0x3039), vec![output(4)]),
+    ]);
+    let mut packets = 0;
+    for (source, destination) in (0..16).flat_map(|s| (0..16).map(move |d| (s, d))) {
+        let frames =
+            (0..8).map(|bit| udp(1 ^ 1 << bit, 2, (0x3039 ^ 1 << source, 0x50 ^ 1 << destination), 64));
+        let frames: Vec<_> = frames.collect();
+        packets += frames.len() as u64;
+        assert_eq!(lab.send(0, &frames).drops["no-flow"], 8);
+    }
+    lab.counts();
+    let hostile = lab.switch.cache_counts("br0").unwrap();
+    assert!(hostile.evicted_masks > 0, "{hostile:?}");
+    assert!(hostile.probes <= 32 * packets && hostile.tables > packets / 2, "{hostile:?}");
+    // A usual packet is found in the head cache from its second time on, without a probe.
+    for _ in 0..10 {
+        assert_eq!(lab.ports(0, &udp(1, 2, (1, 80), 64)), [1]);
+    }
+    lab.counts();
+    let usual = lab.switch.cache_counts("br0").unwrap();
+    assert_eq!((usual.head - hostile.head, usual.tables - hostile.tables), (9, 1));
+    assert!(usual.probes - hostile.probes <= 32);
+}
+
 #[test]
 fn packets_are_not_looked_at_as_long_as_results_depend_on_the_ingress_port_only() {
     let mut lab = Lab::new(&[flow(1, &by_port(1), vec![output(2)])]);
@@ -209,6 +251,29 @@ fn packets_are_not_looked_at_as_long_as_results_depend_on_the_ingress_port_only(
     assert_eq!((&outcome.sent[&2][..], &outcome.sent[&1][..]), (&frames[..10], &frames[10..]));
     lab.switch.remove_port(PortId(1));
     assert!(lab.ports(0, &frames[10]).is_empty());
+}
+
+#[test]
+fn dropped_packets_are_counted_by_table_when_their_megaflow_is_credited() {
+    let goto = Instructions { goto: Some(TableId(4)), ..Instructions::default() };
+    let drop = in_table(4, 1, &ip(), Instructions::default());
+    let mut lab = Lab::new(&[in_table(0, 1, &by_port(1), goto), drop]);
+    let frames = vec![udp(1, 2, (1, 53), 64); 3];
+    assert_eq!(lab.send(0, &frames).drops["flow-drop"], 3);
+    assert_eq!(lab.send(1, &frames).drops["no-flow"], 3);
+    for _ in 0..1024 {
+        lab.now = Now(lab.now.0 + 1_000_000);
+        lab.worker.tick(lab.now);
+    }
+    let expected = [
+        TableDrops { table: TableId(0), no_flow: 3, flow_drop: 0 },
+        TableDrops { table: TableId(4), no_flow: 0, flow_drop: 3 },
+    ];
+    assert_eq!(lab.switch.table_drops("br0").unwrap(), expected);
+    let packet = TracedPacket::from_frame(&frames[0], frames[0].len(), PortNo(1));
+    let trace = lab.switch.trace("br0", &packet).unwrap();
+    assert_eq!(trace.passes[0].verdict, Verdict::Dropped(DropCause::NoOutput));
+    assert_eq!(lab.switch.trace("x", &packet).unwrap_err(), UnknownBridge("x".to_owned()));
 }
 
 #[test]
@@ -529,6 +594,18 @@ fn results_follow_changes_of_ports() {
     assert_eq!(lab.send(0, &[udp(1, 2, (1, 1), 9)]).drops["no-destination"], 1);
     lab.switch.add_port(PortId(5), "br0", Some(PortNo(2))).unwrap();
     assert_eq!(lab.ports(0, &udp(1, 2, (1, 1), 9)), [5]);
+}
+
+#[test]
+fn a_standalone_bridge_ignores_its_tables_and_keeps_them() {
+    let mut lab = Lab::new(&[flow(1, &by_port(1), vec![output(2)])]);
+    let frame = udp(1, 2, (1, 1), 9);
+    assert_eq!(lab.ports(0, &frame), [1]);
+    lab.switch.set_standalone("br0", true).unwrap();
+    assert_eq!(lab.ports(0, &frame), [9]);
+    lab.switch.set_standalone("br0", false).unwrap();
+    assert_eq!(lab.ports(0, &frame), [1]);
+    assert!(lab.switch.set_standalone("br1", true).is_err());
 }
 
 /// [`udp`] as TCP, with these control bits.

@@ -1,13 +1,18 @@
 //! The pipeline of one worker.
 
 use super::directory::{Bridge, Directory, Member, View};
+use super::exchange::{Exchange, Learner};
 use super::execute::{Again, Executor};
 use super::lookup::{Head, Lookup};
+use super::packet_out::{PacketOut, is_packet_out};
 use super::program::Form;
+use super::track::{MAX_RESUMED, Tracking, set_state};
+use crate::action::Action;
 use crate::cache::MegaflowId;
 use crate::packet::{Layout, Rewriter, parse};
-use crate::translate::Resume;
+use crate::translate::{Resume, translate_actions};
 use crate::{Field, Key};
+use conntrack::{State, Tracker};
 use port::{Burst, Context, DropReason, EditId, Now, Pipeline, Published, Verdicts, work};
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,12 +26,17 @@ const MILLI: u64 = 1_000_000;
 const SWEEP: u64 = 100 * MILLI;
 /// Time between two rankings of masks, in nanoseconds.
 const RANKING: u64 = 1000 * MILLI;
+/// Places of the connection table that a sweep visits for each millisecond since the last one.
+const VISITS: usize = 8;
+/// Milliseconds for which one sweep makes up.
+const MAX_MILLIS: u64 = 128;
 /// Work units of a translation, beyond those of a packet.
-const TRANSLATION: u64 = 2000;
+pub(super) const TRANSLATION: u64 = 2000;
 
 /// The pipeline of one worker over all bridges.
 pub(super) struct Worker {
     published: Arc<Published<Directory>>,
+    exchange: Arc<Exchange>,
     generation: u64,
     directory: Arc<Directory>,
     lookups: Vec<Option<Box<Lookup>>>,
@@ -34,21 +44,33 @@ pub(super) struct Worker {
     rewriter: Box<Rewriter>,
     /// Of recirculated packets of this burst, by stage.
     again: Vec<Again>,
+    /// Bridge and ingress port of this burst, if it is a packet-out.
+    origin: Option<Member>,
+    tracker: Arc<Tracker>,
+    /// Packets of this burst that may continue after connection tracking.
+    left: usize,
     swept: Now,
     ranked: Now,
 }
 
 impl Worker {
-    pub(super) fn new(published: Arc<Published<Directory>>, normal: Box<dyn Pipeline>) -> Self {
+    pub(super) fn new(
+        (published, exchange, tracker): (Arc<Published<Directory>>, Arc<Exchange>, Arc<Tracker>),
+        normal: Box<dyn Pipeline>,
+    ) -> Self {
         let (generation, directory) = published.latest();
         let mut worker = Self {
             published,
+            exchange,
             generation: u64::MAX,
             directory: Arc::default(),
             lookups: Vec::new(),
             normal,
             rewriter: Box::default(),
             again: Vec::new(),
+            origin: None,
+            tracker,
+            left: 0,
             swept: Now(0),
             ranked: Now(0),
         };
@@ -74,7 +96,8 @@ impl Worker {
             match (lookup, bridge(&before), bridge(&self.directory)) {
                 (Some(lookup), Some(old), Some(new)) if Arc::ptr_eq(&old, &new) => lookup.ports = generation,
                 (lookup, _, Some(new)) => {
-                    *lookup = Some(Box::new(Lookup::new(new.tables.latest(), generation)));
+                    let learner = Learner::new(self.exchange.clone(), new.clone());
+                    *lookup = Some(Box::new(Lookup::new(new.tables.latest(), generation, learner)));
                 }
                 (lookup, _, None) => *lookup = None,
             }
@@ -82,21 +105,79 @@ impl Worker {
     }
 
     fn received(&mut self, burst: &mut Burst, context: &Context, member: Member, verdicts: &mut Verdicts) {
-        let Self { directory, lookups, rewriter, again, .. } = self;
+        let Self { directory, lookups, rewriter, again, tracker, left, .. } = self;
         let bridge = member.bridge;
         let found = directory.view(bridge).zip(lookups[usize::from(bridge)].as_deref_mut());
         let Some((view, lookup)) = found else { return };
         take_tables(lookup, &view.bridge);
-        let mut pass = Pass { view, lookup, burst, context, member, verdicts, rewriter, again };
+        let (state, keyed) = (State::default(), 0);
+        let mut pass = Pass {
+            view,
+            lookup,
+            burst,
+            context,
+            member,
+            verdicts,
+            rewriter,
+            again,
+            tracker,
+            left,
+            state,
+            keyed,
+        };
         match stage(pass.again, context.stage) {
             Stage::Received => pass.received(),
-            Stage::Resume(rest) => pass.resumed(&rest),
+            Stage::Resume(rest, state) => {
+                pass.state = state;
+                pass.resumed(&rest);
+            }
             Stage::Punt(again) => pass.punted(&again),
         }
     }
 
+    /// Executes the actions of a packet-out on its frame.
+    #[cold]
+    fn packet_out(&mut self, burst: &mut Burst, context: &Context, verdicts: &mut Verdicts) {
+        self.follow();
+        self.again.clear();
+        let Self { directory, lookups, rewriter, again, tracker, left, .. } = self;
+        *left = MAX_RESUMED;
+        let packet_out = self.exchange.packet_outs.take(context.stage);
+        let found = packet_out.as_ref().and_then(|of| find(directory, lookups, of));
+        let (Some((view, lookup)), Some(packet_out)) = (found, packet_out) else {
+            // The bridge was removed since.
+            return (0..burst.len()).for_each(|i| verdicts.drop(i, DropReason::NoDestination));
+        };
+        take_tables(lookup, &view.bridge);
+        if packet_out.tables.version() > lookup.tables.version() {
+            // The newest tables could not be taken without waiting.
+            lookup.tables = packet_out.tables;
+        }
+        let member = packet_out.origin;
+        self.origin = Some(member);
+        let (state, keyed) = (State::default(), 0);
+        let mut pass = Pass {
+            view,
+            lookup,
+            burst,
+            context,
+            member,
+            verdicts,
+            rewriter,
+            again,
+            tracker,
+            left,
+            state,
+            keyed,
+        };
+        (0..pass.burst.len()).for_each(|i| pass.packet_out(i, &packet_out.actions));
+    }
+
     fn sweep(&mut self, now: Now) {
         let millis = now.0.saturating_sub(self.swept.0) / MILLI;
+        if !self.tracker.is_empty() {
+            self.tracker.sweep(now.0, VISITS * millis.clamp(1, MAX_MILLIS) as usize);
+        }
         let ranks = now.0.saturating_sub(self.ranked.0) >= RANKING;
         self.swept = now;
         self.ranked = if ranks { now } else { self.ranked };
@@ -114,7 +195,7 @@ impl Worker {
 /// How packets reached the pipeline.
 enum Stage {
     Received,
-    Resume(Arc<Resume>),
+    Resume(Arc<Resume>, State),
     Punt(Again),
 }
 
@@ -124,9 +205,20 @@ fn stage(again: &mut Vec<Again>, stage: u32) -> Stage {
             again.clear();
             Stage::Received
         }
-        Some(Again::Resume(rest)) => Stage::Resume(rest.clone()),
+        Some(Again::Resume(rest, state)) => Stage::Resume(rest.clone(), *state),
         Some(punt) => Stage::Punt(punt.clone()),
     }
+}
+
+/// The bridge of a packet-out, and its caches.
+fn find<'a>(
+    directory: &'a Directory,
+    lookups: &'a mut [Option<Box<Lookup>>],
+    packet_out: &PacketOut,
+) -> Option<(&'a View, &'a mut Lookup)> {
+    let bridge = packet_out.origin.bridge;
+    let view = directory.view(bridge).filter(|view| Arc::ptr_eq(&view.bridge, &packet_out.bridge))?;
+    Some((view, lookups[usize::from(bridge)].as_deref_mut()?))
 }
 
 #[inline]
@@ -138,11 +230,13 @@ fn take_tables(lookup: &mut Lookup, bridge: &Bridge) {
 
 #[inline]
 fn count(bridge: &Bridge, lookup: &mut Lookup) {
-    let hits = std::mem::take(&mut lookup.hits);
+    let (hits, effort) = (std::mem::take(&mut lookup.hits), lookup.take_effort());
     for (counter, n) in [
         (&bridge.counts.head, hits.head),
         (&bridge.counts.megaflow, hits.megaflow),
         (&bridge.counts.tables, hits.tables),
+        (&bridge.counts.probes, effort.probes),
+        (&bridge.counts.evicted_masks, effort.evicted_masks),
     ] {
         if n > 0 {
             counter.fetch_add(n, Ordering::Relaxed);
@@ -160,6 +254,12 @@ struct Pass<'a> {
     verdicts: &'a mut Verdicts,
     rewriter: &'a mut Rewriter,
     again: &'a mut Vec<Again>,
+    tracker: &'a Tracker,
+    left: &'a mut usize,
+    /// Connection state of the packets.
+    state: State,
+    /// Packets that were looked up by their keys.
+    keyed: u64,
 }
 
 /// Packets that follow each other and have one megaflow.
@@ -171,6 +271,7 @@ struct Run {
 
 impl Pass<'_> {
     fn received(&mut self) {
+        *self.left = MAX_RESUMED;
         match self.lookup.find_port(self.context.from) {
             Some(id) => self.whole(id),
             None => self.runs(),
@@ -188,7 +289,6 @@ impl Pass<'_> {
 
     /// Packets of one head that follow each other are looked up and forwarded together.
     fn runs(&mut self) {
-        let before = self.lookup.hits.megaflow + self.lookup.hits.tables;
         let mut i = 0;
         while i < self.burst.len() {
             let head = self.lookup.head(self.burst.head(i), self.burst.frame_len(i));
@@ -200,8 +300,7 @@ impl Pass<'_> {
             i = packets.end;
             self.execute(&Run { id, packets, bytes });
         }
-        let hits = &mut self.lookup.hits;
-        hits.head += self.burst.len() as u64 - (hits.megaflow + hits.tables - before);
+        self.lookup.hits.head += self.burst.len() as u64 - self.keyed;
     }
 
     /// The megaflow of packet `i`, and its head if that alone decides the megaflow.
@@ -212,6 +311,7 @@ impl Pass<'_> {
         if let Some(id) = found.filter(|id| self.lookup.current(*id).is_some()) {
             return (head, id);
         }
+        self.keyed += 1;
         let id = self.by_key(i, (0, None));
         self.lookup.remember_port(port, id);
         (head.filter(|head| self.lookup.remember(head, port, id)), id)
@@ -224,6 +324,9 @@ impl Pass<'_> {
         key.set(Field::InPhyPort, self.member.number.0.into());
         key.set(Field::RecircId, id.into());
         key.set(Field::TunnelId, self.burst.notes(i).tunnel.into());
+        if self.state.bits != 0 {
+            set_state(&mut key, &self.state);
+        }
         let layout = parse(self.burst.head(i), self.burst.frame_len(i), &mut key);
         (key, layout)
     }
@@ -245,6 +348,19 @@ impl Pass<'_> {
             let bytes = self.burst.frame_len(i) as u64;
             self.execute(&Run { id: found, packets: i..i + 1, bytes });
         }
+    }
+
+    fn packet_out(&mut self, i: usize, actions: &[Action]) {
+        let (key, _) = self.key(i, 0);
+        let Self { view, lookup, context, member, .. } = self;
+        let translation = translate_actions(&lookup.tables, &key, member.number, actions, *view);
+        let bytes = self.burst.frame_len(i) as u64;
+        translation.flows.iter().for_each(|flow| flow.count(1, bytes, context.now));
+        let learned: Vec<_> = translation.learned.into_iter().map(Arc::new).collect();
+        // Without room, a controller may send again.
+        lookup.learner.learn(&lookup.tables, &learned, context.now);
+        self.verdicts.charge(TRANSLATION + work::EDIT);
+        self.run(i, &translation.operations);
     }
 
     fn punted(&mut self, again: &Again) {
@@ -277,9 +393,26 @@ impl Pass<'_> {
     #[inline(never)]
     fn run(&mut self, i: usize, operations: &[crate::translate::Operation]) {
         let (key, layout) = self.key(i, 0);
-        let Self { view, lookup, burst, context, verdicts, rewriter, again, .. } = self;
+        let Self {
+            view,
+            lookup,
+            burst,
+            context,
+            verdicts,
+            rewriter,
+            again,
+            tracker,
+            left,
+            state,
+            member,
+            ..
+        } = self;
+        // A packet-out may come from no port.
+        let has_port = !context.injected || view.ports.contains_key(&member.number);
+        let tracking = Tracking::new(tracker, left, *state);
         let mut executor =
-            Executor::new((view, &lookup.tables), (burst, i), context, verdicts, rewriter, again);
+            Executor::new((view, lookup), (burst, i), context, verdicts, rewriter, again, tracking);
+        executor.has_port = has_port;
         executor.run((&key, &layout), operations);
     }
 }
@@ -291,8 +424,11 @@ impl Pipeline for Worker {
         }
         if context.stage == 0 {
             self.follow();
+            self.origin = None;
+        } else if is_packet_out(context.stage) {
+            return self.packet_out(burst, context, verdicts);
         }
-        match self.directory.member(context.from) {
+        match self.origin.or_else(|| self.directory.by_tables(context.from)) {
             Some(member) => self.received(burst, context, member, verdicts),
             None => self.normal.process(burst, context, verdicts),
         }
@@ -304,7 +440,7 @@ impl Pipeline for Worker {
             self.sweep(now);
         }
         let has_megaflows = self.lookups.iter().flatten().any(|lookup| !lookup.is_empty());
-        let own = has_megaflows.then(|| Now(self.swept.0 + SWEEP));
+        let own = (has_megaflows || !self.tracker.is_empty()).then(|| Now(self.swept.0 + SWEEP));
         own.into_iter().chain(normal).min()
     }
 }

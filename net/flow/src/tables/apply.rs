@@ -5,6 +5,7 @@ use super::flow::{Entry, Flow};
 use super::snapshot::Tables;
 use super::validate;
 use crate::action::Instructions;
+use crate::lookup::Classifier;
 use crate::modify::{FlowCommand, FlowMod, TableId};
 use port::Now;
 use std::sync::Arc;
@@ -56,7 +57,12 @@ impl Removed {
 }
 
 impl Changes {
-    pub(super) fn extend(&mut self, other: Self) {
+    /// Whether nothing was changed.
+    pub fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
+    }
+
+    pub(crate) fn extend(&mut self, other: Self) {
         self.added.extend(other.added);
         self.modified.extend(other.modified);
         self.removed.extend(other.removed);
@@ -101,8 +107,8 @@ impl Tables {
     ) -> Result<Changes, FlowModError> {
         let table = self.table(change.table);
         let classifier = table.map(|table| &table.classifier);
-        let overlaps = classifier.is_some_and(|found| found.overlaps(&change.matching, change.priority));
-        if change.flags.check_overlap && overlaps {
+        let overlaps = |found: &Classifier| found.overlaps(&change.matching, change.priority);
+        if change.flags.check_overlap && classifier.is_some_and(overlaps) {
             return Err(FlowModError::Overlap);
         }
         let replaced = classifier.and_then(|found| found.exact(&change.matching, change.priority)).cloned();
@@ -114,7 +120,7 @@ impl Tables {
         };
         let mask = match classifier {
             Some(classifier) => classifier.mask(change.matching.mask()),
-            None => crate::lookup::Classifier::default().mask(change.matching.mask()),
+            None => Classifier::default().mask(change.matching.mask()),
         };
         let mask = mask.ok_or(FlowModError::TooManyMasks(change.table))?;
         let flow = Flow::new(Entry::new(change, mask, now), instructions.clone());
@@ -124,7 +130,7 @@ impl Tables {
         let mut changes = Changes::default();
         self.remove_all(replaced, RemovedReason::Replaced, &mut changes);
         self.remove_all(victim, RemovedReason::Eviction, &mut changes);
-        self.insert(flow.clone());
+        self.insert(&flow);
         changes.added.push(flow);
         Ok(changes)
     }

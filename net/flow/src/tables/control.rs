@@ -3,6 +3,7 @@
 use super::apply::{Changes, RemovedReason};
 use super::error::{FlowModError, GroupModError, MeterModError};
 use super::flow::{Entry, Flow};
+use super::learn::{LearnedFlow, Learning};
 use super::limits;
 use super::snapshot::Tables;
 use crate::action::Instructions;
@@ -89,7 +90,7 @@ impl Control {
     /// # Errors
     /// If the change is not valid. Nothing is changed then.
     pub fn apply(&mut self, change: &Modification, now: Now) -> Result<Changes, ModificationError> {
-        let changes = match change {
+        let mut changes = match change {
             Modification::Flow(change) => {
                 let instructions = match change.command {
                     FlowCommand::Delete | FlowCommand::DeleteStrict => Arc::default(),
@@ -97,11 +98,34 @@ impl Control {
                 };
                 self.tables.apply_shared(change, &instructions, now)?
             }
-            Modification::Group(change) => self.tables.apply_group(change)?,
+            Modification::Group(change) => self.tables.apply_group_at(change, now)?,
             Modification::Meter(change) => self.tables.apply_meter(change, now)?,
         };
+        self.tables.remove_orphans(&mut changes);
         self.watch(&changes.added);
         Ok(changes)
+    }
+
+    /// Adds a flow that a packet at `used` has learned, or refreshes its timeouts if it exists.
+    ///
+    /// # Errors
+    /// If the flow is not valid, or its table is full. Nothing is changed then.
+    pub fn learn(
+        &mut self,
+        learned: &LearnedFlow,
+        used: Now,
+        now: Now,
+    ) -> Result<Changes, ModificationError> {
+        match self.tables.learning(learned, used) {
+            Learning::Known(flow) => flow.entry().refresh(used),
+            Learning::Superseded | Learning::Full => {}
+            Learning::Unknown => {
+                let changes = self.apply(&Modification::Flow(Box::new(learned.flow.clone())), now)?;
+                changes.added.iter().for_each(|flow| flow.entry().set_refreshed(used));
+                return Ok(changes);
+            }
+        }
+        Ok(Changes::default())
     }
 
     /// Executes all changes or none. The next snapshot has all of them.
@@ -142,6 +166,7 @@ impl Control {
                 _ => self.watch(&[flow]),
             }
         }
+        self.tables.remove_orphans(&mut changes);
         changes
     }
 

@@ -18,6 +18,8 @@ pub struct Entry {
     cookie: u64,
     created: Now,
     used: AtomicU64,
+    /// Time of the creation, or of the last packet that learned the flow.
+    refreshed: AtomicU64,
     packets: AtomicU64,
     bytes: AtomicU64,
     priority: u16,
@@ -43,6 +45,7 @@ impl Entry {
             cookie: change.cookie,
             created: now,
             used: AtomicU64::new(now.0),
+            refreshed: AtomicU64::new(now.0),
             packets: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             priority: change.priority,
@@ -76,6 +79,22 @@ impl Entry {
         Now(self.used.load(Ordering::Relaxed))
     }
 
+    /// Starts both timeouts anew, because a packet at `now` has learned the flow again. Called by workers and control.
+    pub fn refresh(&self, now: Now) {
+        self.refreshed.fetch_max(now.0, Ordering::Relaxed);
+    }
+
+    /// A new flow is as old as the packet that has learned it, so that a later packet replaces it whatever the difference
+    /// between the clocks of workers and control.
+    pub(super) fn set_refreshed(&self, now: Now) {
+        self.refreshed.store(now.0, Ordering::Relaxed);
+    }
+
+    /// Time of the creation, or of the last packet that learned the flow.
+    pub fn refreshed(&self) -> Now {
+        Now(self.refreshed.load(Ordering::Relaxed))
+    }
+
     /// Time of the creation.
     pub fn created(&self) -> Now {
         self.created
@@ -97,6 +116,12 @@ impl Entry {
     #[inline]
     pub(crate) fn selects(&self, key: &Key) -> bool {
         self.mask.selects(&self.values, key)
+    }
+
+    /// Adds bits to `bits` in which `key` differs from the match, which does not select it.
+    #[inline]
+    pub(crate) fn add_difference(&self, key: &Key, bits: &mut Key) {
+        self.mask.add_difference(&self.values, key, bits);
     }
 
     /// Whether a packet that it selects agrees with `key` in the bits of `mask`.
@@ -149,7 +174,8 @@ impl Entry {
         let after = |start: Now, seconds: u16| {
             (seconds > 0).then(|| Now(start.0.saturating_add(u64::from(seconds) * 1_000_000_000)))
         };
-        [after(self.used(), self.idle_timeout), after(self.created, self.hard_timeout)]
+        let refreshed = self.refreshed();
+        [after(self.used().max(refreshed), self.idle_timeout), after(refreshed, self.hard_timeout)]
     }
 }
 
@@ -190,7 +216,7 @@ impl Flow {
     }
 
     /// Whether it has an output to `port`.
-    pub(super) fn outputs_to(&self, port: PortNo) -> bool {
+    pub fn outputs_to(&self, port: PortNo) -> bool {
         any(&self.instructions, &|action| match action {
             Action::Output { port: to, .. } => *to == port,
             Action::Controller(_) => port == PortNo::CONTROLLER,
@@ -199,7 +225,7 @@ impl Flow {
     }
 
     /// Whether it executes group `id`.
-    pub(super) fn has_group(&self, id: u32) -> bool {
+    pub fn has_group(&self, id: u32) -> bool {
         any(&self.instructions, &|action| matches!(action, Action::Group(group) if *group == id))
     }
 
@@ -219,7 +245,7 @@ fn any(instructions: &Instructions, is: &dyn Fn(&Action) -> bool) -> bool {
 }
 
 /// Calls `each` for all actions, also within `clone`.
-pub(super) fn visit(actions: &[Action], each: &mut dyn FnMut(&Action)) {
+pub(super) fn visit<'a>(actions: &'a [Action], each: &mut dyn FnMut(&'a Action)) {
     for action in actions {
         each(action);
         if let Action::Clone(inner) = action {
@@ -234,6 +260,6 @@ mod tests {
 
     #[test]
     fn a_flow_is_small() {
-        assert_eq!((size_of::<Entry>(), size_of::<Flow>()), (80, 16));
+        assert_eq!((size_of::<Entry>(), size_of::<Flow>()), (88, 16));
     }
 }

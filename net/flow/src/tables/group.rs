@@ -9,6 +9,7 @@ use super::{limits, validate};
 use crate::action::{Action, Bucket};
 use crate::lookup::fold;
 use crate::modify::{GroupCommand, GroupKind, GroupMod};
+use port::Now;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,6 +27,7 @@ pub struct Group {
     buckets: Vec<Bucket>,
     /// Scores of each bucket of a select group for each hash value.
     scores: Vec<[f32; SLOTS]>,
+    created: Now,
     packets: AtomicU64,
     bytes: AtomicU64,
 }
@@ -42,7 +44,7 @@ impl std::fmt::Debug for Group {
 }
 
 impl Group {
-    fn new(change: &GroupMod, seed: u64) -> Self {
+    fn new(change: &GroupMod, seed: u64, created: Now) -> Self {
         let scores = |bucket: &Bucket| std::array::from_fn(|slot| score(bucket, slot as u64, seed));
         let select = change.kind == GroupKind::Select;
         Self {
@@ -50,6 +52,7 @@ impl Group {
             kind: change.kind,
             buckets: change.buckets.clone(),
             scores: if select { change.buckets.iter().map(scores).collect() } else { Vec::new() },
+            created,
             packets: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
         }
@@ -79,6 +82,11 @@ impl Group {
     /// Packets and bytes.
     pub fn counts(&self) -> (u64, u64) {
         (self.packets.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
+    }
+
+    /// Time at which it was added.
+    pub fn created(&self) -> Now {
+        self.created
     }
 
     /// The bucket of each hash value in a select group, among the `live` ones; empty if none can be selected.
@@ -128,23 +136,33 @@ impl Tables {
     /// # Errors
     /// If the change is not valid. Nothing is changed then.
     pub fn apply_group(&mut self, change: &GroupMod) -> Result<Changes, GroupModError> {
+        self.apply_group_at(change, Now::default())
+    }
+
+    /// As [`Tables::apply_group`], with the time of the change.
+    ///
+    /// # Errors
+    /// If the change is not valid. Nothing is changed then.
+    pub fn apply_group_at(&mut self, change: &GroupMod, now: Now) -> Result<Changes, GroupModError> {
         match change.command {
             GroupCommand::Add if self.group(change.id).is_some() => Err(GroupModError::Exists(change.id)),
             GroupCommand::Add if self.groups.len() >= limits::GROUPS => Err(GroupModError::OutOfGroups),
             GroupCommand::Modify if self.group(change.id).is_none() => Err(GroupModError::Unknown(change.id)),
-            GroupCommand::Add | GroupCommand::Modify => self.put_group(change),
+            GroupCommand::Add | GroupCommand::Modify => self.put_group(change, now),
             GroupCommand::Delete if change.id == ALL => Ok(self.delete_all_groups()),
             GroupCommand::Delete => self.delete_group(change.id),
         }
     }
 
-    fn put_group(&mut self, change: &GroupMod) -> Result<Changes, GroupModError> {
+    fn put_group(&mut self, change: &GroupMod, now: Now) -> Result<Changes, GroupModError> {
         self.validate_group(change)?;
-        let group = Arc::new(Group::new(change, self.seed));
-        if let Some(old) = self.take_group(change.id) {
+        let old = self.take_group(change.id);
+        let created = old.as_ref().map_or(now, |old| old.created);
+        let group = Group::new(change, self.seed, created);
+        if let Some(old) = old {
             group.count(old.counts().0, old.counts().1);
         }
-        self.groups.insert(self.number_key(change.id), group);
+        self.groups.insert(self.number_key(change.id), Arc::new(group));
         self.log.add(Change::Group(change.id));
         Ok(Changes::default())
     }

@@ -9,6 +9,7 @@ mod control;
 mod error;
 mod flow;
 mod group;
+mod learn;
 mod log;
 mod meter;
 pub(crate) mod radix;
@@ -26,6 +27,8 @@ pub use error::{ActionError, FlowModError, GroupModError, InstructionError, Mete
 pub use flow::{Entry, Flow};
 pub use group::Group;
 pub(crate) use group::SLOTS;
+pub use learn::LearnedFlow;
+pub(crate) use learn::{Learning, WRITE_RESULT};
 pub use log::Change;
 pub use meter::{Meter, Metering};
 pub use snapshot::Tables;
@@ -43,6 +46,8 @@ pub mod limits {
     pub const METERS: usize = 65_536;
     /// Bands of a meter.
     pub const BANDS: usize = 16;
+    /// Different limits of `learn` actions of a switch.
+    pub const LEARN_LIMITS: usize = 1024;
     /// Depth of `clone` in `clone`.
     pub const CLONES: usize = 16;
     /// Flows of a table without another limit.

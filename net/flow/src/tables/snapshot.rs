@@ -1,15 +1,19 @@
 //! A version of all tables, groups and meters.
 
 use super::apply::{Changes, RemovedReason};
+use super::error::ActionError;
 use super::flow::{Flow, visit};
 use super::group::Group;
+use super::learn::Limits;
 use super::log::{Change, Log};
 use super::meter::Meter;
 use super::radix::{Counts, Radix};
 use super::table::{Table, TableConfig};
+use super::validate;
 use crate::action::{Action, Instructions};
 use crate::key::Key;
 use crate::lookup::fold;
+use crate::matching::Match;
 use crate::modify::TableId;
 use std::sync::Arc;
 
@@ -22,8 +26,12 @@ pub struct Tables {
     by_number: Vec<Option<Arc<Table>>>,
     pub(super) groups: Radix<Arc<Group>>,
     pub(super) meters: Radix<Arc<Meter>>,
-    /// Groups and meters that flows use.
-    uses: Counts,
+    /// Groups, meters and learned flows that flows use.
+    pub(super) uses: Counts,
+    /// Flows that `learn` actions with a limit count.
+    pub(super) limits: Arc<Limits>,
+    /// Tables and cookies of learned flows that may have to be removed.
+    pub(super) orphans: Vec<(TableId, u64)>,
     pub(super) log: Log,
 }
 
@@ -37,6 +45,8 @@ impl Tables {
             groups: Radix::default(),
             meters: Radix::default(),
             uses: Counts::default(),
+            limits: Arc::default(),
+            orphans: Vec::new(),
             log: Log::default(),
         }
     }
@@ -84,6 +94,19 @@ impl Tables {
         self.table(table).map_or(0, |table| table.classifier().masks())
     }
 
+    /// Checks the actions of a packet-out.
+    ///
+    /// # Errors
+    /// If an action is not valid.
+    pub fn check_packet_out(&self, actions: &[Action]) -> Result<(), ActionError> {
+        validate::packet_out(self, actions)
+    }
+
+    /// Number of hash tables that a lookup in a table searches at most.
+    pub fn subtables(&self, table: TableId) -> usize {
+        self.table(table).map_or(0, |table| table.classifier().subtables())
+    }
+
     /// A group.
     pub fn group(&self, id: u32) -> Option<&Arc<Group>> {
         self.groups.get(self.number_key(id)).find(|group| group.id() == id)
@@ -128,8 +151,28 @@ impl Tables {
         self.by_number.get(usize::from(table.0))?.as_deref()
     }
 
+    /// The flow of a table with exactly this match and priority.
+    pub fn exact(&self, table: TableId, matching: &Match, priority: u16) -> Option<&Flow> {
+        self.table(table)?.classifier().exact(matching, priority)
+    }
+
+    /// The flows of a table that `matching` covers, in no order.
+    pub fn covered(&self, table: TableId, matching: &Match) -> Vec<Flow> {
+        self.table(table).map_or_else(Vec::new, |table| table.classifier().covered(matching))
+    }
+
+    /// Number of actions of flows that execute a group.
+    pub fn group_users(&self, id: u32) -> u32 {
+        self.uses.count(self.number_key(id))
+    }
+
+    /// Number of actions and instructions of flows that apply a meter.
+    pub fn meter_users(&self, id: u32) -> u32 {
+        self.uses.count(!self.number_key(id))
+    }
+
     /// The numbers of the tables that have flows.
-    pub(super) fn used_tables(&self) -> Vec<TableId> {
+    pub fn used_tables(&self) -> Vec<TableId> {
         let used = (0..self.by_number.len()).map(|i| TableId(i as u8));
         used.filter(|table| !self.is_empty(*table)).collect()
     }
@@ -142,11 +185,13 @@ impl Tables {
         Arc::make_mut(self.by_number[i].get_or_insert_default())
     }
 
-    pub(super) fn insert(&mut self, flow: Flow) {
+    pub(super) fn insert(&mut self, flow: &Flow) {
         self.change_uses(flow.instructions(), Counts::add);
         self.log.add(Change::Flow(flow.entry().clone()));
         let seed = self.seed;
-        self.table_mut(flow.entry().table()).insert(flow, seed);
+        self.table_mut(flow.entry().table()).insert(flow.clone(), seed);
+        self.count_for_limits(flow.entry(), true);
+        self.start_learning(flow.instructions());
     }
 
     pub(super) fn remove(&mut self, flow: &Flow) -> bool {
@@ -154,6 +199,8 @@ impl Tables {
             return false;
         }
         self.change_uses(flow.instructions(), Counts::remove);
+        self.count_for_limits(flow.entry(), false);
+        self.stop_learning(flow.instructions());
         self.log.add(Change::Flow(flow.entry().clone()));
         true
     }
@@ -164,6 +211,8 @@ impl Tables {
         let stored = stored.clone();
         self.change_uses(flow.instructions(), Counts::remove);
         self.change_uses(instructions, Counts::add);
+        self.stop_learning(flow.instructions());
+        self.start_learning(instructions);
         self.log.add(Change::Flow(flow.entry().clone()));
         Some(stored)
     }

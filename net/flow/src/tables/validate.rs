@@ -17,6 +17,8 @@ enum Place {
     Set,
     /// In `ct`.
     Ct,
+    /// In a packet-out: as in a list, and the packet may go to the first table.
+    PacketOut,
 }
 
 struct Checker<'a> {
@@ -50,6 +52,11 @@ pub(super) fn flow(tables: &Tables, change: &FlowMod) -> Result<(), FlowModError
 /// Checks the actions of a bucket of group `group`.
 pub(super) fn bucket(tables: &Tables, group: u32, actions: &[Action]) -> Result<(), ActionError> {
     Checker { tables, place: Place::Set, known: None, group: Some(group) }.actions(actions, 0)
+}
+
+/// Checks the actions of a packet-out.
+pub(super) fn packet_out(tables: &Tables, actions: &[Action]) -> Result<(), ActionError> {
+    Checker { tables, place: Place::PacketOut, known: None, group: None }.actions(actions, 0)
 }
 
 fn conjunction(change: &FlowMod) -> Result<(), FlowModError> {
@@ -87,6 +94,7 @@ impl Checker<'_> {
     fn action(&mut self, action: &Action, depth: usize) -> Result<(), ActionError> {
         self.allowed(action)?;
         match action {
+            Action::Output { port: PortNo::TABLE, .. } if self.place == Place::PacketOut => Ok(()),
             Action::Output { port, .. } => output(*port),
             Action::OutputField { from, .. } | Action::StackPush(from) => self.readable(*from),
             Action::Group(id) => self.out_group(*id),
@@ -138,7 +146,8 @@ impl Checker<'_> {
     /// Whether the kind of action may stand here.
     fn allowed(&self, action: &Action) -> Result<(), ActionError> {
         let name = match (self.place, action) {
-            (Place::List, _) | (Place::Ct, Action::SetField { .. } | Action::Move { .. }) => return Ok(()),
+            (Place::List | Place::PacketOut, _)
+            | (Place::Ct, Action::SetField { .. } | Action::Move { .. }) => return Ok(()),
             (Place::Ct, _) => "ct",
             (_, Action::Learn(_)) => "learn",
             (_, Action::Conjunction { .. }) => "conjunction",
@@ -207,6 +216,7 @@ impl Checker<'_> {
 
     fn learn(&self, learn: &Learn) -> Result<(), ActionError> {
         table(learn.table, "learn")?;
+        self.tables.check_limit(learn)?;
         let value = |value: &LearnValue| match value {
             LearnValue::Field(part) => self.readable(*part),
             LearnValue::Constant(..) => Ok(()),

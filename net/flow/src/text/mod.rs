@@ -28,6 +28,7 @@ mod set;
 mod show_match;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod value;
 
 pub use error::{Reason, TextError};
@@ -36,6 +37,8 @@ pub use flow::{FlowCounters, FlowStats};
 pub use fuzz::fuzz_text;
 pub use port::{NoNames, PortNames};
 
+use crate::trace::{FieldChange, Fields};
+use crate::translate::{Event, Operation};
 use crate::{
     Action, FlowCommand, FlowMod, GroupCommand, GroupMod, Instructions, Match, MeterCommand, MeterMod, PortNo,
 };
@@ -165,4 +168,8 @@ shown! {
     FlowStats<'_>: flow::print_stats;
     GroupMod: group::print;
     MeterMod: meter::print;
+    Fields: trace::print_fields;
+    FieldChange: trace::print_change;
+    Event: trace::print_event;
+    [Operation]: trace::print_operations;
 }

@@ -114,30 +114,40 @@ const HEADERS: &[Row] = &[
 
 /// Prints a match as items of a list.
 pub(super) fn print(out: &mut Out, found: &Match, list: &mut Separated) -> fmt::Result {
+    print_within(out, found, found, list)
+}
+
+/// As [`print`]; prints the fields whose prerequisites `whole` contains.
+pub(super) fn print_within(out: &mut Out, found: &Match, whole: &Match, list: &mut Separated) -> fmt::Result {
+    let rows = |out: &mut Out, list: &mut Separated, rows: &[Row]| {
+        rows.iter().try_for_each(|row| one(out, (found, whole), list, *row))
+    };
     let protocol = matching::protocol(found);
-    rows(out, found, list, STATE)?;
+    rows(out, list, STATE)?;
     if let Some((word, _)) = protocol {
         list.item(out)?;
         out.f.write_str(word)?;
     }
-    rows(out, found, list, PIPELINE)?;
+    rows(out, list, PIPELINE)?;
     vlan(out, found, list)?;
     let is_covered = |field| match field {
         Field::EthType => protocol.is_some(),
         Field::IpProto => protocol.is_some_and(|(_, number)| number),
         _ => false,
     };
-    HEADERS.iter().filter(|row| !is_covered(row.0)).try_for_each(|row| one(out, found, list, *row))
-}
-
-fn rows(out: &mut Out, found: &Match, list: &mut Separated, rows: &[Row]) -> fmt::Result {
-    rows.iter().try_for_each(|row| one(out, found, list, *row))
+    let mut headers = HEADERS.iter().filter(|row| !is_covered(row.0));
+    headers.try_for_each(|row| one(out, (found, whole), list, *row))
 }
 
 /// Prints a field, if it is matched.
-fn one(out: &mut Out, found: &Match, list: &mut Separated, (field, name, digits): Row) -> fmt::Result {
+fn one(
+    out: &mut Out,
+    (found, whole): (&Match, &Match),
+    list: &mut Separated,
+    (field, name, digits): Row,
+) -> fmt::Result {
     let (value, mask, info) = (found.key().get(field), found.mask().get(field), field.info());
-    if mask == 0 || !info.requires.holds(found) {
+    if mask == 0 || !info.requires.holds(whole) {
         return Ok(());
     }
     list.item(out)?;

@@ -2,6 +2,7 @@
 
 use super::operation::{ControllerOperation, Operation, Site};
 use super::pipeline::{Halt, Progress, Translator};
+use super::record::Recorder;
 use super::{Environment, TranslateError, limits};
 use crate::action::{Action, ControllerOutput, Resubmit, Subfield};
 use crate::field::{Field, Prerequisite, frag};
@@ -11,7 +12,7 @@ use crate::modify::{PortNo, TableId};
 
 const PRESENT: u128 = 0x1000;
 
-impl<E: Environment> Translator<'_, E> {
+impl<E: Environment, R: Recorder> Translator<'_, E, R> {
     pub(super) fn action(&mut self, action: &Action, site: Site) -> Progress {
         match action {
             Action::Output { port, max_len } => self.output(*port, *max_len, site),

@@ -3,6 +3,7 @@
 use super::Environment;
 use super::operation::{CtOperation, Operation, Step};
 use super::pipeline::{Progress, Translator};
+use super::record::Recorder;
 use crate::action::{Action, ConnectionTracking, LearnValue};
 use crate::field::Field;
 use crate::key::Key;
@@ -22,7 +23,7 @@ const STATE: [Field; 11] = [
     Field::CtTpDst,
 ];
 
-impl<E: Environment> Translator<'_, E> {
+impl<E: Environment, R: Recorder> Translator<'_, E, R> {
     pub(super) fn ct(&mut self, tracking: &ConnectionTracking) -> Progress {
         let zone = match tracking.zone {
             LearnValue::Constant(zone, _) => zone,
@@ -51,6 +52,7 @@ impl<E: Environment> Translator<'_, E> {
             nat: tracking.nat.clone(),
             mark: (mark.0 as u32, mark.1 as u32),
             label,
+            resumes: tracking.table.is_some(),
         };
         self.commit()?;
         let Some(table) = tracking.table else {

@@ -1,32 +1,38 @@
 //! Groups.
 
 use super::Environment;
-use super::operation::{Operation, Selection, Site};
+use super::operation::{Operation, Selection, Site, select_slot};
 use super::pipeline::{Progress, Translator};
+use super::record::{Event, Recorder};
 use super::set::ActionSet;
 use crate::action::Bucket;
+use crate::key::Key;
 use crate::modify::{GroupKind, PortNo};
 use crate::tables::Group;
 
-impl<E: Environment> Translator<'_, E> {
+impl<E: Environment, R: Recorder> Translator<'_, E, R> {
     pub(super) fn group(&mut self, id: u32, site: Site) -> Progress {
         self.result.groups.push(id);
-        let Some(group) = self.tables.group(id).cloned() else { return Ok(()) };
+        let Some(group) = self.tables.group(id).cloned() else { return self.no_bucket() };
+        let mut buckets = group.buckets().iter().enumerate();
         match group.kind() {
-            GroupKind::All | GroupKind::Indirect => {
-                group.buckets().iter().try_for_each(|bucket| self.bucket(bucket, site))
-            }
-            GroupKind::FastFailover => {
-                let live = group.buckets().iter().find(|bucket| self.is_live(bucket, 0));
-                live.map_or(Ok(()), |bucket| self.bucket(bucket, site))
-            }
+            GroupKind::All | GroupKind::Indirect => buckets.try_for_each(|each| self.bucket(each, site)),
+            GroupKind::FastFailover => match buckets.find(|(_, bucket)| self.is_live(bucket, 0)) {
+                Some(live) => self.bucket(live, site),
+                None => self.no_bucket(),
+            },
             GroupKind::Select => self.select(&group, site),
         }
     }
 
-    fn bucket(&mut self, bucket: &Bucket, site: Site) -> Progress {
+    fn no_bucket(&mut self) -> Progress {
+        self.recorded(|_| Event::NoBucket, |_| Ok(()))
+    }
+
+    fn bucket(&mut self, (position, bucket): (usize, &Bucket), site: Site) -> Progress {
         let actions = list(bucket);
-        self.on_copy(|copy| copy.actions(&actions, site))
+        let event = |_: &Key| Event::Bucket { position, is_selected: true };
+        self.recorded(event, |this| this.on_copy(|copy| copy.actions(&actions, site)))
     }
 
     fn select(&mut self, group: &Group, site: Site) -> Progress {
@@ -34,14 +40,17 @@ impl<E: Environment> Translator<'_, E> {
         let live: Vec<_> = (0..all.len()).filter(|i| self.is_live(&all[*i], 0)).collect();
         let slots = group.slots(&live);
         if slots.is_empty() {
-            return Ok(());
+            return self.no_bucket();
         }
         self.commit()?;
         let (mut buckets, mut positions) = (Vec::new(), vec![0; all.len()]);
         for &i in live.iter().filter(|i| slots.contains(&(**i as u16))) {
             let actions = list(&all[i]);
             positions[i] = buckets.len() as u16;
-            buckets.push(self.scope(|copy| copy.actions(&actions, site))?.into_boxed_slice());
+            let selected = |key: &Key| usize::from(slots[select_slot(key) % slots.len()]);
+            let event = |key: &Key| Event::Bucket { position: i, is_selected: selected(key) == i };
+            let found = self.recorded(event, |this| this.scope(|copy| copy.actions(&actions, site)));
+            buckets.push(found?.into_boxed_slice());
         }
         let slots = slots.into_iter().map(|i| positions[usize::from(i)]).collect();
         self.emit(Operation::Select(Box::new(Selection { group: group.id(), slots, buckets })))

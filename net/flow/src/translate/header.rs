@@ -3,6 +3,7 @@
 use super::Environment;
 use super::operation::Operation;
 use super::pipeline::{Progress, Translator};
+use super::record::Recorder;
 use super::state::Header;
 use crate::action::Action;
 use crate::field::Field;
@@ -21,7 +22,7 @@ fn bits(fields: &[Field]) -> Key {
     bits
 }
 
-impl<E: Environment> Translator<'_, E> {
+impl<E: Environment, R: Recorder> Translator<'_, E, R> {
     pub(super) fn header(&mut self, action: &Action) -> Progress {
         match action {
             Action::PushVlan(kind) => self.push_vlan(*kind),

@@ -1,15 +1,18 @@
 //! Flows made from packets.
 
-use super::Environment;
-use super::pipeline::{Progress, Translator};
+use super::pipeline::{Halt, Progress, Translator};
+use super::record::Recorder;
+use super::{Environment, TranslateError, limits};
 use crate::action::{Action, Instructions, Learn, LearnSpec, LearnValue};
 use crate::matching::Match;
 use crate::modify::{FlowCommand, FlowFlags, FlowMod};
+use crate::tables::{LearnedFlow, Learning, WRITE_RESULT};
+use port::Now;
 
 /// `NX_LEARN_F_SEND_FLOW_REM` (nicira-ext.h).
 const SEND_REMOVED: u16 = 1;
 
-impl<E: Environment> Translator<'_, E> {
+impl<E: Environment, R: Recorder> Translator<'_, E, R> {
     pub(super) fn learn(&mut self, learn: &Learn) -> Progress {
         let (mut matching, mut apply) = (Match::any(), Vec::new());
         for spec in &learn.specs {
@@ -28,7 +31,7 @@ impl<E: Environment> Translator<'_, E> {
                 }
             }
         }
-        self.result.learned.push(FlowMod {
+        let flow = FlowMod {
             command: FlowCommand::Add,
             table: learn.table,
             matching,
@@ -42,7 +45,16 @@ impl<E: Environment> Translator<'_, E> {
             flags: FlowFlags { send_removed: learn.flags & SEND_REMOVED != 0, ..FlowFlags::default() },
             importance: 0,
             instructions: Instructions { apply, ..Instructions::default() },
-        });
+        };
+        let learned = LearnedFlow { flow, limit: learn.limit };
+        if let Some((field, bit)) = learn.result.filter(|_| learn.flags & WRITE_RESULT != 0) {
+            let is_full = matches!(self.tables.learning(&learned, Now(u64::MAX)), Learning::Full);
+            self.set_field(field, u128::from(!is_full) << bit, 1 << bit)?;
+        }
+        if self.result.learned.len() >= limits::LEARNED {
+            return Err(Halt::Error(TranslateError::TooManyOperations));
+        }
+        self.result.learned.push(learned);
         Ok(())
     }
 

@@ -16,6 +16,7 @@ mod header;
 mod learn;
 mod operation;
 mod pipeline;
+mod record;
 mod set;
 mod state;
 #[cfg(test)]
@@ -26,11 +27,13 @@ mod tests;
 pub(crate) use tests::matching as random_match;
 
 pub use operation::{ControllerOperation, CtOperation, Operation, Resume, Selection, reason, select_slot};
+pub(crate) use record::Record;
+pub use record::{Event, Step};
 
 use crate::action::Action;
 use crate::key::Key;
-use crate::modify::{FlowMod, PortNo, TableId};
-use crate::tables::{Entry, Tables};
+use crate::modify::{PortNo, TableId};
+use crate::tables::{Entry, LearnedFlow, Tables};
 use pipeline::Translator;
 use std::sync::Arc;
 
@@ -42,6 +45,8 @@ pub mod limits {
     pub const LOOKUPS: usize = 4096;
     /// Operations.
     pub const OPERATIONS: usize = 4096;
+    /// Learned flows.
+    pub const LEARNED: usize = 64;
     /// Values on the stack.
     pub const STACK: usize = 1024;
 }
@@ -78,6 +83,8 @@ pub struct Translation {
     pub mask: Key,
     /// Tables that were looked up; bit `i % 64` of word `i / 64` for table `i`.
     pub tables: [u64; 4],
+    /// The last table that was looked up.
+    pub last: TableId,
     /// Number of lookups. The second one and later ones may see another key than the packet's.
     pub lookups: usize,
     /// Flows that were executed.
@@ -89,7 +96,7 @@ pub struct Translation {
     /// Whether it depends on the [`Environment`].
     pub live: bool,
     /// Flows to add, for `learn`.
-    pub learned: Vec<FlowMod>,
+    pub learned: Vec<LearnedFlow>,
     /// Why the packet is dropped.
     pub error: Option<TranslateError>,
 }
@@ -103,7 +110,7 @@ impl Translation {
 
 /// Translates a packet that was received on `in_port`.
 pub fn translate(tables: &Tables, key: &Key, in_port: PortNo, environment: &impl Environment) -> Translation {
-    Translator::new(tables, environment, key, Some(in_port)).run_table(TableId(0))
+    Translator::new(tables, (environment, ()), key, Some(in_port)).run_table(TableId(0))
 }
 
 /// Translates the actions of a packet-out; `in_port` is that of the message.
@@ -114,11 +121,26 @@ pub fn translate_actions(
     actions: &[Action],
     environment: &impl Environment,
 ) -> Translation {
-    Translator::new(tables, environment, key, Some(in_port)).run_actions(actions)
+    Translator::new(tables, (environment, ()), key, Some(in_port)).run_actions(actions)
 }
 
 /// Continues after a recirculation. `key` has the fields of the packet as it is now, and the metadata of the packet as
 /// it was received.
 pub fn resume(tables: &Tables, key: &Key, resume: &Resume, environment: &impl Environment) -> Translation {
-    Translator::new(tables, environment, key, None).run_resume(resume)
+    Translator::new(tables, (environment, ()), key, None).run_resume(resume)
+}
+
+/// As [`translate`], or as [`resume`] with a rest, of a packet whose key has its ingress port; fills a record.
+pub(crate) fn translate_recorded(
+    tables: &Tables,
+    key: &Key,
+    rest: Option<&Resume>,
+    environment: &impl Environment,
+    record: &mut Record,
+) -> Translation {
+    let translator = Translator::new(tables, (environment, record), key, None);
+    match rest {
+        None => translator.run_table(TableId(0)),
+        Some(rest) => translator.run_resume(rest),
+    }
 }

@@ -104,7 +104,8 @@ pub struct ControllerOperation {
     pub cookie: u64,
     /// Data for the controller.
     pub userdata: Box<[u8]>,
-    /// Metadata, registers and the like that the pipeline has written. The others are those of the packet.
+    /// Metadata, registers and the like that the pipeline has written. The others are those of the packet. A worker adds
+    /// the ingress port of a packet-out that comes from no port of the bridge.
     pub pipeline: Match,
 }
 
@@ -143,6 +144,8 @@ pub struct CtOperation {
     pub mark: (u32, u32),
     /// Value and mask for the label of the connection.
     pub label: (u128, u128),
+    /// Whether the packet recirculates next, with its connection state.
+    pub resumes: bool,
 }
 
 /// The rest of a translation.
@@ -206,5 +209,25 @@ impl Operation {
                 | Self::Select(_)
                 | Self::Clone(_)
         )
+    }
+
+    /// The action that a rewriter executes for it, if it changes the packet.
+    pub(crate) fn change(&self) -> Option<Action> {
+        Some(match self {
+            Self::Set { field, value, mask } => {
+                Action::SetField { field: *field, value: *value, mask: *mask }
+            }
+            Self::PushVlan(ethertype) => Action::PushVlan(*ethertype),
+            Self::PopVlan => Action::PopVlan,
+            Self::PushMpls(ethertype) => Action::PushMpls(*ethertype),
+            Self::PopMpls(ethertype) => Action::PopMpls(*ethertype),
+            Self::PushPbb(ethertype) => Action::PushPbb(*ethertype),
+            Self::PopPbb => Action::PopPbb,
+            Self::DecMplsTtl => Action::DecMplsTtl,
+            Self::DecNwTtl(_) => Action::DecNwTtl(Box::default()),
+            Self::CopyTtlOut => Action::CopyTtlOut,
+            Self::CopyTtlIn => Action::CopyTtlIn,
+            _ => return None,
+        })
     }
 }

@@ -1,6 +1,7 @@
 //! Tables, instructions and lists of actions.
 
 use super::operation::{Operation, Resume, Site, Step, reason};
+use super::record::{Event, Recorder};
 use super::set::ActionSet;
 use super::state::State;
 use super::{Environment, TranslateError, Translation, limits};
@@ -29,9 +30,10 @@ pub(super) enum Halt {
 pub(super) type Progress<T = ()> = Result<T, Halt>;
 
 /// A translation in progress.
-pub(super) struct Translator<'a, E> {
+pub(super) struct Translator<'a, E, R> {
     pub(super) tables: &'a Tables,
     pub(super) environment: &'a E,
+    recorder: R,
     pub(super) state: State,
     pub(super) result: Translation,
     pub(super) set: ActionSet,
@@ -44,9 +46,14 @@ pub(super) struct Translator<'a, E> {
     emitted: usize,
 }
 
-impl<'a, E: Environment> Translator<'a, E> {
+impl<'a, E: Environment, R: Recorder> Translator<'a, E, R> {
     /// `in_port` is `None` if the key has it.
-    pub(super) fn new(tables: &'a Tables, environment: &'a E, key: &Key, in_port: Option<PortNo>) -> Self {
+    pub(super) fn new(
+        tables: &'a Tables,
+        (environment, recorder): (&'a E, R),
+        key: &Key,
+        in_port: Option<PortNo>,
+    ) -> Self {
         let (mut state, mut mask) = (State::new(key), Key::ZERO);
         if let Some(port) = in_port {
             state.key.set(Field::InPort, port.0.into());
@@ -58,6 +65,7 @@ impl<'a, E: Environment> Translator<'a, E> {
             operations: Vec::new(),
             mask,
             tables: [0; 4],
+            last: TableId(0),
             flows: Vec::new(),
             groups: Vec::new(),
             meters: Vec::new(),
@@ -70,6 +78,7 @@ impl<'a, E: Environment> Translator<'a, E> {
         Self {
             tables,
             environment,
+            recorder,
             state,
             result,
             set: ActionSet::default(),
@@ -129,6 +138,7 @@ impl<'a, E: Environment> Translator<'a, E> {
             self.result.learned.clear();
             self.result.error = Some(error);
         }
+        self.recorder.finish(&self.state.key);
         self.result
     }
 
@@ -137,7 +147,11 @@ impl<'a, E: Environment> Translator<'a, E> {
         let end = match end {
             Ok(()) | Err(Halt::Exit) => {
                 let list = std::mem::take(&mut self.set).into_list();
-                self.actions(&list, self.site)
+                let site = self.site;
+                match list.as_slice() {
+                    [] => Ok(()),
+                    list => self.recorded(|_| Event::ActionSet, |this| this.actions(list, site)),
+                }
             }
             other => other,
         };
@@ -159,7 +173,9 @@ impl<'a, E: Environment> Translator<'a, E> {
             pipeline: Match::new(&key, &mask),
             queue: self.queue,
         };
-        self.emit(Operation::Recirculate(Arc::new(resume)))
+        let resume = Arc::new(resume);
+        self.recorder.recirculate(&resume, &self.state.key);
+        self.emit(Operation::Recirculate(resume))
     }
 
     pub(super) fn emit(&mut self, operation: Operation) -> Progress {
@@ -236,18 +252,26 @@ impl<'a, E: Environment> Translator<'a, E> {
         let fresh = Key(std::array::from_fn(|i| bits.0[i] & !written.0[i]));
         self.result.mask = self.result.mask.or(&fresh);
         self.result.tables[usize::from(table.0 / 64)] |= 1 << (table.0 % 64);
+        self.result.last = table;
+        if found.is_none() {
+            self.recorded(|_| Event::Miss(table), |_| ());
+        }
         Ok(found)
     }
 
     /// Executes the instructions of a flow. Returns the next table.
     fn flow(&mut self, flow: &Flow) -> Progress<Option<TableId>> {
+        self.recorded(|_| Event::Flow(flow.clone()), |this| this.instructions(flow))
+    }
+
+    fn instructions(&mut self, flow: &Flow) -> Progress<Option<TableId>> {
         let (entry, instructions) = (flow.entry(), flow.instructions());
         self.result.flows.push(entry.clone());
         let reason = if entry.is_table_miss() { reason::NO_MATCH } else { reason::ACTION };
         let site = Site { table: entry.table(), cookie: entry.cookie(), reason };
         self.site = site;
         if let Some(id) = instructions.meter {
-            self.meter(id)?;
+            self.recorded(|_| Event::Action(Action::Meter(id)), |this| this.meter(id))?;
         }
         let applied = self.actions(&instructions.apply, site);
         if applied == Err(Halt::Freeze) {
@@ -259,6 +283,19 @@ impl<'a, E: Environment> Translator<'a, E> {
 
     /// Executes the instructions after the applied actions. Returns the next table.
     fn rest(&mut self, instructions: &Instructions, site: Site) -> Option<TableId> {
+        let Instructions { clear, write, metadata, goto, .. } = instructions;
+        if !clear && write.is_empty() && metadata.is_none() && goto.is_none() {
+            return self.finish_flow(instructions, site);
+        }
+        let event = |_: &Key| {
+            let (meter, apply) = (None, Vec::new());
+            Event::Instructions(Box::new(Instructions { meter, apply, ..instructions.clone() }))
+        };
+        self.recorded(event, |this| this.finish_flow(instructions, site))
+    }
+
+    /// Executes these instructions.
+    fn finish_flow(&mut self, instructions: &Instructions, site: Site) -> Option<TableId> {
         self.site = site;
         if instructions.clear {
             self.set.clear();
@@ -275,7 +312,8 @@ impl<'a, E: Environment> Translator<'a, E> {
     /// Executes a list of actions.
     pub(super) fn actions(&mut self, list: &[Action], site: Site) -> Progress {
         for (i, action) in list.iter().enumerate() {
-            let end = self.action(action, site);
+            let event = |_: &Key| Event::Action(action.clone());
+            let end = self.recorded(event, |this| this.action(action, site));
             if end == Err(Halt::Freeze) {
                 // Without steps, the action has not begun.
                 let rest = if self.steps.is_empty() { &list[i..] } else { &list[i + 1..] };
@@ -311,6 +349,19 @@ impl<'a, E: Environment> Translator<'a, E> {
             return Ok(());
         }
         self.emit(Operation::Clone(operations.into()))
+    }
+
+    /// Executes `run` as a step of the record.
+    #[inline(always)]
+    pub(super) fn recorded<T>(
+        &mut self,
+        event: impl FnOnce(&Key) -> Event,
+        run: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        self.recorder.begin(event, &self.state.key);
+        let result = run(self);
+        self.recorder.end(&self.state.key);
+        result
     }
 
     /// Enters a level; the caller leaves it by decrementing `depth`.

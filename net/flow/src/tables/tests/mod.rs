@@ -3,6 +3,7 @@
 mod expiry;
 mod flows;
 mod groups;
+mod learn;
 mod model;
 
 use super::{Flow, Tables};

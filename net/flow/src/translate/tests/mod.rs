@@ -6,7 +6,7 @@ mod packet;
 mod random;
 mod rules;
 
-use super::translate;
+use super::{Record, translate, translate_recorded};
 use crate::field::Field;
 use crate::key::Key;
 use crate::modify::{PortNo, TableId};
@@ -43,6 +43,9 @@ proptest! {
             let in_port = PortNo(key.get(Field::InPort) as u32);
             let translation = translate(&tables, &key, in_port, &Ports);
             prop_assert!(translation.error.is_none());
+            let recorded = translate_recorded(&tables, &key, None, &Ports, &mut Record::new(&key));
+            prop_assert_eq!(&recorded.operations, &translation.operations);
+            prop_assert_eq!(recorded.mask, translation.mask);
             let others = packets.iter().map(Packet::key).chain(flips.iter().map(|flip| {
                 let mut key = key;
                 key.0[(flip >> 6) as usize % crate::WORDS] ^= 1 << (flip % 64);

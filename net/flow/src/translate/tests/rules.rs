@@ -277,7 +277,7 @@ fn learned_flows_are_made_from_the_packet() {
     key.set(Field::EthSrc, 0x33);
     let flows = tables(vec![(0, 1, tcp(), apply(vec![Action::Learn(Box::new(learn))]))]);
     let found = translate(&flows, &key, IN_PORT, &Ports);
-    let learned = &found.learned[0];
+    let learned = &found.learned[0].flow;
     assert_eq!(learned.matching, Match::any().with(Field::EthDst, 0x33));
     let expected = [set(Field::Reg1, 9), Action::Output { port: IN_PORT, max_len: 0 }];
     assert_eq!(learned.instructions.apply, expected);

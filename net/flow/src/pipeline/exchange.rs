@@ -1,0 +1,157 @@
+//! What workers and the engine pass to control: learned flows and states of ports. They do not wait for it, but wake it.
+
+use super::directory::Bridge;
+use super::packet_out::PacketOuts;
+use crate::modify::PortNo;
+use crate::tables::{LearnedFlow, Learning, Tables, limits};
+use port::{Now, PortId};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Learned flows that wait for control.
+const MAX_LEARNED: usize = 1024;
+/// Learned flows of one version of the tables. Fewer than the changes that a version logs, so that a sender with many
+/// addresses does not make the cached results of others wrong.
+const BATCH: usize = 256;
+const _: () = assert!(2 * BATCH < limits::LOGGED_CHANGES);
+
+/// Whether a port of an OpenFlow bridge can send has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortEvent {
+    /// The port.
+    pub port: PortId,
+    /// Its bridge.
+    pub bridge: String,
+    /// Its number on the bridge.
+    pub number: PortNo,
+    /// Whether it can send.
+    pub is_up: bool,
+}
+
+/// A flow that a packet at `used` has learned.
+pub(super) struct Learned {
+    pub(super) bridge: Arc<Bridge>,
+    pub(super) flow: Arc<LearnedFlow>,
+    pub(super) used: Now,
+}
+
+/// What all threads share. Workers wait for none of the locks.
+pub(super) struct Exchange {
+    waker: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Whether the waker was called since control took something.
+    is_awake: AtomicBool,
+    learned: SyncSender<Learned>,
+    learned_taken: Mutex<Receiver<Learned>>,
+    /// The latest event of each port.
+    ports: Mutex<BTreeMap<PortId, PortEvent>>,
+    pub(super) packet_outs: PacketOuts,
+}
+
+/// Locks a mutex whose data are valid even if a thread has panicked.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Exchange {
+    pub(super) fn new() -> Self {
+        let (learned, receiver) = sync_channel(MAX_LEARNED);
+        Self {
+            waker: OnceLock::new(),
+            is_awake: AtomicBool::new(false),
+            learned,
+            learned_taken: Mutex::new(receiver),
+            ports: Mutex::default(),
+            packet_outs: PacketOuts::new(),
+        }
+    }
+
+    /// Sets the function that wakes control, unless it is set.
+    pub(super) fn set_waker(&self, waker: Box<dyn Fn() + Send + Sync>) {
+        if self.waker.set(waker).is_ok() {
+            // For what was added before.
+            self.begin_taking();
+            self.wake();
+        }
+    }
+
+    /// Wakes control once for everything that it has not taken. Must be called after something was added.
+    pub(super) fn wake(&self) {
+        // Pairs with `begin_taking`: if that comes later, it sees what was added; if it came before, control is woken.
+        if !self.is_awake.swap(true, Ordering::AcqRel)
+            && let Some(waker) = self.waker.get()
+        {
+            waker();
+        }
+    }
+
+    /// Must be called before control takes anything.
+    pub(super) fn begin_taking(&self) {
+        // See `wake`.
+        self.is_awake.swap(false, Ordering::AcqRel);
+    }
+
+    /// Takes learned flows, in the order in which each worker has learned them. Wakes control if there may be more.
+    pub(super) fn take_learned(&self) -> Vec<Learned> {
+        self.begin_taking();
+        let taken: Vec<_> = lock(&self.learned_taken).try_iter().take(BATCH).collect();
+        if taken.len() == BATCH {
+            self.wake();
+        }
+        taken
+    }
+
+    /// Adds the state of a port, in place of an earlier one.
+    pub(super) fn port_changed(&self, event: PortEvent) {
+        lock(&self.ports).insert(event.port, event);
+        self.wake();
+    }
+
+    /// Removes the state of a port.
+    pub(super) fn forget_port(&self, port: PortId) {
+        lock(&self.ports).remove(&port);
+    }
+
+    pub(super) fn take_port_events(&self) -> Vec<PortEvent> {
+        self.begin_taking();
+        std::mem::take(&mut *lock(&self.ports)).into_values().collect()
+    }
+}
+
+/// A worker's way to add the flows that packets of a bridge learn.
+pub(super) struct Learner {
+    exchange: Arc<Exchange>,
+    bridge: Arc<Bridge>,
+}
+
+impl Learner {
+    pub(super) fn new(exchange: Arc<Exchange>, bridge: Arc<Bridge>) -> Self {
+        Self { exchange, bridge }
+    }
+
+    /// Refreshes the flows that a packet at `used` has learned, or passes them to control if `tables` does not have
+    /// them. Returns `false` if control has no room for all, so that it must be called again.
+    pub(super) fn learn(&self, tables: &Tables, learned: &[Arc<LearnedFlow>], used: Now) -> bool {
+        let mut has_room = true;
+        for flow in learned {
+            match tables.learning(flow, used) {
+                Learning::Known(found) => found.entry().refresh(used),
+                Learning::Superseded | Learning::Full => {}
+                Learning::Unknown => has_room &= self.pass(flow, used),
+            }
+        }
+        has_room
+    }
+
+    fn pass(&self, flow: &Arc<LearnedFlow>, used: Now) -> bool {
+        let learned = Learned { bridge: self.bridge.clone(), flow: flow.clone(), used };
+        let is_passed = self.exchange.learned.try_send(learned).is_ok();
+        if is_passed {
+            self.exchange.wake();
+        } else {
+            self.bridge.counts.learn_full.fetch_add(1, Ordering::Relaxed);
+        }
+        is_passed
+    }
+}

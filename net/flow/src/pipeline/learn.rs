@@ -1,0 +1,58 @@
+//! The control side of `learn`.
+
+use super::directory::Bridge;
+use super::exchange::{Learned, lock};
+use super::switch::{FlowSwitch, UnknownBridge};
+use crate::tables::Changes;
+use port::Now;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What became of learned flows of a bridge.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LearnCounts {
+    /// Flows that were added.
+    pub added: u64,
+    /// Flows that were not valid, or whose table was full.
+    pub refused: u64,
+    /// Flows that waited for a later packet, because too many waited for control.
+    pub delayed: u64,
+}
+
+impl FlowSwitch {
+    /// Adds flows that packets have learned since the last call. Workers apply them from their next burst on. Returns what
+    /// was changed, by bridge. Must be called soon after the waker ([`FlowSwitch::set_waker`]), which is called again if
+    /// there may be more.
+    pub fn learn(&self, now: Now) -> Vec<(String, Changes)> {
+        let mut changed: Vec<(Arc<Bridge>, Changes)> = Vec::new();
+        for Learned { bridge, flow, used } in self.exchange.take_learned() {
+            let Ok(changes) = lock(&bridge.control).learn(&flow, used, now) else {
+                bridge.counts.learn_refused.fetch_add(1, Ordering::Relaxed);
+                continue;
+            };
+            bridge.counts.learn_added.fetch_add(changes.added.len() as u64, Ordering::Relaxed);
+            match changed.iter_mut().find(|(other, _)| Arc::ptr_eq(other, &bridge)) {
+                _ if changes.is_empty() => {}
+                Some((_, all)) => all.extend(changes),
+                None => changed.push((bridge, changes)),
+            }
+        }
+        let publish = |(bridge, changes): (Arc<Bridge>, Changes)| {
+            let mut control = lock(&bridge.control);
+            bridge.tables.publish(control.seal());
+            (bridge.name.clone(), changes)
+        };
+        changed.into_iter().map(publish).collect()
+    }
+
+    /// What became of learned flows of a bridge.
+    ///
+    /// # Errors
+    /// If there is no such bridge.
+    pub fn learn_counts(&self, bridge: &str) -> Result<LearnCounts, UnknownBridge> {
+        let counts = &self.bridge(bridge)?.counts;
+        let [added, refused, delayed] = [&counts.learn_added, &counts.learn_refused, &counts.learn_full]
+            .map(|n| n.load(Ordering::Relaxed));
+        Ok(LearnCounts { added, refused, delayed })
+    }
+}

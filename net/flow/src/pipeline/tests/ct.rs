@@ -1,0 +1,236 @@
+//! Connection tracking in flows: firewalls and translation, as in ovs-actions(7) and the tutorial of Open vSwitch.
+
+use super::*;
+use crate::text::{NoNames, parse_flow};
+use conntrack::{Tuple, sample};
+use std::net::IpAddr;
+
+const SYN: u8 = 0x02;
+const ACK: u8 = 0x10;
+const RST: u8 = 0x04;
+
+/// Port 1 may begin connections to port 2.
+const FIREWALL: [&str; 6] = [
+    "table=0,priority=100,ip,ct_state=-trk,actions=ct(table=1)",
+    "table=1,priority=9,in_port=1,ip,ct_state=+trk+new,actions=ct(commit),output:2",
+    "table=1,priority=9,in_port=1,ip,ct_state=+trk+est,actions=output:2",
+    "table=1,priority=9,in_port=2,ip,ct_state=+trk+est,actions=output:1",
+    "table=1,priority=9,in_port=2,ip,ct_state=+trk+rel,actions=output:1",
+    "table=1,priority=1,ip,actions=drop",
+];
+
+fn lab(flows: &[&str]) -> Lab {
+    let parse = |text: &&str| parse_flow(text, Some(FlowCommand::Add), &NoNames).unwrap();
+    Lab::new(&flows.iter().map(parse).map(Box::new).map(Modification::Flow).collect::<Vec<_>>())
+}
+
+/// A frame with an IP packet.
+fn frame(packet: &[u8]) -> Vec<u8> {
+    let kind = if packet[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] };
+    [&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1][..], &kind, packet].concat()
+}
+
+/// Host 1, behind port 1, to host 2, behind port 2.
+fn v4(protocol: u8) -> Tuple {
+    Tuple::new(([10, 0, 0, 1].into(), [10, 0, 0, 2].into()), protocol, 0)
+}
+
+fn v6(protocol: u8) -> Tuple {
+    let host = |n| [0xfd00, 0, 0, 0, 0, 0, 0, n].into();
+    Tuple::new((host(1), host(2)), protocol, 0)
+}
+
+/// A TCP segment between the ports 5000 and 80.
+fn segment(tuple: &Tuple, flags: u8, numbers: (u32, u32)) -> Vec<u8> {
+    frame(&sample::tcp(tuple, flags, numbers, &[]))
+}
+
+#[test]
+fn a_firewall_admits_connections_of_one_side() {
+    for tuple in [v4(6).with_ports(5000, 80), v6(6).with_ports(5000, 80)] {
+        let kind = if tuple.is_v6() { ",ipv6," } else { ",ip," };
+        let flows = FIREWALL.map(|flow| flow.replace(",ip,", kind));
+        let mut lab = lab(&flows.each_ref().map(String::as_str));
+        let back = tuple.reversed();
+        assert_eq!(lab.send(1, &[segment(&back, SYN, (1, 0))]).drops["flow-drop"], 1, "from outside");
+        let syn = segment(&tuple, SYN, (100, 0));
+        assert_eq!(lab.send(0, std::slice::from_ref(&syn)).sent[&1], [syn]);
+        assert_eq!(lab.ports(1, &segment(&back, SYN | ACK, (900, 101))), [0]);
+        assert_eq!(lab.ports(0, &segment(&tuple, ACK, (101, 901))), [1]);
+        assert_eq!(lab.ports(1, &segment(&back, RST, (50_000, 0))), [] as [u16; 0], "out of the window");
+        assert_eq!(lab.ports(1, &segment(&back, ACK, (901, 101))), [0]);
+        let now = lab.now;
+        assert_eq!(lab.switch.connections(now).count(), 1);
+        assert_eq!(lab.switch.flush_connections(Some(0)), 1);
+        assert_eq!(lab.ports(1, &segment(&back, SYN | ACK, (900, 101))), [] as [u16; 0], "flushed");
+    }
+}
+
+#[test]
+fn packets_of_a_burst_pass_in_order_and_from_the_caches() {
+    let mut lab = lab(&FIREWALL);
+    let tuple = v4(17).with_ports(5000, 53);
+    let (there, back) = (frame(&sample::udp(&tuple, &[])), frame(&sample::udp(&tuple.reversed(), &[])));
+    assert_eq!(lab.send(0, &vec![there.clone(); 5]).sent[&1].len(), 5);
+    assert_eq!(lab.send(1, &vec![back.clone(); 5]).sent[&0].len(), 5);
+    lab.send(0, &vec![there.clone(); 5]);
+    let (_, _, before) = lab.counts();
+    assert_eq!(lab.send(0, &vec![there; 60]).sent[&1].len(), 60);
+    assert_eq!(lab.send(1, &vec![back; 60]).sent[&0].len(), 60);
+    let (head, megaflow, tables) = lab.counts();
+    assert_eq!(tables, before, "all results were known");
+    assert!(head > 0 && megaflow >= 120, "{head} {megaflow}");
+}
+
+#[test]
+fn errors_about_a_connection_are_admitted() {
+    let mut lab = lab(&FIREWALL);
+    let sent = sample::udp(&v4(17).with_ports(5000, 53), &[1; 20]);
+    let error = frame(&sample::error([192, 0, 2, 9].into(), &sent));
+    assert_eq!(lab.ports(1, &error), [] as [u16; 0]);
+    lab.send(0, &[frame(&sent)]);
+    assert_eq!(lab.send(1, std::slice::from_ref(&error)).sent[&0], [error]);
+}
+
+#[test]
+fn marks_are_matched_in_the_next_table() {
+    let mut lab = lab(&[
+        "table=0,priority=9,in_port=1,ip,actions=ct(commit,zone=7,exec(set_field:0x5->ct_mark,set_field:0x6->ct_label)),output:2",
+        "table=0,priority=9,in_port=2,ip,actions=ct(zone=7,table=1)",
+        "table=1,priority=9,ip,ct_state=+trk,ct_zone=7,ct_mark=5,ct_label=6,ct_nw_src=10.0.0.1,ct_nw_proto=17,ct_tp_dst=53,actions=output:1",
+        "table=1,priority=1,ip,actions=ct_clear,resubmit(,2)",
+        "table=2,priority=9,ip,ct_state=-trk,ct_mark=0,actions=output:4",
+    ]);
+    let tuple = v4(17).with_ports(5000, 53);
+    let back = frame(&sample::udp(&tuple.reversed(), &[]));
+    assert_eq!(lab.ports(1, &back), [3], "no connection");
+    assert_eq!(lab.ports(0, &frame(&sample::udp(&tuple, &[]))), [1]);
+    assert_eq!(lab.ports(1, &back), [0]);
+}
+
+#[test]
+fn a_packet_without_connection_is_invalid() {
+    let mut lab = lab(&[
+        "table=0,priority=1,actions=ct(table=1)",
+        "table=1,priority=1,ct_state=+inv+trk,actions=output:3",
+        "table=1,priority=0,actions=output:4",
+    ]);
+    let mut arp = frame(&[0; 46]);
+    arp[12..14].copy_from_slice(&[8, 6]);
+    assert_eq!(lab.ports(0, &arp), [2]);
+    assert_eq!(lab.ports(0, &segment(&v4(6).with_ports(1, 2), SYN | ACK, (1, 1))), [2]);
+    assert_eq!(lab.ports(0, &segment(&v4(6).with_ports(1, 2), SYN, (1, 1))), [3]);
+}
+
+/// Makes a packet of a direction.
+type Make = fn(&Tuple) -> Vec<u8>;
+
+/// Port 1 leaves through 192.0.2.1.
+const NAT: [&str; 4] = [
+    "table=0,priority=9,in_port=1,ip,actions=ct(commit,zone=1,nat(src=192.0.2.1)),output:2",
+    "table=0,priority=9,in_port=2,ip,ct_state=-trk,actions=ct(table=1,zone=1,nat)",
+    "table=1,priority=9,in_port=2,ip,ct_state=+trk+est,ct_zone=1,actions=output:1",
+    "table=1,priority=9,in_port=2,ip,ct_state=+trk+rel+dnat,ct_zone=1,actions=output:1",
+];
+
+/// Source address 192.0.2.1.
+fn public(tuple: &Tuple) -> Tuple {
+    let ends = (IpAddr::from([192, 0, 2, 1]), tuple.destination());
+    let made = Tuple::new(ends, tuple.protocol(), 0);
+    match tuple.message() {
+        Some(kind) => made.with_message(kind, tuple.ports().0),
+        None => made.with_ports(tuple.ports().0, tuple.ports().1),
+    }
+}
+
+#[test]
+fn sources_are_translated_with_checksums() {
+    let mut lab = lab(&NAT);
+    let udp = v4(17).with_ports(5000, 53);
+    let cases: [(Tuple, Make, Make); 3] = [
+        (v4(6).with_ports(5000, 80), |t| segment(t, SYN, (100, 0)), |t| segment(t, SYN | ACK, (900, 101))),
+        (udp, |t| frame(&sample::udp(t, &[1, 2, 3])), |t| frame(&sample::udp(t, &[4, 5]))),
+        (v4(1).with_message(8, 700), |t| frame(&sample::message(t)), |t| frame(&sample::message(t))),
+    ];
+    for (tuple, there, back) in cases {
+        assert_eq!(lab.send(0, &[there(&tuple)]).sent[&1], [there(&public(&tuple))]);
+        let reply = back(&public(&tuple).reversed());
+        assert_eq!(lab.send(1, &[reply]).sent[&0], [back(&tuple.reversed())]);
+    }
+    // Another host with the same port gets another one.
+    let other = Tuple::new(([10, 0, 0, 7].into(), [10, 0, 0, 2].into()), 17, 0).with_ports(5000, 53);
+    let sent = lab.send(0, &[frame(&sample::udp(&other, &[]))]).sent.remove(&1).unwrap();
+    assert_eq!(sent, [frame(&sample::udp(&public(&other).with_ports(5001, 53), &[]))]);
+}
+
+#[test]
+fn errors_about_translated_packets_are_translated() {
+    let mut lab = lab(&NAT);
+    let tuple = v4(17).with_ports(5000, 53);
+    lab.send(0, &[frame(&sample::udp(&tuple, &[1; 20]))]);
+    let router = IpAddr::from([198, 51, 100, 1]);
+    let quoted = sample::udp(&public(&tuple), &[1; 20]);
+    let mut own = sample::udp(&tuple, &[1; 20]);
+    // The quoted checksum stays.
+    own[26..28].copy_from_slice(&quoted[26..28]);
+    let error = frame(&sample::error(router, &quoted));
+    assert_eq!(lab.send(1, &[error]).sent[&0], [frame(&sample::error(router, &own))]);
+}
+
+#[test]
+fn destinations_are_translated_over_ipv6() {
+    let mut lab = lab(&[
+        "table=0,priority=9,in_port=1,ipv6,actions=ct(commit,table=1,zone=2,nat(dst=[fd00::9]:8080))",
+        "table=1,priority=9,in_port=1,ipv6,ct_state=+dnat,actions=output:2",
+        "table=0,priority=9,in_port=2,ipv6,actions=ct(table=1,zone=2,nat)",
+        "table=1,priority=9,in_port=2,ipv6,ct_state=+est+snat+rpl,actions=output:1",
+    ]);
+    let tuple = v6(6).with_ports(5000, 80);
+    let server = [0xfd00, 0, 0, 0, 0, 0, 0, 9].into();
+    let made = Tuple::new((tuple.source(), server), 6, 0).with_ports(5000, 8080);
+    for _ in 0..2 {
+        let sent = lab.send(0, &[segment(&tuple, SYN, (100, 0))]).sent.remove(&1).unwrap();
+        assert_eq!(sent, [segment(&made, SYN, (100, 0))]);
+    }
+    let answer = segment(&made.reversed(), SYN | ACK, (900, 101));
+    assert_eq!(lab.send(1, &[answer]).sent[&0], [segment(&tuple.reversed(), SYN | ACK, (900, 101))]);
+}
+
+#[test]
+fn fragments_are_translated_with_the_first() {
+    let mut lab = lab(&NAT);
+    let tuple = v4(17).with_ports(5000, 53);
+    let packet = |tuple: &Tuple| sample::fragments(&sample::udp(tuple, &[1; 60]), 24, 77);
+    let sent = lab.send(0, &packet(&tuple).map(|part| frame(&part))).sent.remove(&1).unwrap();
+    assert_eq!(sent, packet(&public(&tuple)).map(|part| frame(&part)));
+}
+
+#[test]
+fn a_connection_without_free_address_is_dropped() {
+    let mut lab = lab(&["priority=1,ip,actions=ct(commit,nat(src=192.0.2.1:4000)),output:2"]);
+    let packet = |port| frame(&sample::udp(&v4(17).with_ports(port, 53), &[]));
+    assert_eq!(lab.ports(0, &packet(1)), [1]);
+    assert_eq!(lab.send(0, &[packet(2)]).drops["action-failed"], 1);
+}
+
+#[test]
+fn a_loop_of_tables_ends() {
+    let mut once = lab(&["priority=1,ip,actions=ct(table=0)"]);
+    let packet = segment(&v4(6).with_ports(1, 2), SYN, (1, 1));
+    assert_eq!(once.send(0, std::slice::from_ref(&packet)).drops["recirculation-limit"], 1);
+    let mut thrice = lab(&["priority=1,ip,actions=ct(table=0),ct(table=0),ct(table=0)"]);
+    let dropped = thrice.send(0, &vec![packet; 64]).drops["recirculation-limit"];
+    assert!(dropped >= 64, "{dropped}");
+}
+
+#[test]
+fn a_listed_packet_is_the_one_before_its_copies() {
+    let mut lab = lab(&[
+        "table=0,priority=1,ip,actions=ct(commit,table=1,nat(src=192.0.2.1)),output:3",
+        "table=1,priority=1,ip,actions=output:2",
+    ]);
+    let tuple = v4(17).with_ports(5000, 53);
+    let sent = lab.send(0, &[frame(&sample::udp(&tuple, &[]))]).sent;
+    assert_eq!(sent[&1], [frame(&sample::udp(&public(&tuple), &[]))]);
+    assert_eq!(sent[&2], [frame(&sample::udp(&tuple, &[]))]);
+}

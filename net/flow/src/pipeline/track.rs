@@ -1,0 +1,177 @@
+//! Connection tracking of a packet in execution.
+//!
+//! A packet that has passed through connection tracking continues at once with its connection state in its key, and
+//! with the changed head: a recirculation by the engine would cost a pass for each packet.
+
+use super::execute::{Again, Executor, Stopped};
+use super::program::Form;
+use super::worker::TRANSLATION;
+use crate::action::Nat;
+use crate::modify::PortNo;
+use crate::translate::{CtOperation, Resume};
+use crate::{Field, Key};
+use conntrack::{Direction, Helper, Request, State, Tracker};
+use port::{BURST, DropReason, MAX_PASSES, work};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Continuations of all packets of a burst together, so that copies of copies end.
+pub(super) const MAX_RESUMED: usize = 8 * BURST;
+
+/// Connection state of a packet in execution.
+pub(super) struct Tracking<'a> {
+    tracker: &'a Tracker,
+    /// Continuations that are left for the burst.
+    left: &'a mut usize,
+    /// Continuations of the packet so far.
+    depth: usize,
+    pub(super) states: States,
+}
+
+/// Connection states of a packet, and of each copy.
+#[derive(Clone, Copy, Default)]
+pub(super) struct States {
+    /// As flows match on it.
+    visible: State,
+    /// After the last passage. Without a table to continue in, a passage is not visible.
+    last: State,
+    /// Whether the packet continues because of the last passage.
+    continues: bool,
+}
+
+impl<'a> Tracking<'a> {
+    /// `visible` is the connection state of the packet so far.
+    pub(super) fn new(tracker: &'a Tracker, left: &'a mut usize, visible: State) -> Self {
+        Self { tracker, left, depth: 0, states: States { visible, last: visible, continues: false } }
+    }
+}
+
+impl Executor<'_> {
+    /// Passes the packet through connection tracking.
+    pub(super) fn track(&mut self, operation: &CtOperation) -> Result<(), Stopped> {
+        let is_ip = [0x0800, 0x86dd].contains(&self.rewriter.key().get(Field::EthType));
+        let network = usize::from(self.rewriter.layout().network);
+        let packet = self.rewriter.head().get(network..).filter(|_| is_ip && network != 0);
+        let Tracking { tracker, states, .. } = &mut self.tracking;
+        let (request, now) = (request(operation), self.context.now.0);
+        let Ok(outcome) = tracker.track(packet.unwrap_or_default(), &states.last, &request, now) else {
+            return self.refuse();
+        };
+        states.last = outcome.state;
+        if operation.resumes {
+            (states.visible, states.continues) = (outcome.state, true);
+        }
+        let Some(rewrite) = outcome.rewrite else { return Ok(()) };
+        self.edit = None;
+        self.rewriter.translate(&rewrite).or_else(|_| self.refuse())
+    }
+
+    /// Continues with the rest of a translation.
+    pub(super) fn resume(&mut self, rest: &Arc<Resume>) -> Result<(), Stopped> {
+        let Tracking { left, depth, states, .. } = &mut self.tracking;
+        if !std::mem::take(&mut states.continues) {
+            self.again.push(Again::Resume(rest.clone(), states.visible));
+            return self.recirculate(self.again.len() as u32);
+        }
+        if **left == 0 || *depth == MAX_PASSES {
+            self.drop(DropReason::RecirculationLimit);
+            return Err(Stopped);
+        }
+        **left -= 1;
+        *depth += 1;
+        let is_decided = std::mem::take(&mut self.is_decided);
+        self.continue_with(rest);
+        if !self.is_decided {
+            self.drop(DropReason::FlowDrop);
+        }
+        self.is_decided |= is_decided;
+        self.tracking.depth -= 1;
+        Ok(())
+    }
+
+    fn continue_with(&mut self, rest: &Arc<Resume>) {
+        let mut key = *self.rewriter.key();
+        set_state(&mut key, &self.tracking.states.visible);
+        key.set(Field::RecircId, self.lookup.resume_id(rest).into());
+        let (port, now) = (PortNo(key.get(Field::InPort) as u32), self.context.now);
+        let before = self.lookup.hits.tables;
+        let found = self.lookup.find_key((&key, port), Some(rest), (self.view, now));
+        self.verdicts.charge((self.lookup.hits.tables - before) * TRANSLATION + work::EDIT);
+        let Some(megaflow) = self.lookup.current(found) else { return self.drop(DropReason::NoFlow) };
+        megaflow.count(1, self.rewriter.frame_len() as u64, now);
+        match megaflow.value.form.clone() {
+            Form::NoFlow => self.drop(DropReason::NoFlow),
+            Form::Drop => self.drop(DropReason::FlowDrop),
+            Form::Forward(port) => {
+                if let Ok(edit) = self.edit() {
+                    self.emit(port, edit);
+                }
+            }
+            Form::Operations(operations) => {
+                // A refusal ends this list only.
+                let _ = self.list(&key, &operations);
+            }
+        }
+    }
+
+    /// Forgets the connection state.
+    pub(super) fn untrack(&mut self) {
+        self.tracking.states = States::default();
+    }
+}
+
+/// The request of an operation.
+fn request(operation: &CtOperation) -> Request {
+    let CtOperation { commit, force, zone, mark, label, .. } = *operation;
+    let helper = match operation.helper {
+        21 => Helper::Ftp,
+        69 => Helper::Tftp,
+        _ => Helper::None,
+    };
+    Request { zone, commit, force, nat: operation.nat.as_ref().map(nat), mark, label, helper }
+}
+
+fn nat(nat: &Nat) -> conntrack::Nat {
+    let direction = |is_source| if is_source { Direction::Source } else { Direction::Destination };
+    conntrack::Nat {
+        direction: nat.source.map(direction),
+        addresses: nat.range.addresses,
+        ports: nat.range.ports,
+        is_random: nat.random,
+        is_persistent: nat.persistent,
+    }
+}
+
+/// Sets the fields of the connection state.
+pub(super) fn set_state(key: &mut Key, state: &State) {
+    let original = state.original;
+    let (source, destination) = original.map_or((0, 0), |tuple| match tuple.message() {
+        Some(kind) => (kind.into(), 0),
+        None => tuple.ports(),
+    });
+    let ends = original.map(|tuple| (tuple.source(), tuple.destination()));
+    let (v4, v6) = match ends {
+        Some((IpAddr::V4(source), IpAddr::V4(destination))) => {
+            ((source.to_bits(), destination.to_bits()), (0, 0))
+        }
+        Some((IpAddr::V6(source), IpAddr::V6(destination))) => {
+            ((0, 0), (source.to_bits(), destination.to_bits()))
+        }
+        _ => ((0, 0), (0, 0)),
+    };
+    for (field, value) in [
+        (Field::CtState, state.bits.into()),
+        (Field::CtZone, state.zone.into()),
+        (Field::CtMark, state.mark.into()),
+        (Field::CtLabel, state.label),
+        (Field::CtNwProto, original.map_or(0, |tuple| tuple.protocol()).into()),
+        (Field::CtNwSrc, v4.0.into()),
+        (Field::CtNwDst, v4.1.into()),
+        (Field::CtIpv6Src, v6.0),
+        (Field::CtIpv6Dst, v6.1),
+        (Field::CtTpSrc, source.into()),
+        (Field::CtTpDst, destination.into()),
+    ] {
+        key.set(field, value);
+    }
+}
