@@ -1,0 +1,95 @@
+//! Features and configuration of the switch (OpenFlow 1.3.5, 7.3.1, 7.3.2 and 7.3.10).
+
+use crate::request::{Answer, Request};
+use crate::session::Kind;
+use crate::settings::MISS_SEND_LEN;
+use flow::{PortNo, TableId};
+use openflow::{AsyncConfig, ErrorCode, Features, Message, Port, SwitchConfig, Version};
+
+/// Counters of flows, tables and ports (`ofp_capabilities`).
+const STATS: u32 = 0x7;
+/// Counters of groups; since OpenFlow 1.1.
+const GROUP_STATS: u32 = 0x8;
+/// Matches on addresses in ARP packets, in OpenFlow 1.0.
+const ARP_MATCH_IP: u32 = 0x80;
+/// Bundles and monitors, since OpenFlow 1.4.
+const BUNDLES: u32 = 0x200;
+const FLOW_MONITORING: u32 = 0x400;
+/// All actions of OpenFlow 1.0: output, changes of fields, and queues.
+const ACTIONS_V10: u32 = 0xfff;
+/// Handling of fragments, of which 0 (`OFPC_FRAG_NORMAL`) and 3 (`OFPC_FRAG_NX_MATCH`) are supported.
+const FRAGMENTS: u16 = 0x3;
+const SUPPORTED: [u16; 2] = [0, 3];
+/// `OFPC_INVALID_TTL_TO_CONTROLLER`, before OpenFlow 1.3.
+const INVALID_TTL: u16 = 0x4;
+/// Highest port number in OpenFlow 1.0.
+const MAX_V10: PortNo = PortNo(0xfeff);
+
+/// Whether OpenFlow 1.0 can name a port.
+fn is_port_of_v10(port: &Port) -> bool {
+    port.number <= MAX_V10 || port.number == PortNo::LOCAL
+}
+
+impl Request<'_> {
+    pub(crate) fn features(&mut self) -> Answer {
+        let version = self.version();
+        let capabilities = match version {
+            Version::V10 => STATS | ARP_MATCH_IP,
+            Version::V13 => STATS | GROUP_STATS,
+            Version::V14 | Version::V15 => STATS | GROUP_STATS | BUNDLES | FLOW_MONITORING,
+        };
+        let mut ports = if version == Version::V10 { self.datapath.ports() } else { Vec::new() };
+        ports.retain(is_port_of_v10);
+        self.reply(&Message::FeaturesReply(Features {
+            datapath_id: self.switch.identity.datapath_id,
+            buffers: 0,
+            tables: TableId::COUNT as u8,
+            auxiliary: 0,
+            capabilities,
+            actions: ACTIONS_V10,
+            ports,
+        }))
+    }
+
+    pub(crate) fn get_config(&mut self) -> Answer {
+        let settings = &self.session.settings;
+        let ttl = if self.version() == Version::V10 && settings.invalid_ttl() { INVALID_TTL } else { 0 };
+        let flags = self.switch.fragments | ttl;
+        let miss_send_len = settings.miss_send_len;
+        self.reply(&Message::GetConfigReply(SwitchConfig { flags, miss_send_len }))
+    }
+
+    /// Secondary controllers change their own settings only.
+    pub(crate) fn set_config(&mut self, config: SwitchConfig) -> Answer {
+        let is_old = self.version() == Version::V10;
+        let known = if is_old { FRAGMENTS | INVALID_TTL } else { FRAGMENTS };
+        let fragments = config.flags & FRAGMENTS;
+        if config.flags & !known != 0 || !SUPPORTED.contains(&fragments) {
+            return Err(ErrorCode::ConfigBadFlags);
+        }
+        if self.session.role != openflow::Role::Secondary {
+            self.switch.fragments = fragments;
+        }
+        if is_old {
+            self.session.settings.set_invalid_ttl(config.flags & INVALID_TTL != 0);
+        }
+        self.session.settings.miss_send_len = config.miss_send_len;
+        Ok(())
+    }
+
+    pub(crate) fn get_async(&mut self) -> Answer {
+        let config = self.session.settings.asynchronous(self.version());
+        self.reply(&Message::GetAsyncReply(config))
+    }
+
+    /// A management client that chooses messages wants them.
+    pub(crate) fn set_async(&mut self, config: &AsyncConfig) -> Answer {
+        let version = self.version();
+        let settings = &mut self.session.settings;
+        settings.set_asynchronous(config, version)?;
+        if self.session.kind == Kind::Service && settings.miss_send_len == 0 {
+            settings.miss_send_len = MISS_SEND_LEN;
+        }
+        Ok(())
+    }
+}

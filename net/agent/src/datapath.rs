@@ -1,0 +1,65 @@
+//! The switch below the agent.
+
+use flow::tables::{Changes, Modification, Tables};
+use flow::{Action, CacheCounts, ChangeError, PacketOutError, PortNo};
+use openflow::{ErrorCode, Port, PortMod, PortStats};
+use port::Now;
+use std::sync::Arc;
+
+/// The switch that an agent controls: one bridge. Calls must not block for long: sessions wait for them.
+pub trait Datapath {
+    /// All ports with their state, by number.
+    fn ports(&self) -> Vec<Port>;
+
+    /// Counters of all ports, by number.
+    fn port_stats(&self) -> Vec<PortStats>;
+
+    /// Applies the configuration bits of a port modification, whose port exists and has the address of the request.
+    ///
+    /// # Errors
+    /// If the port does not support a bit, usually [`ErrorCode::PortModBadConfig`].
+    fn configure_port(&mut self, change: &PortMod) -> Result<(), ErrorCode>;
+
+    /// The tables as workers see them, with the changes of all earlier calls of [`Datapath::modify`].
+    fn tables(&self) -> Arc<Tables>;
+
+    /// Executes all changes, or none.
+    ///
+    /// # Errors
+    /// With the position of the refused change.
+    fn modify(&mut self, changes: &[Modification], now: Now) -> Result<Changes, ChangeError>;
+
+    /// Executes the actions of a packet-out on a frame. `in_port` is a port, [`PortNo::LOCAL`],
+    /// [`PortNo::CONTROLLER`] or [`PortNo::ANY`].
+    ///
+    /// # Errors
+    /// If the packet is not valid, or cannot be executed now.
+    fn send(
+        &mut self,
+        in_port: PortNo,
+        actions: &[Action],
+        frame: &[u8],
+        now: Now,
+    ) -> Result<(), PacketOutError>;
+
+    /// Packets by the place where their result was found.
+    fn counts(&self) -> CacheCounts;
+
+    /// Forgets the connections of a zone.
+    ///
+    /// # Errors
+    /// If connections are not tracked.
+    fn flush_connections(&mut self, zone: u16) -> Result<(), ErrorCode> {
+        let _ = zone;
+        Err(ErrorCode::RequestBadExperimenterType)
+    }
+
+    /// Sets whether a full table removes its least important flow for a new one (OpenFlow 1.4, 6.5).
+    ///
+    /// # Errors
+    /// If eviction is not supported.
+    fn set_eviction(&mut self, table: flow::TableId, eviction: bool) -> Result<(), ErrorCode> {
+        let _ = (table, eviction);
+        Err(ErrorCode::TableModBadConfig)
+    }
+}

@@ -1,0 +1,86 @@
+//! Ports and their queues (OpenFlow 1.3.5, 7.2.2, 7.3.4.3, 7.3.5.6 to 7.3.5.8 and 7.4.3).
+
+use crate::request::{Answer, Request};
+use crate::session::Session;
+use crate::settings::Event;
+use flow::PortNo;
+use openflow::{
+    ALL_QUEUES, ErrorCode, Message, MultipartReply, Port, PortMod, PortReason, PortStatus, QueueConfig,
+    QueueRequest, Version,
+};
+
+impl Request<'_> {
+    /// Before OpenFlow 1.5, the controller that changes a port gets no notice of it.
+    pub(crate) fn port_mod(&mut self, change: &PortMod) -> Answer {
+        let before = self.port(change.number).ok_or(ErrorCode::PortModBadPort)?;
+        if before.address != change.address {
+            return Err(ErrorCode::PortModBadHwAddr);
+        }
+        self.datapath.configure_port(change)?;
+        let Some(after) = self.port(change.number).filter(|after| *after != before) else { return Ok(()) };
+        for other in self.others.values_mut() {
+            other.port_status(PortReason::Modify, &after);
+        }
+        if self.version() >= Version::V15 {
+            self.session.port_status(PortReason::Modify, &after);
+        }
+        Ok(())
+    }
+
+    fn port(&self, number: PortNo) -> Option<Port> {
+        self.datapath.ports().into_iter().find(|port| port.number == number)
+    }
+
+    /// A port that does not exist has no entry.
+    pub(crate) fn port_stats(&mut self, number: PortNo) -> Answer {
+        let mut stats = self.datapath.port_stats();
+        stats.retain(|stats| is_selected(stats.port, number));
+        self.reply_list(stats, |stats| stats, MultipartReply::Port)
+    }
+
+    pub(crate) fn port_desc(&mut self, number: PortNo) -> Answer {
+        let mut ports = self.datapath.ports();
+        ports.retain(|port| is_selected(port.number, number));
+        self.reply_list(ports, |port| port, MultipartReply::PortDesc)
+    }
+
+    /// Ports have no queues; the request must name ports, and no particular queue.
+    pub(crate) fn queue_stats(&mut self, request: QueueRequest) -> Answer {
+        self.check_queues(request)?;
+        self.reply_part(MultipartReply::Queue(Vec::new()))
+    }
+
+    pub(crate) fn queue_desc(&mut self, request: QueueRequest) -> Answer {
+        self.check_queues(request)?;
+        self.reply_part(MultipartReply::QueueDesc(Vec::new()))
+    }
+
+    pub(crate) fn queue_config(&mut self, port: PortNo) -> Answer {
+        self.check_queues(QueueRequest { port, queue: ALL_QUEUES })?;
+        self.reply(&Message::QueueConfigReply(QueueConfig { port, queues: Vec::new() }))
+    }
+
+    fn check_queues(&self, request: QueueRequest) -> Answer {
+        if !is_all(request.port) && self.port(request.port).is_none() {
+            return Err(ErrorCode::QueueBadPort);
+        }
+        if request.queue == ALL_QUEUES { Ok(()) } else { Err(ErrorCode::QueueBadQueue) }
+    }
+}
+
+/// Whether a request selects all ports; OpenFlow 1.0 has `OFPP_ALL` for queues.
+fn is_all(port: PortNo) -> bool {
+    [PortNo::ANY, PortNo::ALL].contains(&port)
+}
+
+fn is_selected(port: PortNo, number: PortNo) -> bool {
+    number == PortNo::ANY || port == number
+}
+
+impl Session {
+    pub(crate) fn port_status(&mut self, reason: PortReason, port: &Port) {
+        if self.settings.wants(self.kind, self.role, Event::PortStatus, reason.number()) {
+            self.notify(&Message::PortStatus(Box::new(PortStatus { reason, port: port.clone() })));
+        }
+    }
+}

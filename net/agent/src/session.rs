@@ -1,0 +1,172 @@
+//! One connection: what was agreed on, and what waits to be sent.
+
+use crate::bundles::Bundle;
+use crate::input::Input;
+use crate::monitors::Monitors;
+use crate::output::Output;
+use crate::settings::Settings;
+use crate::stats::Partial;
+use openflow::{DecodeError, Dialect, EncodeError, ErrorCode, FramingError, Header, Message, Role, Version};
+use port::Now;
+use std::collections::BTreeMap;
+
+/// Identity of one connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionId(pub u64);
+
+/// Kind of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A controller of the bridge. It is probed while it is silent.
+    Controller,
+    /// A management client such as ovs-ofctl. It gets asynchronous messages only after it asked for them.
+    Service,
+}
+
+/// Why a session ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SessionError {
+    /// The stream is not OpenFlow.
+    #[error(transparent)]
+    Framing(#[from] FramingError),
+    /// The first message is not a HELLO.
+    #[error("the first OpenFlow message has type {0}: a session starts with HELLO")]
+    NoHello(u8),
+    /// No common version.
+    #[error("no common version of OpenFlow: the peer offers up to {0:#04x}")]
+    NoVersion(u8),
+    /// The peer refused the offered versions.
+    #[error("the peer refused the offered versions of OpenFlow")]
+    Refused,
+    /// No HELLO in time.
+    #[error("no HELLO within {} s", crate::limits::HANDSHAKE.as_secs())]
+    Handshake,
+    /// No answers to probes.
+    #[error("no answer to {} echo requests", crate::limits::PROBES)]
+    Silent,
+    /// The peer does not read its messages.
+    #[error("the peer does not read its messages: too many of them wait")]
+    Stalled,
+}
+
+/// Messages of a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Received messages.
+    pub received: u64,
+    /// Sent messages; an answer in several messages counts once.
+    pub sent: u64,
+    /// Sent error messages.
+    pub errors: u64,
+    /// Asynchronous messages that were discarded because the output was full.
+    pub discarded: u64,
+}
+
+/// State of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionReport {
+    /// Identity.
+    pub id: SessionId,
+    /// Kind.
+    pub kind: Kind,
+    /// Version agreed on; `None` during the handshake.
+    pub version: Option<Version>,
+    /// Role; [`Role::Equal`] before a request.
+    pub role: Role,
+    /// Messages.
+    pub counters: Counters,
+}
+
+/// When the peer was heard last, and how often it was probed since.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Liveness {
+    pub(crate) heard: Now,
+    pub(crate) probes: u32,
+    /// Whether output was taken since the last tick: a peer that reads a long answer is not silent.
+    pub(crate) reads: bool,
+}
+
+impl Liveness {
+    pub(crate) fn new(heard: Now) -> Self {
+        Self { heard, probes: 0, reads: false }
+    }
+}
+
+/// State of one connection.
+pub(crate) struct Session {
+    pub(crate) id: SessionId,
+    pub(crate) kind: Kind,
+    /// What the HELLO messages agreed on; `None` before.
+    pub(crate) dialect: Option<Dialect>,
+    pub(crate) role: Role,
+    pub(crate) settings: Settings,
+    pub(crate) bundles: BTreeMap<u32, Bundle>,
+    pub(crate) monitors: Monitors,
+    /// First parts of a request of several messages.
+    pub(crate) partial: Option<Partial>,
+    pub(crate) input: Input,
+    pub(crate) output: Output,
+    pub(crate) liveness: Liveness,
+    pub(crate) counters: Counters,
+    /// Why it must be closed, if it must.
+    pub(crate) ended: Option<SessionError>,
+}
+
+impl Session {
+    pub(crate) fn new(id: SessionId, kind: Kind, now: Now) -> Self {
+        Self {
+            id,
+            kind,
+            dialect: None,
+            role: Role::Equal,
+            settings: Settings::new(kind),
+            bundles: BTreeMap::new(),
+            monitors: Monitors::default(),
+            partial: None,
+            input: Input::default(),
+            output: Output::default(),
+            liveness: Liveness::new(now),
+            counters: Counters::default(),
+            ended: None,
+        }
+    }
+
+    pub(crate) fn report(&self) -> SessionReport {
+        let version = self.version();
+        SessionReport { id: self.id, kind: self.kind, version, role: self.role, counters: self.counters }
+    }
+
+    pub(crate) fn version(&self) -> Option<Version> {
+        self.dialect.map(|dialect| dialect.version)
+    }
+
+    /// Adds a message to the output. Before the handshake, nothing is sent.
+    ///
+    /// # Errors
+    /// If the version cannot express the message. Nothing is sent then.
+    pub(crate) fn send(&mut self, message: &Message, xid: u32) -> Result<(), EncodeError> {
+        let Some(dialect) = self.dialect else { return Ok(()) };
+        self.output.put(message, dialect, xid)?;
+        self.counters.sent += 1;
+        Ok(())
+    }
+
+    /// Adds an asynchronous message to the output, unless the output is full or the version cannot express it.
+    pub(crate) fn notify(&mut self, message: &Message) {
+        if self.output.len() >= crate::limits::OUTPUT {
+            self.counters.discarded += 1;
+        } else {
+            // A version that has no such message does not have the event either.
+            let _ = self.send(message, 0);
+        }
+    }
+
+    /// Answers the message `request` with an error.
+    pub(crate) fn refuse(&mut self, code: ErrorCode, request: &[u8]) {
+        let (Some(version), Some(header)) = (self.version(), Header::read(request)) else { return };
+        let answer = DecodeError::new(code, request).message(version);
+        self.counters.errors += 1;
+        // Every version has error messages.
+        let _ = self.send(&Message::Error(answer), header.xid);
+    }
+}

@@ -1,0 +1,210 @@
+//! ovs-ofctl as the client of an agent, over a Unix socket, in all versions.
+#![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
+
+use agent::fuzz::Rig;
+use agent::{Kind, SessionId};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+const VERSIONS: [&str; 4] = ["OpenFlow10", "OpenFlow13", "OpenFlow14", "OpenFlow15"];
+
+/// Exchanges messages until the client closes the connection.
+fn converse(rig: &Mutex<Rig>, id: u64, mut stream: UnixStream) {
+    let mut buffer = [0; 4096];
+    // Requests of other connections can make output for this one.
+    stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    let opened = rig.lock().unwrap().now;
+    rig.lock().unwrap().agent.open(SessionId(id), Kind::Service, opened);
+    loop {
+        loop {
+            let output = rig.lock().unwrap().agent.output(SessionId(id));
+            if output.is_empty() || stream.write_all(&output).is_err() {
+                break;
+            }
+            rig.lock().unwrap().receive(id, &[]);
+        }
+        let len = match stream.read(&mut buffer) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
+            read => read.unwrap_or(0),
+        };
+        if len == 0 || !rig.lock().unwrap().receive(id, &buffer[..len]) {
+            return rig.lock().unwrap().agent.close(SessionId(id));
+        }
+    }
+}
+
+/// A switch that listens until the process ends.
+struct Listening {
+    folder: tempfile::TempDir,
+    version: &'static str,
+}
+
+impl Listening {
+    fn new(version: &'static str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(folder.path().join("br0.mgmt")).unwrap();
+        thread::spawn(move || {
+            let rig = Arc::new(Mutex::new(Rig::new()));
+            for (id, stream) in (0..).zip(listener.incoming()) {
+                let (rig, stream) = (rig.clone(), stream.unwrap());
+                thread::spawn(move || converse(&rig, id, stream));
+            }
+        });
+        Self { folder, version }
+    }
+
+    /// `ovs-ofctl COMMAND SWITCH`.
+    fn command(&self, command: &str) -> Command {
+        let (options, command) = command.rsplit_once(' ').unwrap_or(("", command));
+        let socket = format!("unix:{}", self.folder.path().join("br0.mgmt").display());
+        let mut ofctl = Command::new("ovs-ofctl");
+        ofctl.args(["-O", self.version, "--no-names", "--timeout=20"]).args(options.split_whitespace());
+        ofctl.args([command, &socket]).env("OVS_RUNDIR", self.folder.path());
+        ofctl
+    }
+
+    /// Executes a command. Returns whether it succeeded, and all that it printed.
+    fn run(&self, command: &str, arguments: &[&str]) -> (bool, String) {
+        let output = match self.command(command).args(arguments).output() {
+            Ok(output) => output,
+            Err(error) => {
+                panic!("SKIPPED: ovs-ofctl cannot be executed ({error}); install openvswitch-common")
+            }
+        };
+        let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+        (output.status.success(), text)
+    }
+
+    fn ofctl(&self, command: &str, arguments: &[&str]) -> String {
+        let (succeeded, text) = self.run(command, arguments);
+        assert!(succeeded, "{} {command} {arguments:?}: {text}", self.version);
+        text
+    }
+
+    fn expect(&self, command: &str, arguments: &[&str], expected: &[&str]) {
+        let text = self.ofctl(command, arguments);
+        for part in expected {
+            assert!(text.contains(part), "{} {command}: no {part:?} in:\n{text}", self.version);
+        }
+    }
+}
+
+#[test]
+fn flows_are_changed_and_shown() {
+    for switch in VERSIONS.map(Listening::new) {
+        switch.ofctl("add-flow", &["priority=5,in_port=1,actions=output:2"]);
+        switch.ofctl("add-flow", &["priority=6,tcp,nw_dst=10.0.0.0/8,tp_dst=80,actions=dec_ttl,output:3"]);
+        switch.expect(
+            "dump-flows",
+            &[],
+            &[
+                "priority=5,in_port=1 actions=output:2",
+                "priority=6,tcp,nw_dst=10.0.0.0/8,tp_dst=80 actions=dec_ttl,output:3",
+            ],
+        );
+        switch.ofctl("mod-flows", &["in_port=1,actions=output:4"]);
+        switch.expect("dump-flows", &["in_port=1"], &["actions=output:4"]);
+        switch.expect("dump-aggregate", &[], &["packet_count=0", "flow_count=2"]);
+        let (succeeded, text) = switch.run("add-flow", &["in_port=1,actions=group:9"]);
+        assert!(!succeeded || switch.version == "OpenFlow10", "{text}");
+        switch.ofctl("--strict del-flows", &["priority=5,in_port=1"]);
+        switch.ofctl("del-flows", &["tcp"]);
+        assert!(!switch.ofctl("dump-flows", &[]).contains("actions="));
+    }
+}
+
+#[test]
+fn the_switch_is_described() {
+    for switch in VERSIONS.map(Listening::new) {
+        switch.expect("show", &[], &["dpid:0000000000001234", "n_tables:255", "p1", "miss_send_len=0"]);
+        switch.expect("dump-desc", &[], &["Software: linerate"]);
+        switch.expect("dump-tables", &[], &["table 0"]);
+        switch.expect("dump-ports", &[], &["port  1: rx pkts=1"]);
+        switch.expect("dump-ports-desc", &[], &["p4", "02:00:00:00:00:04"]);
+        switch.ofctl("queue-stats", &[]);
+        switch.expect("get-frags", &[], &["normal"]);
+        switch.ofctl("set-frags", &["nx-match"]);
+        switch.expect("get-frags", &[], &["nx-match"]);
+        switch.ofctl("mod-port", &["2", "down"]);
+        switch.expect("dump-ports-desc", &[], &["PORT_DOWN"]);
+        switch.ofctl("packet-out", &[&format!("in_port=1 packet={} actions=output:2", "00".repeat(60))]);
+    }
+}
+
+#[test]
+fn groups_and_meters_are_changed_and_shown() {
+    for switch in VERSIONS[1..].iter().copied().map(Listening::new) {
+        switch.ofctl("add-group", &["group_id=1,type=all,bucket=output:1,bucket=output:2"]);
+        switch.ofctl("add-meter", &["meter=3,kbps,stats,band=type=drop,rate=100"]);
+        switch.ofctl("add-flow", &["in_port=1,actions=group:1"]);
+        switch.expect("dump-groups", &[], &["group_id=1,type=all"]);
+        switch.expect("dump-group-stats", &[], &["group_id=1", "ref_count=1"]);
+        switch.expect("dump-group-features", &[], &["Group table"]);
+        switch.expect("dump-meters", &[], &["meter=3 kbps", "type=drop rate=100"]);
+        switch.expect("meter-stats", &[], &["meter:3"]);
+        switch.expect("meter-features", &[], &["max_meter:65536"]);
+        switch.ofctl("del-meters", &[]);
+        switch.ofctl("del-groups", &[]);
+        assert!(!switch.ofctl("dump-flows", &[]).contains("actions="), "flows of a group end with it");
+    }
+}
+
+#[test]
+fn features_of_tables_are_shown_and_changed() {
+    for switch in VERSIONS[1..].iter().copied().map(Listening::new) {
+        switch.expect("dump-table-features", &[], &["table 0", "metadata: match=0xffffffffffffffff"]);
+        switch.ofctl("mod-table", &["5", "name:acl"]);
+        switch.expect("dump-table-features", &[], &["acl"]);
+        if switch.version != "OpenFlow13" {
+            switch.ofctl("mod-table", &["5", "evict"]);
+            switch.expect("dump-table-desc", &[], &["eviction=on"]);
+        }
+    }
+}
+
+#[test]
+fn bundles_are_committed_or_not() {
+    for switch in VERSIONS[1..].iter().copied().map(Listening::new) {
+        let file = switch.folder.path().join("flows");
+        let flows = |last: &str| {
+            let lines: Vec<_> = (1..200).map(|port| format!("in_port={port},actions=output:1\n")).collect();
+            std::fs::write(&file, lines.concat() + last).unwrap();
+        };
+        flows("in_port=200,actions=group:7\n");
+        let (succeeded, text) = switch.run("--bundle add-flows", &[file.to_str().unwrap()]);
+        assert!(!succeeded && text.contains("OFPBAC_BAD_OUT_GROUP"), "{text}");
+        switch.expect("dump-aggregate", &[], &["flow_count=0"]);
+        flows("");
+        switch.ofctl("--bundle add-flows", &[file.to_str().unwrap()]);
+        switch.expect("dump-aggregate", &[], &["flow_count=199"]);
+        flows("in_port=7,dl_vlan=3,actions=output:2\n");
+        switch.ofctl("replace-flows", &[file.to_str().unwrap()]);
+        switch.expect("dump-aggregate", &[], &["flow_count=200"]);
+    }
+}
+
+#[test]
+fn monitors_report_flows() {
+    for switch in VERSIONS.map(Listening::new) {
+        switch.ofctl("add-flow", &["in_port=1,actions=output:2"]);
+        let mut monitor = switch.command("monitor");
+        monitor.arg("watch:").stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut monitor = monitor.spawn().unwrap();
+        let wait = |lines: &mut dyn Iterator<Item = io::Result<String>>, part: &str| {
+            let found = lines.map_while(Result::ok).any(|line| line.contains(part));
+            assert!(found, "{}: ovs-ofctl ends without {part:?}", switch.version);
+        };
+        wait(&mut BufReader::new(monitor.stdout.take().unwrap()).lines(), "in_port=1 actions=output:2");
+        let mut events = BufReader::new(monitor.stderr.take().unwrap()).lines();
+        switch.ofctl("add-flow", &["in_port=2,actions=output:3"]);
+        wait(&mut events, "event=ADDED table=0 cookie=0 in_port=2 actions=output:3");
+        switch.ofctl("del-flows", &["in_port=1"]);
+        wait(&mut events, "event=DELETED reason=delete table=0 cookie=0 in_port=1 actions=output:2");
+        monitor.kill().unwrap();
+        monitor.wait().unwrap();
+    }
+}
