@@ -2,10 +2,10 @@
 //!
 //! Dependencies between modules: `settings` (converts a file to a topology) <- `dataplane` (converts a topology to a
 //! running switch) <- `api` (servers and client of the control APIs) <- `commands` <- `reference` (generates pages from all
-//! definitions). Below `settings`: `host` (properties of this machine), `remedy` (errors of libraries as diagnostics) and
-//! `grant` (the exchange by which a process asks another one's switch for a port). `args` defines the command line and
-//! depends on `settings` and `log` only. `cli/tests/integration/layers.rs` has the permitted directions. This crate does
-//! not process packets.
+//! definitions). Below `settings`: `host` (properties of this machine), `remedy` (errors of libraries as diagnostics),
+//! `socket_file` (files of listening sockets) and `grant` (the exchange by which a process asks another one's switch for a
+//! port). `args` defines the command line and depends on `settings` and `log` only. `cli/tests/integration/layers.rs` has
+//! the permitted directions. This crate does not process packets.
 
 #![forbid(unsafe_code)]
 
@@ -19,11 +19,13 @@ mod log;
 mod reference;
 mod remedy;
 mod settings;
+mod socket_file;
 
 use api::client::Client;
 use args::{Cli, Command};
 use commands::{
-    bench, check, completion, demo, generate, guest, laboratory, load, run, serve, snippet, stack, top, verbs,
+    bench, check, completion, demo, generate, guest, laboratory, load, run, serve, snippet, stack, top,
+    trace, verbs,
 };
 use std::process::ExitCode;
 
@@ -55,6 +57,8 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Bridges(command) => verbs::bridges(&client(), command),
         Command::Fdb(command) => verbs::fdb(&client(), command),
         Command::Flows(command) => verbs::flows(&client(), command),
+        Command::Ct(command) => verbs::ct(&client(), command),
+        Command::Trace(args) => trace::run(args, &client()),
         Command::Workers(command) => verbs::workers(&client(), command),
         Command::Placement(command) => verbs::placement(&client(), command),
         Command::Rebalance(args) => verbs::rebalance(&client(), args),

@@ -7,14 +7,13 @@
 mod lock;
 
 use crate::host::lock_path;
+use crate::socket_file::listen_on;
 use console::Diagnostic;
 use lock::LockError;
-use rustix::fs::{Mode, fchmod};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 use std::fmt::Display;
 use std::fs::{self, DirBuilder, File, Metadata};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -149,25 +148,11 @@ fn private(directory: &Path, found: &Metadata) -> Result<(), String> {
     }
 }
 
-/// Listens on a new socket file that was never accessible to other users.
-pub(super) fn listen_on(path: &Path) -> io::Result<UnixListener> {
-    match fs::symlink_metadata(path) {
-        Ok(found) if found.file_type().is_socket() => fs::remove_file(path)?,
-        Ok(_) => return Err(io::Error::other("a file that is not a socket is there")),
-        Err(_) => {}
-    }
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // Linux gives the file the mode of the socket, so that other users cannot connect at any moment.
-    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
-    bind(&socket, &SocketAddrUnix::new(path)?)?;
-    listen(&socket, 64)?;
-    Ok(UnixListener::from(socket))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use console::BAD_INPUT;
+    use rustix::fs::Mode;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]

@@ -1,6 +1,8 @@
 //! A data plane for tests: stores ports and static entries, and forwards nothing. Removal of a port named [`HELD`]
 //! reports a hanging worker; removal of a port named [`STAYS`] fails.
 
+use crate::dataplane::connections::{ConnectionFilter, ConnectionReport};
+use crate::dataplane::flow_report::{FlowCounts, TraceReport, TraceRequest};
 use crate::dataplane::interface::{DataPlane, DataPlaneError};
 use crate::dataplane::report::{
     BridgeReport, FdbEntry, FdbFilter, FlowEntry, FlowFilter, FlowRequest, MoveEvent, Origin,
@@ -39,6 +41,7 @@ pub(super) fn topology() -> Topology {
         workers: vec![WorkerSettings::default()],
         placement: None,
         grants: Vec::new(),
+        flows: crate::settings::flows::FileFlows::default(),
         bridges: vec![BridgeSettings::named("main")],
         ports: Vec::new(),
     }
@@ -84,7 +87,14 @@ impl DataPlane for Fake {
             age: 3,
         };
         let (name, addresses) = ("main".into(), self.fdb().len());
-        vec![BridgeReport { name, addresses, table: 16, ports: Vec::new(), refused_moves: vec![refused] }]
+        vec![BridgeReport {
+            name,
+            addresses,
+            table: 16,
+            ports: Vec::new(),
+            refused_moves: vec![refused],
+            openflow: None,
+        }]
     }
 
     fn addresses(&self, _bridge: &str) -> usize {
@@ -135,8 +145,16 @@ impl DataPlane for Fake {
         Ok(0)
     }
 
-    fn flows(&self, _: &FlowFilter) -> Result<Vec<FlowEntry>, DataPlaneError> {
-        Ok(Vec::new())
+    fn flows(&self, _: &FlowFilter) -> Result<(usize, Vec<FlowEntry>), DataPlaneError> {
+        Ok((0, Vec::new()))
+    }
+
+    fn flow_counts(&self, _: &str) -> Option<FlowCounts> {
+        None
+    }
+
+    fn trace(&self, _: &TraceRequest) -> Result<TraceReport, DataPlaneError> {
+        Ok(TraceReport { bridge: "main".to_owned(), passes: Vec::new(), omitted: 0 })
     }
 
     fn add_flows(&self, request: &FlowRequest) -> Result<usize, DataPlaneError> {
@@ -144,6 +162,14 @@ impl DataPlane for Fake {
     }
 
     fn remove_flows(&self, _: &FlowFilter) -> Result<usize, DataPlaneError> {
+        Ok(0)
+    }
+
+    fn connections(&self, _: &ConnectionFilter) -> Result<ConnectionReport, DataPlaneError> {
+        Ok(ConnectionReport::default())
+    }
+
+    fn flush_connections(&self, _: Option<u16>) -> Result<u64, DataPlaneError> {
         Ok(0)
     }
 

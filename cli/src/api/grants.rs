@@ -7,19 +7,19 @@
 //! timeouts. The control API has another socket and another thread, so applications cannot delay it otherwise than by
 //! the ports that the policy allows.
 
-use super::control;
 use super::error::ApiError;
 use super::server::Server;
 use super::service::ApiService;
 use crate::grant::{self, GrantAnswer, GrantRequest};
 use crate::settings::kinds::granted::{Granted, Holder};
+use crate::socket_file::{self, SocketFile};
 use console::Diagnostic;
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream as StdStream};
-use std::path::{Path, PathBuf};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
@@ -37,30 +37,14 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Path of the socket for grants. Dropping it removes the file.
-#[derive(Debug)]
-pub(crate) struct GrantSocket(PathBuf);
-
-impl Drop for GrantSocket {
-    fn drop(&mut self) {
-        // It is not an error if the file is already removed.
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
 /// Listens at `path`. Every user may connect.
-pub(crate) fn listen(path: &Path) -> Result<(GrantSocket, UnixListener), Diagnostic> {
-    let place = || format!("socket for grants {}", path.display());
+pub(crate) fn listen(path: &Path) -> Result<(SocketFile, UnixListener), Diagnostic> {
+    let place = format!("socket for grants {}", path.display());
     let remedy = "choose another path with `grants` in [switch]";
-    if StdStream::connect(path).is_ok() {
-        let reason = "another process listens there; it was not touched";
-        return Err(Diagnostic::bad(place(), reason, remedy));
-    }
-    let failed = |error: io::Error| Diagnostic::failed(place(), error, remedy);
-    let listener = control::listen_on(path).map_err(failed)?;
-    let socket = GrantSocket(path.to_owned());
-    fs::set_permissions(path, Permissions::from_mode(0o666)).map_err(failed)?;
-    Ok((socket, listener))
+    let listening = socket_file::listen(path, &place, remedy)?;
+    let shared = fs::set_permissions(path, Permissions::from_mode(0o666));
+    shared.map_err(|error| Diagnostic::failed(place, error, remedy))?;
+    Ok(listening)
 }
 
 /// Answers applications that connect to `listener`.

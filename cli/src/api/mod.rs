@@ -3,7 +3,8 @@
 //! `service` handles requests, `routes` describes them, `error` has their errors, `server` speaks HTTP, and `client` is the
 //! other end. `model` is the JSON of requests and answers, and `control` owns the path of a socket. `grants` answers
 //! applications that ask for ports, which `policy` allows. `stack` is the API of a program with a TCP/IP stack. Routes begin
-//! with the version of the API; within a version, fields are added and never change.
+//! with the version of the API, except `/metrics`, the text of `metrics`; within a version, fields are added and never
+//! change.
 
 pub(crate) mod client;
 pub(crate) mod control;
@@ -11,6 +12,7 @@ mod error;
 #[cfg(test)]
 mod fake;
 pub(crate) mod grants;
+mod metrics;
 pub(crate) mod model;
 mod policy;
 pub(crate) mod routes;

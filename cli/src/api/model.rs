@@ -1,5 +1,6 @@
 //! JSON of the control API's responses, shared by server and client.
 
+use crate::dataplane::flow_report::FlowCounts;
 use crate::dataplane::report::{FdbEntry, FlowEntry};
 use crate::settings::model::{ModelKind, Role};
 use crate::settings::topology::{BridgeSettings, PortSettings};
@@ -60,6 +61,9 @@ pub(crate) struct BridgeStatus {
     pub(crate) addresses: usize,
     /// Names of its ports.
     pub(crate) ports: Vec<String>,
+    /// Counters of the flow tables, of an OpenFlow bridge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) flows: Option<FlowCounts>,
 }
 
 impl BridgeStatus {
@@ -72,6 +76,7 @@ impl BridgeStatus {
             table: bridge.table,
             addresses,
             ports: members.map(|port| port.name.clone()).collect(),
+            flows: None,
         }
     }
 }
@@ -207,15 +212,15 @@ pub(crate) struct FdbReport {
     pub(crate) entries: Vec<FdbEntry>,
 }
 
-/// `DELETE /v1/fdb`
+/// `DELETE /v1/fdb`, `DELETE /v1/connections`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct Flushed {
-    /// Number of removed addresses.
+    /// Number of removed addresses or connections.
     pub(crate) flushed: u64,
 }
 
 /// `GET /v1/flows`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct FlowReport {
     /// Total number of matching flows, regardless of the limit.
     pub(crate) total: usize,

@@ -4,17 +4,21 @@
 //! `GET /v1/openapi.json` list the same routes.
 
 use super::error::ApiError;
+use super::metrics::MEDIA_TYPE;
 use super::model::{
     FdbReport, FlowReport, FlowsChanged, Flushed, PlacementReport, PortReport, RebalanceRequest, Status,
     WorkerAdded, WorkerRequest, WorkersReport,
 };
 use super::service::ApiService;
+use crate::dataplane::connections::{ConnectionFilter, ConnectionReport};
+use crate::dataplane::flow_report::{TraceReport, TraceRequest};
 use crate::dataplane::report::{BridgeReport, FdbEntry, FdbFilter, FlowFilter, FlowRequest};
 use crate::settings::topology::{PortSettings, StaticEntry};
 use axum::body::Bytes;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
 use console::Diagnostic;
@@ -30,12 +34,16 @@ type Service = State<Arc<ApiService>>;
 type Answer<T> = Result<Json<T>, ApiError>;
 type PathText = Result<Path<String>, PathRejection>;
 type FdbQuery = Result<Query<FdbFilter>, QueryRejection>;
+type ConnectionQuery = Result<Query<ConnectionFilter>, QueryRejection>;
 type FlowQuery = Result<Query<FlowFilter>, QueryRejection>;
 
 /// Parameters of [`FdbFilter`].
 const FDB_FILTERS: &str = "bridge, port, vlan and limit";
 /// Parameters of [`FlowFilter`].
-const FLOW_FILTERS: &str = "bridge, flow, strict and limit";
+const FLOW_FILTERS: &str = "bridge, flow, strict, interval and limit";
+
+/// Parameters of [`ConnectionFilter`].
+const CONNECTION_FILTERS: &str = "zone and limit";
 
 /// The OpenAPI document without its routes.
 #[derive(OpenApi)]
@@ -57,12 +65,15 @@ fn routes() -> OpenApiRouter<Arc<ApiService>> {
         .routes(routes!(openapi))
         .routes(routes!(status))
         .routes(routes!(snapshot))
+        .routes(routes!(metrics))
         .routes(routes!(show_ports, add_port))
         .routes(routes!(show_port, remove_port))
         .routes(routes!(show_bridges))
         .routes(routes!(show_fdb, add_static, flush_fdb))
         .routes(routes!(remove_address))
         .routes(routes!(show_flows, add_flows, remove_flows))
+        .routes(routes!(show_connections, flush_connections))
+        .routes(routes!(trace))
         .routes(routes!(show_workers, add_worker))
         .routes(routes!(show_placement))
         .routes(routes!(rebalance))
@@ -108,6 +119,14 @@ async fn status(State(service): Service) -> Json<Status> {
 #[utoipa::path(get, path = "/v1/snapshot", responses((status = 200, description = "The counters", body = Snapshot)))]
 async fn snapshot(State(service): Service) -> Json<Snapshot> {
     Json(service.snapshot())
+}
+
+/// Counters in the text format of Prometheus
+#[utoipa::path(get, path = "/metrics", responses(
+    (status = 200, description = "Counters of ports, workers and flow tables", content_type = "text/plain", body = String),
+))]
+async fn metrics(State(service): Service) -> Response {
+    ([(CONTENT_TYPE, MEDIA_TYPE)], service.metrics()).into_response()
 }
 
 /// All ports, with configuration and state
@@ -197,8 +216,10 @@ async fn remove_address(State(service): Service, mac: PathText, query: FdbQuery)
 }
 
 /// Flows of OpenFlow bridges that match a filter
+///
+/// With `interval`, the answer waits while rates are measured.
 #[utoipa::path(get, path = "/v1/flows", params(FlowFilter), responses(
-    (status = 200, description = "The flows by bridge, table and priority", body = FlowReport),
+    (status = 200, description = "The flows by bridge, table and priority, or by rate", body = FlowReport),
     ApiError,
 ))]
 async fn show_flows(State(service): Service, query: FlowQuery) -> Answer<FlowReport> {
@@ -222,6 +243,39 @@ async fn add_flows(State(service): Service, body: Bytes) -> Response {
 ))]
 async fn remove_flows(State(service): Service, query: FlowQuery) -> Answer<FlowsChanged> {
     service.remove_flows(&filter(query, FLOW_FILTERS)?).map(Json)
+}
+
+/// Connections of OpenFlow bridges that match a filter
+#[utoipa::path(get, path = "/v1/connections", params(ConnectionFilter), responses(
+    (status = 200, description = "The connections", body = ConnectionReport),
+    ApiError,
+))]
+async fn show_connections(State(service): Service, query: ConnectionQuery) -> Answer<ConnectionReport> {
+    let wanted = filter(query, CONNECTION_FILTERS)?;
+    on_own_thread(move || service.connections(&wanted)).await.map(Json)
+}
+
+/// Removes all connections, or those of a zone
+#[utoipa::path(delete, path = "/v1/connections", params(ConnectionFilter), responses(
+    (status = 200, description = "The connections were removed", body = Flushed),
+    ApiError,
+))]
+async fn flush_connections(State(service): Service, query: ConnectionQuery) -> Answer<Flushed> {
+    let wanted = filter(query, CONNECTION_FILTERS)?;
+    on_own_thread(move || service.flush_connections(&wanted)).await.map(Json)
+}
+
+/// Traces a packet through the tables of an OpenFlow bridge
+///
+/// Nothing is sent or counted.
+#[utoipa::path(post, path = "/v1/trace", request_body = TraceRequest, responses(
+    (status = 200, description = "The way of the packet", body = TraceReport),
+    ApiError,
+))]
+async fn trace(State(service): Service, body: Bytes) -> Answer<TraceReport> {
+    on_own_thread(move || json(&body).and_then(trace_request).and_then(|request| service.trace(&request)))
+        .await
+        .map(Json)
 }
 
 /// All workers, with their counters
@@ -297,6 +351,11 @@ fn filter<T>(query: Result<Query<T>, QueryRejection>, names: &str) -> Result<T, 
 fn flow_request(json: serde_json::Value) -> Result<FlowRequest, ApiError> {
     let bad = |e: serde_json::Error| ApiError::invalid("request", e, "send `bridge` and a list `flows`");
     serde_json::from_value(json).map_err(bad)
+}
+
+fn trace_request(json: serde_json::Value) -> Result<TraceRequest, ApiError> {
+    let remedy = "send `flow`, or `in_port` and `frame`";
+    serde_json::from_value(json).map_err(|e| ApiError::invalid("request", e, remedy))
 }
 
 pub(super) fn json(body: &[u8]) -> Result<serde_json::Value, ApiError> {

@@ -4,11 +4,14 @@
 //! against the same state. The topology has what the data plane did even if the request returns an error.
 
 use super::error::ApiError;
+use super::metrics;
 use super::model::{
     BridgeStatus, FdbReport, FlowReport, FlowsChanged, Flushed, PlacementReport, PortReport,
     RebalanceRequest, Status, Traffic, WorkerAdded, WorkersReport,
 };
 use super::policy;
+use crate::dataplane::connections::{ConnectionFilter, ConnectionReport};
+use crate::dataplane::flow_report::{TraceReport, TraceRequest};
 use crate::dataplane::interface::{DataPlane, DataPlaneError};
 use crate::dataplane::open;
 use crate::dataplane::report::{BridgeReport, FdbEntry, FdbFilter, FlowFilter, FlowRequest};
@@ -19,7 +22,7 @@ use crate::settings::kinds::PortKind;
 use crate::settings::kinds::granted::{Granted, Holder};
 use crate::settings::kinds::kind::Loaded;
 use crate::settings::placement::Placement;
-use crate::settings::topology::{PipelineKind, PortSettings, StaticEntry, Topology};
+use crate::settings::topology::{BridgeSettings, PipelineKind, PortSettings, StaticEntry, Topology};
 use engine::Snapshot;
 use engine::balance::Balance;
 use rustix::fd::OwnedFd;
@@ -33,6 +36,10 @@ use wire::MacAddress;
 
 /// Duration of a measurement. Clients time out after ten seconds.
 const MEASURED: std::ops::RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(8);
+
+/// Duration of a measurement of flows, whose counters workers update about twice a second.
+const FLOWS_MEASURED: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(100)..=Duration::from_secs(8);
 
 /// Largest VLAN identifier (IEEE 802.1Q section 9.6).
 const MAX_VLAN: u16 = 4094;
@@ -76,7 +83,10 @@ impl ApiService {
     pub(crate) fn status(&self) -> Status {
         let (topology, now) = (self.topology(), self.data_plane.snapshot());
         let traffic = Traffic::of(&now);
-        let bridge = |b| BridgeStatus::of(b, &topology.ports, self.data_plane.addresses(&b.name));
+        let bridge = |b: &BridgeSettings| BridgeStatus {
+            flows: self.data_plane.flow_counts(&b.name),
+            ..BridgeStatus::of(b, &topology.ports, self.data_plane.addresses(&b.name))
+        };
         Status {
             name: topology.switch.name.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -98,6 +108,11 @@ impl ApiService {
     /// `GET /v1/snapshot`: every counter, read at one moment.
     pub(crate) fn snapshot(&self) -> Snapshot {
         self.data_plane.snapshot()
+    }
+
+    /// `GET /metrics`
+    pub(crate) fn metrics(&self) -> String {
+        metrics::text(&self.snapshot(), &self.status().bridges)
     }
 
     /// `GET /v1/bridges`
@@ -258,13 +273,21 @@ impl ApiService {
         Ok(Flushed { flushed: self.data_plane.flush(wanted)? })
     }
 
-    /// `GET /v1/flows`
+    /// `GET /v1/flows`: waits while rates are measured.
     pub(crate) fn flows(&self, wanted: &FlowFilter) -> Result<FlowReport, ApiError> {
         self.openflow(wanted.bridge.as_deref())?;
-        let mut flows = self.data_plane.flows(wanted)?;
-        let total = flows.len();
-        flows.truncate(wanted.limit.unwrap_or(usize::MAX));
+        if let Some(interval) = wanted.interval.filter(|interval| !FLOWS_MEASURED.contains(&interval.0)) {
+            let reason = format!("invalid value \"{interval}\" for interval: expected 100ms to 8s");
+            return Err(ApiError::invalid("query", reason, "measure for 100ms to 8s"));
+        }
+        let (total, flows) = self.data_plane.flows(wanted)?;
         Ok(FlowReport { total, flows })
+    }
+
+    /// `POST /v1/trace`
+    pub(crate) fn trace(&self, request: &TraceRequest) -> Result<TraceReport, ApiError> {
+        self.openflow(request.bridge.as_deref())?;
+        Ok(self.data_plane.trace(request)?)
     }
 
     /// `POST /v1/flows`
@@ -277,6 +300,18 @@ impl ApiService {
     pub(crate) fn remove_flows(&self, wanted: &FlowFilter) -> Result<FlowsChanged, ApiError> {
         self.openflow(wanted.bridge.as_deref())?;
         Ok(FlowsChanged { changed: self.data_plane.remove_flows(wanted)? })
+    }
+
+    /// `GET /v1/connections`
+    pub(crate) fn connections(&self, wanted: &ConnectionFilter) -> Result<ConnectionReport, ApiError> {
+        self.openflow(None)?;
+        Ok(self.data_plane.connections(wanted)?)
+    }
+
+    /// `DELETE /v1/connections`
+    pub(crate) fn flush_connections(&self, wanted: &ConnectionFilter) -> Result<Flushed, ApiError> {
+        self.openflow(None)?;
+        Ok(Flushed { flushed: self.data_plane.flush_connections(wanted.zone)? })
     }
 
     /// Checks that there is an OpenFlow bridge, of this name if one is given.

@@ -13,6 +13,7 @@ pub(crate) mod serve;
 pub(crate) mod stack;
 pub(crate) mod switch;
 pub(crate) mod tcp;
+pub(crate) mod trace;
 
 use crate::log::LogFormat;
 use bench::{BenchArgs, SuperviseArgs};
@@ -27,8 +28,10 @@ use serve::ServeCommand;
 use stack::StackCommand;
 use std::path::PathBuf;
 use switch::{
-    BridgesCommand, FdbCommand, FlowsCommand, PlacementCommand, PortsCommand, RebalanceArgs, WorkersCommand,
+    BridgesCommand, CtCommand, FdbCommand, FlowsCommand, PlacementCommand, PortsCommand, RebalanceArgs,
+    WorkersCommand,
 };
+use trace::TraceArgs;
 
 /// The definition of the command line.
 pub(crate) fn command() -> clap::Command {
@@ -127,6 +130,13 @@ pub(crate) enum Command {
     /// Show, add or remove flows of OpenFlow bridges of a running switch
     #[command(subcommand)]
     Flows(FlowsCommand),
+    /// Show or remove connections that OpenFlow bridges track
+    #[command(subcommand)]
+    Ct(CtCommand),
+    /// Show the way of a packet through the flow tables of an OpenFlow bridge
+    ///
+    /// Nothing is sent or counted.
+    Trace(TraceArgs),
     /// Show workers, and add stages to a pipeline
     #[command(subcommand)]
     Workers(WorkersCommand),

@@ -250,6 +250,14 @@ pub(crate) struct FlowsShowArgs {
     /// Only flows of this bridge
     #[arg(long)]
     pub(crate) bridge: Option<String>,
+    /// Measure packet rates, and show the flows with packets, the busiest first
+    #[arg(long)]
+    pub(crate) hot: bool,
+    /// Duration of the measurement of --hot, from 100ms to 8s
+    ///
+    /// Counters of flows are updated about twice a second: a longer one is more exact.
+    #[arg(long, default_value = "1s", value_parser = duration::positive, value_name = "TIME", requires = "hot")]
+    pub(crate) interval: Span,
     /// Maximum number of flows to print
     #[arg(long, default_value_t = 1000)]
     pub(crate) limit: usize,
@@ -282,6 +290,39 @@ pub(crate) struct FlowsRemoveArgs {
     /// Only flows of this bridge
     #[arg(long)]
     pub(crate) bridge: Option<String>,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+}
+
+/// Commands on connections.
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Connections have no `add` or `set`: packets add them, by flows with `ct(commit)`.")]
+pub(crate) enum CtCommand {
+    /// Show the connections of the action `ct`
+    Show(CtShowArgs),
+    /// Remove all connections, or those of a zone
+    Flush(CtFlushArgs),
+}
+
+/// Arguments of `ct show`.
+#[derive(Args, Debug)]
+pub(crate) struct CtShowArgs {
+    /// Only connections of this zone
+    #[arg(long)]
+    pub(crate) zone: Option<u16>,
+    /// Maximum number of connections to print
+    #[arg(long, default_value_t = 1000)]
+    pub(crate) limit: usize,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+}
+
+/// Arguments of `ct flush`.
+#[derive(Args, Debug)]
+pub(crate) struct CtFlushArgs {
+    /// Only connections of this zone
+    #[arg(long)]
+    pub(crate) zone: Option<u16>,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
 }

@@ -1,5 +1,6 @@
-//! The commands: `run` runs a switch, `verbs` queries and changes a running one; `generate`, `bench` and `load` measure; `serve` runs
-//! servers, `stack` queries them; `guest` and `demo` are guests.
+//! The commands: `run` runs a switch, `verbs` queries and changes a running one, and `trace` follows a packet through
+//! it; `generate`, `bench` and `load` measure; `serve` runs servers, `stack` queries them; `guest` and `demo` are
+//! guests.
 
 pub(crate) mod bench;
 pub(crate) mod check;
@@ -19,5 +20,6 @@ pub(crate) mod snippet;
 pub(crate) mod sockets;
 pub(crate) mod stack;
 pub(crate) mod top;
+pub(crate) mod trace;
 pub(crate) mod verbs;
 pub(crate) mod workers;

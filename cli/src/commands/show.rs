@@ -2,3 +2,4 @@
 
 pub(crate) mod placing;
 pub(crate) mod tables;
+pub(crate) mod trace;

@@ -6,11 +6,12 @@ use crate::api::model::{
     WorkerAdded, WorkerRequest, WorkersReport,
 };
 use crate::args::switch::{
-    BridgesCommand, FdbAddArgs, FdbCommand, FdbFlushArgs, FdbRemoveArgs, FdbSelection, FdbShowArgs,
-    FlowsCommand, PlacementCommand, PortsAddArgs, PortsCommand, PortsRemoveArgs, PortsShowArgs,
+    BridgesCommand, CtCommand, FdbAddArgs, FdbCommand, FdbFlushArgs, FdbRemoveArgs, FdbSelection,
+    FdbShowArgs, FlowsCommand, PlacementCommand, PortsAddArgs, PortsCommand, PortsRemoveArgs, PortsShowArgs,
     RebalanceArgs, WorkersAddArgs, WorkersCommand,
 };
 use crate::commands::show::{placing, tables};
+use crate::dataplane::connections::ConnectionReport;
 use crate::dataplane::report::{BridgeReport, FdbEntry, FlowRequest, Origin};
 use crate::settings::section;
 use crate::settings::topology::{PortSettings, StaticEntry};
@@ -221,8 +222,10 @@ pub(crate) fn flows(client: &Client, command: &FlowsCommand) -> anyhow::Result<(
     match command {
         FlowsCommand::Show(args) => {
             let filter = flow_filter(args.bridge.as_ref(), args.matching.as_ref(), false);
-            let report: FlowReport = client.get(&format!("/v1/flows?limit={}&{filter}", args.limit))?;
-            console::print(&report, args.show.output, tables::flows)
+            let interval = args.hot.then(|| format!("&interval={}", quote(&args.interval.to_string())));
+            let interval = interval.unwrap_or_default();
+            let path = format!("/v1/flows?limit={}{interval}&{filter}", args.limit);
+            console::print(&client.patient().get::<FlowReport>(&path)?, args.show.output, tables::flows)
         }
         FlowsCommand::Add(args) => {
             let request = FlowRequest { bridge: args.bridge.clone(), flows: args.flows.clone() };
@@ -241,6 +244,23 @@ fn flow_filter(bridge: Option<&String>, flow: Option<&String>, strict: bool) -> 
     let given = [("bridge", bridge), ("flow", flow)];
     let given = given.into_iter().filter_map(|(key, value)| Some(format!("{key}={}", quote(value?))));
     given.chain([format!("strict={strict}")]).collect::<Vec<_>>().join("&")
+}
+
+/// `linerate ct ...`
+pub(crate) fn ct(client: &Client, command: &CtCommand) -> anyhow::Result<()> {
+    let in_zone = |zone: Option<u16>| zone.map_or_else(String::new, |zone| format!("zone={zone}"));
+    match command {
+        CtCommand::Show(args) => {
+            let path = format!("/v1/connections?limit={}&{}", args.limit, in_zone(args.zone));
+            console::print(&client.get::<ConnectionReport>(&path)?, args.show.output, tables::connections)
+        }
+        CtCommand::Flush(args) => {
+            let flushed: Flushed = client.delete(&format!("/v1/connections?{}", in_zone(args.zone)))?;
+            console::print(&flushed, args.show.output, |Flushed { flushed }| {
+                format!("removed {flushed} connections")
+            })
+        }
+    }
 }
 
 /// `linerate placement ...`

@@ -1,40 +1,31 @@
 //! Flows of OpenFlow bridges: text of the control API and numbers of the flow tables.
 
+mod file;
+mod measure;
+mod trace;
+
+use super::connections::{self, ConnectionFilter, ConnectionReport};
+use super::controllers::{Controllers, LivePorts, Plane};
 use super::interface::DataPlaneError;
-use super::report::{FlowEntry, FlowFilter};
-use crate::settings::topology::{BridgeSettings, PipelineKind};
+use super::report::{FlowEntry, FlowFilter, OpenflowReport};
+use crate::settings::openflow::OpenflowSettings;
+use crate::settings::topology::BridgeSettings;
 use console::Diagnostic;
+use engine::Injector;
 use flow::tables::{Flow, Modification};
 use flow::text::{PortNames, TextError, parse_flow, parse_match, show};
 use flow::{FlowCommand, FlowSwitch, PortNo, TableId};
 use port::{Now, Pipelines, PortId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// Longest time from the end of a flow's timeout to its removal.
-const EXPIRY: Duration = Duration::from_millis(100);
-
-/// OpenFlow bridges, and the thread that removes their expired flows.
+/// OpenFlow bridges, and the connections to their controllers.
 pub(super) struct Flows {
     switch: Arc<FlowSwitch>,
     bridges: Vec<String>,
     start: Instant,
-    stop: Arc<AtomicBool>,
-    expiry: Option<JoinHandle<()>>,
-}
-
-impl Drop for Flows {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.expiry.take() {
-            thread.thread().unpark();
-            // A panic of the thread was printed already.
-            let _ = thread.join();
-        }
-    }
+    controllers: Option<Controllers>,
 }
 
 impl Flows {
@@ -43,8 +34,7 @@ impl Flows {
         bridges: &[BridgeSettings],
         normal: Arc<dyn Pipelines>,
     ) -> Result<Option<Self>, Diagnostic> {
-        let bridges = bridges.iter().filter(|bridge| bridge.pipeline == PipelineKind::Openflow);
-        let bridges: Vec<_> = bridges.map(|bridge| bridge.name.clone()).collect();
+        let bridges: Vec<_> = openflow(bridges).map(|(name, _)| name).collect();
         if bridges.is_empty() {
             return Ok(None);
         }
@@ -54,13 +44,29 @@ impl Flows {
             let added = switch.add_bridge(name);
             added.map_err(|e| Diagnostic::failed(place, e, "correct this [[bridge]] section"))?;
         }
-        let (start, stop) = (Instant::now(), Arc::new(AtomicBool::new(false)));
-        let (expiring, stopped) = (switch.clone(), stop.clone());
-        let thread = std::thread::Builder::new().name("flow-expiry".to_owned());
-        let expiry = thread.spawn(move || expire(&expiring, start, &stopped)).map_err(|e| {
-            Diagnostic::failed("bridges", format!("cannot start a thread: {e}"), "raise the limit on threads")
-        })?;
-        Ok(Some(Self { switch, bridges, start, stop, expiry: Some(expiry) }))
+        Ok(Some(Self { switch, bridges, start: Instant::now(), controllers: None }))
+    }
+
+    /// Connects the bridges to their controllers, and from now on removes expired flows. `live` reads the ports of the
+    /// engine.
+    pub(super) fn start_controllers(
+        &mut self,
+        bridges: &[BridgeSettings],
+        live: LivePorts,
+    ) -> Result<(), Diagnostic> {
+        let plane = Plane { switch: self.switch.clone(), start: self.start, live };
+        self.controllers = Some(Controllers::start(openflow(bridges), plane)?);
+        Ok(())
+    }
+
+    /// Closes the connections to controllers.
+    pub(super) fn stop_controllers(&mut self) {
+        self.controllers = None;
+    }
+
+    /// OpenFlow state of a bridge; `None` for a learning bridge.
+    pub(super) fn report(&self, bridge: &str) -> Option<OpenflowReport> {
+        self.controllers.as_ref()?.report(bridge)
     }
 
     /// The pipelines of the workers.
@@ -68,10 +74,18 @@ impl Flows {
         &*self.switch
     }
 
-    /// Adds a port to its bridge, if that is an OpenFlow bridge.
+    /// Sends packet-outs through the engine. Must be called before packet-outs.
+    pub(super) fn connect(&self, injector: Injector) {
+        self.switch.connect(move |port, frame, stage| injector.inject_at(port, frame, stage));
+    }
+
+    /// Adds a port to its bridge, if that is an OpenFlow bridge. The port has not started yet.
     pub(super) fn add_port(&self, id: PortId, bridge: &str) -> Result<(), flow::AddPortError> {
-        let is_own = self.bridges.iter().any(|name| name == bridge);
-        if is_own { self.switch.add_port(id, bridge, None).map(drop) } else { Ok(()) }
+        if self.bridges.iter().any(|name| name == bridge) {
+            self.switch.add_port(id, bridge, None)?;
+            self.switch.set_live(id, false);
+        }
+        Ok(())
     }
 
     /// Removes a port, if it is on an OpenFlow bridge.
@@ -79,11 +93,22 @@ impl Flows {
         self.switch.remove_port(id);
     }
 
-    /// The flows that match a filter, by bridge, table and priority.
-    pub(super) fn list(&self, wanted: &FlowFilter, names: &Names) -> Result<Vec<FlowEntry>, DataPlaneError> {
+    /// The flows that match a filter, by bridge, table and priority: at most its limit, and the number of all of them.
+    pub(super) fn list(
+        &self,
+        wanted: &FlowFilter,
+        names: &Names,
+    ) -> Result<(usize, Vec<FlowEntry>), DataPlaneError> {
+        let flows = self.selected(wanted, names)?;
+        let shown = flows.iter().take(wanted.limit.unwrap_or(usize::MAX));
+        Ok((flows.len(), shown.map(|(bridge, flow)| self.entry(bridge, flow, names)).collect()))
+    }
+
+    /// The flows that match a filter, by bridge, table and priority, each with the name of its bridge.
+    fn selected(&self, wanted: &FlowFilter, names: &Names) -> Result<Vec<(&str, Flow)>, DataPlaneError> {
         let matching = wanted.flow.as_deref().map(|text| parse_match(text, names)).transpose();
         let matching = matching.map_err(|e| bad("flow", &e))?;
-        let mut entries = Vec::new();
+        let mut selected = Vec::new();
         for bridge in self.named(wanted.bridge.as_deref())? {
             let tables = self.switch.tables(bridge).map_err(|e| refused(bridge, &e))?;
             for table in (0..TableId::COUNT as u8).map(TableId) {
@@ -91,10 +116,10 @@ impl Flows {
                     |flow: &&Flow| matching.is_none_or(|matching| matching.covers(&flow.entry().matching()));
                 let mut flows: Vec<_> = tables.flows(table).filter(is_wanted).collect();
                 flows.sort_by_key(|flow| std::cmp::Reverse(flow.entry().priority()));
-                entries.extend(flows.into_iter().map(|flow| self.entry(bridge, flow, names)));
+                selected.extend(flows.into_iter().map(|flow| (bridge, flow.clone())));
             }
         }
-        Ok(entries)
+        Ok(selected)
     }
 
     fn entry(&self, bridge: &str, flow: &Flow, names: &Names) -> FlowEntry {
@@ -109,6 +134,7 @@ impl Flows {
             age: age / 1_000_000_000,
             packets,
             bytes,
+            rate: None,
             matching: show(&entry.matching(), names).to_string(),
             actions: show(&**flow.instructions(), names).to_string(),
         }
@@ -125,7 +151,7 @@ impl Flows {
         let parsed = flows.iter().map(|text| parse_flow(text, None, names).map_err(|e| bad(text, &e)));
         let parsed = parsed.map(|flow| Ok(Modification::Flow(Box::new(flow?))));
         let changes = parsed.collect::<Result<Vec<_>, DataPlaneError>>()?;
-        self.switch.modify(bridge, &changes, self.now()).map_err(|e| refused(bridge, &e))?;
+        self.modify(bridge, &changes)?;
         Ok(changes.len())
     }
 
@@ -137,10 +163,27 @@ impl Flows {
         let change = parse_flow(text, Some(command), names).map_err(|e| bad(text, &e))?;
         let change = [Modification::Flow(Box::new(change))];
         let bridges = self.named(wanted.bridge.as_deref())?;
-        bridges.into_iter().try_fold(0, |sum, bridge| {
-            let changes = self.switch.modify(bridge, &change, self.now()).map_err(|e| refused(bridge, &e))?;
-            Ok(sum + changes.removed.len())
-        })
+        bridges.into_iter().try_fold(0, |sum, bridge| Ok(sum + self.modify(bridge, &change)?))
+    }
+
+    /// Changes flows, and reports the changes to controllers. Returns the number of removed flows.
+    fn modify(&self, bridge: &str, changes: &[Modification]) -> Result<usize, DataPlaneError> {
+        let done = self.switch.modify(bridge, changes, self.now()).map_err(|e| refused(bridge, &e))?;
+        let removed = done.removed.len();
+        if let Some(controllers) = &self.controllers {
+            controllers.changed(bridge, done);
+        }
+        Ok(removed)
+    }
+
+    /// The connections that match a filter.
+    pub(super) fn connections(&self, wanted: &ConnectionFilter) -> ConnectionReport {
+        connections::list(&self.switch, wanted, self.now())
+    }
+
+    /// Removes connections. Returns their number.
+    pub(super) fn flush_connections(&self, zone: Option<u16>) -> u64 {
+        self.switch.flush_connections(zone) as u64
     }
 
     /// Names and numbers of the ports `members` of the bridge of a filter.
@@ -185,14 +228,9 @@ impl Flows {
     }
 }
 
-/// Removes expired flows until stopped.
-fn expire(switch: &FlowSwitch, start: Instant, stop: &AtomicBool) {
-    while !stop.load(Ordering::Relaxed) {
-        switch.expire(Now(start.elapsed().as_nanos() as u64));
-        // Without a controller, packets for controllers are of no use.
-        drop(switch.take_punted());
-        std::thread::park_timeout(EXPIRY);
-    }
+/// Names and settings of the OpenFlow bridges.
+fn openflow(bridges: &[BridgeSettings]) -> impl Iterator<Item = (String, OpenflowSettings)> {
+    bridges.iter().filter_map(|bridge| Some((bridge.name.clone(), bridge.openflow.clone()?)))
 }
 
 /// Names of the ports of one bridge.

@@ -2,6 +2,8 @@
 //!
 //! Calls wait at most for a burst boundary of every worker. Workers do not call this interface.
 
+use super::connections::{ConnectionFilter, ConnectionReport};
+use super::flow_report::{FlowCounts, TraceReport, TraceRequest};
 use super::report::{BridgeReport, FdbEntry, FdbFilter, FlowEntry, FlowFilter, FlowRequest};
 use crate::remedy;
 use crate::settings::kinds::kind::{Loaded, OpenError};
@@ -76,12 +78,21 @@ pub(crate) trait DataPlane: Send + Sync {
     fn forget(&self, bridge: &str, mac: MacAddress, vlan: u16) -> Result<(), DataPlaneError>;
     /// Removes the learned addresses that match the filter. Returns their number.
     fn flush(&self, wanted: &FdbFilter) -> Result<u64, DataPlaneError>;
-    /// The flows of OpenFlow bridges that match the filter.
-    fn flows(&self, wanted: &FlowFilter) -> Result<Vec<FlowEntry>, DataPlaneError>;
+    /// The flows of OpenFlow bridges that match the filter, at most its limit, and the number of all of them. Waits for
+    /// the interval of the filter.
+    fn flows(&self, wanted: &FlowFilter) -> Result<(usize, Vec<FlowEntry>), DataPlaneError>;
+    /// Counters of an OpenFlow bridge; `None` for another bridge.
+    fn flow_counts(&self, bridge: &str) -> Option<FlowCounts>;
+    /// Traces a packet through the tables of an OpenFlow bridge.
+    fn trace(&self, request: &TraceRequest) -> Result<TraceReport, DataPlaneError>;
     /// Adds flows, all or none. Returns their number.
     fn add_flows(&self, request: &FlowRequest) -> Result<usize, DataPlaneError>;
     /// Removes flows. Returns their number.
     fn remove_flows(&self, wanted: &FlowFilter) -> Result<usize, DataPlaneError>;
+    /// The connections of OpenFlow bridges that match the filter.
+    fn connections(&self, wanted: &ConnectionFilter) -> Result<ConnectionReport, DataPlaneError>;
+    /// Removes all connections, or those of a zone. Returns their number.
+    fn flush_connections(&self, zone: Option<u16>) -> Result<u64, DataPlaneError>;
     /// All receive queues, each with its worker.
     fn queues(&self) -> Result<Vec<QueueLoad>, DataPlaneError>;
     /// Latest result of load balancing, if enabled.

@@ -1,5 +1,7 @@
 //! Reports of a running switch about its bridges and addresses; part of the control API's JSON.
 
+use super::flow_report::FlowRate;
+use console::Span;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use wire::MacAddress;
@@ -17,6 +19,68 @@ pub(crate) struct BridgeReport {
     pub(crate) ports: Vec<BridgePort>,
     /// The latest refused moves, at most one per port and second, oldest first.
     pub(crate) refused_moves: Vec<MoveEvent>,
+    /// Controllers of a bridge with flow tables, up to 0.1 s ago.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) openflow: Option<OpenflowReport>,
+}
+
+/// OpenFlow state of a bridge.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct OpenflowReport {
+    /// Identifier of the bridge, 16 hexadecimal digits.
+    pub(crate) datapath_id: String,
+    /// Path of the management socket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) management: Option<String>,
+    /// Whether the bridge ignores its flow tables because no controller is connected.
+    pub(crate) standalone: bool,
+    /// Controllers in the order of the file.
+    pub(crate) controllers: Vec<ControllerReport>,
+}
+
+/// A controller of a bridge: one that the bridge connects to, or an address at which it listens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct ControllerReport {
+    /// Target, as in the file.
+    pub(crate) target: String,
+    /// State of the connection.
+    pub(crate) state: ControllerState,
+    /// Seconds in this state.
+    pub(crate) seconds: u64,
+    /// Seconds until the next attempt to connect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) retry_in: Option<u64>,
+    /// Connected sessions.
+    pub(crate) sessions: usize,
+    /// Role of the first session: `equal`, `primary` or `secondary`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) role: Option<String>,
+    /// Version of OpenFlow of the first session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) version: Option<String>,
+    /// Messages received by the first session.
+    pub(crate) received: u64,
+    /// Messages sent by the first session.
+    pub(crate) sent: u64,
+    /// Asynchronous messages of the first session that were discarded because the controller read too slowly.
+    pub(crate) discarded: u64,
+    /// Latest reason without a connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) last_error: Option<String>,
+}
+
+/// State of the connection to a controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ControllerState {
+    /// The bridge connects, or the handshake is not complete.
+    Connecting,
+    /// At least one session has agreed on a version.
+    Connected,
+    /// The bridge waits before it connects again.
+    Waiting,
+    /// The bridge listens, and no controller is connected.
+    Listening,
 }
 
 /// One port of a [`BridgeReport`].
@@ -105,7 +169,7 @@ pub(crate) struct FdbFilter {
 }
 
 /// One flow of `GET /v1/flows`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct FlowEntry {
     /// Name of the bridge.
     pub(crate) bridge: String,
@@ -121,6 +185,9 @@ pub(crate) struct FlowEntry {
     pub(crate) packets: u64,
     /// Bytes, up to half a second ago.
     pub(crate) bytes: u64,
+    /// Rate in the interval of the request, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) rate: Option<FlowRate>,
     /// Match, in the syntax of ovs-fields(7).
     #[serde(rename = "match")]
     pub(crate) matching: String,
@@ -142,6 +209,10 @@ pub(crate) struct FlowFilter {
     /// Whether only the flow with exactly this match and priority is removed.
     #[serde(default)]
     pub(crate) strict: bool,
+    /// Measures rates for this time, such as `1s`, from `100ms` to `8s`: returns flows with packets, by descending rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(value_type = Option<String>)]
+    pub(crate) interval: Option<Span>,
     /// Maximum number of entries returned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) limit: Option<usize>,

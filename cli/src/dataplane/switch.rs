@@ -3,7 +3,9 @@
 //! Converts configuration values to values of the engine and bridge crates. A port is added to its bridge before its
 //! first packet can arrive, and removed from the engine before it is removed from its bridge.
 
+use super::connections::{ConnectionFilter, ConnectionReport};
 use super::convert::{bridge_config, port_config, rebalancing, rss, worker_config};
+use super::flow_report::{FlowCounts, TraceReport, TraceRequest};
 use super::flows::{Flows, Names, unknown};
 use super::interface::{DataPlane, DataPlaneError};
 use super::logged::Logged;
@@ -30,7 +32,7 @@ use wire::{MacAddress, VlanId};
 
 /// A running engine with its bridges.
 pub(crate) struct Switch {
-    engine: Engine,
+    engine: Arc<Engine>,
     bridges: Arc<bridge::Switch>,
     /// OpenFlow bridges, if there are any.
     flows: Option<Flows>,
@@ -62,6 +64,7 @@ impl Switch {
         let workers = topology.workers.iter().map(worker_config).collect();
         let model = topology.model.engine(topology.workers.iter().map(|worker| worker.roles));
         let flows = Flows::new(&topology.bridges, bridges.clone())?;
+        flows.iter().try_for_each(|flows| flows.load(topology))?;
         let engine = Engine::start_as(
             EngineConfig { workers, max_ports: MAX_PORTS, rss: rss(topology.switch.rss) },
             model,
@@ -69,13 +72,24 @@ impl Switch {
         );
         let default = "correct the worker sections, or raise the limits on threads and descriptors";
         let engine = engine.map_err(|e| remedy::failed("workers", &e, default))?;
+        if let Some(flows) = &flows {
+            flows.connect(engine.injector());
+        }
         let quotas = topology.bridges.iter().map(|bridge| (bridge.name.clone(), bridge.max_macs_per_port));
         let rss_mode = topology.model.rss_mode;
-        let switch =
-            Self { engine, bridges, flows, quotas: quotas.collect(), rss_mode, members: Mutex::default() };
+        let (engine, members) = (Arc::new(engine), Mutex::default());
+        let mut switch = Self { engine, bridges, flows, quotas: quotas.collect(), rss_mode, members };
         switch.place(topology)?;
         let deferred = switch.populate(topology)?;
+        switch.start_controllers(topology)?;
         Ok((switch, deferred))
+    }
+
+    /// Connects OpenFlow bridges to their controllers.
+    fn start_controllers(&mut self, topology: &Topology) -> Result<(), Diagnostic> {
+        let Some(flows) = &mut self.flows else { return Ok(()) };
+        let engine = self.engine.clone();
+        flows.start_controllers(&topology.bridges, Arc::new(move || engine.snapshot().ports))
     }
 
     /// Configures queue affinity and load balancing in the engine.
@@ -192,6 +206,13 @@ impl Switch {
     }
 }
 
+impl Drop for Switch {
+    fn drop(&mut self) {
+        // Their thread reads the ports of the engine, which ends after it.
+        self.flows.iter_mut().for_each(Flows::stop_controllers);
+    }
+}
+
 impl DataPlane for Switch {
     fn snapshot(&self) -> Snapshot {
         self.engine.snapshot()
@@ -214,7 +235,12 @@ impl DataPlane for Switch {
     fn bridges(&self) -> Vec<BridgeReport> {
         let second = (self.engine.snapshot().uptime_ns / 1_000_000_000) as u32;
         let names = self.names();
-        self.bridges.statistics().into_iter().map(|bridge| bridge_report(bridge, &names, second)).collect()
+        let openflow = |name: &str| self.flows.as_ref()?.report(name);
+        let report = |bridge: BridgeStatistics| {
+            let openflow = openflow(&bridge.name);
+            BridgeReport { openflow, ..bridge_report(bridge, &names, second) }
+        };
+        self.bridges.statistics().into_iter().map(report).collect()
     }
 
     fn addresses(&self, bridge: &str) -> usize {
@@ -277,9 +303,21 @@ impl DataPlane for Switch {
         })
     }
 
-    fn flows(&self, wanted: &FlowFilter) -> Result<Vec<FlowEntry>, DataPlaneError> {
+    fn flows(&self, wanted: &FlowFilter) -> Result<(usize, Vec<FlowEntry>), DataPlaneError> {
         let (flows, names) = self.flows_and_names(wanted.bridge.as_deref())?;
+        if let Some(interval) = wanted.interval {
+            return flows.hot(wanted, &names, interval.0);
+        }
         flows.list(wanted, &names)
+    }
+
+    fn flow_counts(&self, bridge: &str) -> Option<FlowCounts> {
+        self.flows.as_ref()?.counts(bridge)
+    }
+
+    fn trace(&self, request: &TraceRequest) -> Result<TraceReport, DataPlaneError> {
+        let (flows, names) = self.flows_and_names(request.bridge.as_deref())?;
+        flows.trace(request, &names)
     }
 
     fn add_flows(&self, request: &FlowRequest) -> Result<usize, DataPlaneError> {
@@ -290,6 +328,14 @@ impl DataPlane for Switch {
     fn remove_flows(&self, wanted: &FlowFilter) -> Result<usize, DataPlaneError> {
         let (flows, names) = self.flows_and_names(wanted.bridge.as_deref())?;
         flows.remove(wanted, &names)
+    }
+
+    fn connections(&self, wanted: &ConnectionFilter) -> Result<ConnectionReport, DataPlaneError> {
+        Ok(self.flows_and_names(None)?.0.connections(wanted))
+    }
+
+    fn flush_connections(&self, zone: Option<u16>) -> Result<u64, DataPlaneError> {
+        Ok(self.flows_and_names(None)?.0.flush_connections(zone))
     }
 
     fn queues(&self) -> Result<Vec<QueueLoad>, DataPlaneError> {
@@ -348,6 +394,7 @@ fn bridge_report(bridge: BridgeStatistics, names: &BTreeMap<u16, String>, second
         table: bridge.capacity,
         ports: bridge.ports.into_iter().map(port).collect(),
         refused_moves: bridge.refused_moves.into_iter().map(event).collect(),
+        openflow: None,
     }
 }
 

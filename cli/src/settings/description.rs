@@ -26,14 +26,15 @@ pub(crate) struct TypedKey {
 }
 
 /// All keys, in every kind of port: tables are empty, and keys with several types have each of them.
-const SAMPLE: &str = "[switch]\n[[worker]]\n[placement]\nstages = {}\n[[bridge]]\n[[bridge.static]]\n\
+const SAMPLE: &str = "[switch]\n[[worker]]\n[placement]\nstages = {}\n\
+    [[bridge]]\npipeline = \"openflow\"\ntls = {}\n[[bridge.static]]\n\
     [[port]]\nkind = \"KIND\"\nvlan = {}\ncapture = {}\ntrace = {}\nfault = {}\ntx_coalesce = {}\npace = 1\nrepeat = 1\n\
-    [[port]]\nkind = \"KIND\"\npace = \"fast\"\nrepeat = \"forever\"\n[[grant]]\nvlan = {}\n";
+    [[port]]\nkind = \"KIND\"\npace = \"fast\"\nrepeat = \"forever\"\n[[grant]]\nvlan = {}\n[[flow]]\n[[acl]]\n";
 /// All keys of `[worker]`.
 const MODELS: [&str; 2] = ["[worker]\nmodel = \"pipeline\"\n", "[worker]\nrss_mode = \"software\"\n"];
 
 type Title = (&'static str, &'static str, &'static [&'static [Key]], fn(Place) -> bool);
-const TITLES: [Title; 8] = [
+const TITLES: [Title; 10] = [
     ("[switch]", "The switch itself.", &[keys::SWITCH], |place| place == Place::Switch),
     (
         "[[worker]]",
@@ -55,7 +56,7 @@ const TITLES: [Title; 8] = [
     ),
     (
         "[[bridge]]",
-        "One learning bridge. Without such a section there is one, named `main`.",
+        "One bridge. Without such a section there is one, named `main`.",
         &[keys::BRIDGE],
         |place| matches!(place, Place::Bridge(_)),
     ),
@@ -67,6 +68,19 @@ const TITLES: [Title; 8] = [
         "Ports that applications of some users obtain by asking at the socket `grants` of `[switch]`.",
         &[keys::GRANT, keys::POLICY],
         |place| matches!(place, Place::Grant(_)),
+    ),
+    (
+        "[[flow]]",
+        "Flows of an OpenFlow bridge, which are added before its first packet.",
+        &[keys::FLOW],
+        |place| matches!(place, Place::Flow(_) | Place::FlowText(..)),
+    ),
+    (
+        "[[acl]]",
+        "One rule of the access list of an OpenFlow bridge, in the order of the file: the first rule that a packet \
+         matches decides.",
+        &[keys::ACL],
+        |place| matches!(place, Place::Acl(_)),
     ),
     ("[[port]]", "One port.", &[keys::PORT, keys::POLICY, keys::WRAPPERS], is_port),
 ];
@@ -168,7 +182,8 @@ mod tests {
             "[placement]" if line.starts_with("stages") => {
                 format!("[worker]\nmodel = \"pipeline\"\n[placement]\n{line}")
             }
-            "[[bridge]]" => format!("{bridge}{line}{port}"),
+            "[[bridge]]" if line.starts_with("pipeline") => format!("{bridge}{line}{port}"),
+            "[[bridge]]" => format!("{bridge}pipeline = \"openflow\"\n{line}{port}"),
             "[[bridge.static]]" => {
                 format!("{port}{bridge}[[bridge.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"a\"\n{line}")
             }

@@ -153,6 +153,66 @@ pub(crate) const BRIDGE: &[Key] = &[
         "false",
         "Whether DHCP servers are accepted from trusted ports only, and their leases are recorded.",
     ),
+    optional(
+        "controllers",
+        "none",
+        "OpenFlow controllers, at most 16: `tcp:HOST[:PORT]`, `ssl:HOST[:PORT]` or `unix:PATH` to connect to, \
+         `ptcp:[PORT][:ADDRESS]`, `pssl:[PORT][:ADDRESS]` or `punix:PATH` to listen at. This key and the following ones \
+         need `pipeline = \"openflow\"`.",
+    ),
+    key(
+        "fail_mode",
+        "\"secure\"",
+        "Bridge that has had no connection to a controller for three times `probe_interval`: forwards by its flows only, \
+         or as a learning bridge until a controller connects (`standalone`).",
+    ),
+    optional(
+        "datapath_id",
+        "derived from the machine and the name of the bridge",
+        "Identifier of the bridge for controllers: 16 hexadecimal digits.",
+    ),
+    optional(
+        "tls",
+        "none",
+        "Files in PEM for `ssl` and `pssl`: a section `[bridge.tls]` of the preceding bridge.",
+    ),
+    optional("tls.private_key", "required in the table", "Absolute path of the private key of the bridge."),
+    optional(
+        "tls.certificate",
+        "required in the table",
+        "Absolute path of the certificate of the bridge, followed by intermediate ones.",
+    ),
+    optional(
+        "tls.ca_certificate",
+        "required in the table",
+        "Absolute path of the certificates that those of controllers must be signed with.",
+    ),
+    key(
+        "probe_interval",
+        "\"5s\"",
+        "Silence of a controller after which it is probed; a connection ends without an answer. From 1s to 1h.",
+    ),
+    key(
+        "max_backoff",
+        "\"8s\"",
+        "Longest pause between two attempts to connect to a controller, from 1s to 1h.",
+    ),
+    optional(
+        "management",
+        "`NAME.mgmt` in the folder of the control socket",
+        "Absolute path of the socket for `ovs-ofctl`.",
+    ),
+    optional(
+        Access::MODE.name,
+        "`0600`",
+        "Permission of the management socket and of `punix` sockets, in octal.",
+    ),
+    optional(
+        Access::OWNER.name,
+        "the user of the process",
+        "Name or number of the user that owns these sockets.",
+    ),
+    optional(Access::GROUP.name, "the group of the process", "Name or number of the group of these sockets."),
 ];
 
 /// `[[bridge.static]]`
@@ -176,6 +236,37 @@ pub(crate) const GRANT: &[Key] = &[
     key("ports", "16", "Maximum number of ports at one time."),
     key("queue_pairs", "1", "Maximum number of queue pairs of a port."),
     key("memory", "64", "Maximum memory in MiB that the application shares with the switch for a port."),
+];
+
+/// `[[flow]]`
+pub(crate) const FLOW: &[Key] = &[
+    optional("bridge", "the only bridge; required if there are several", "Name of the OpenFlow bridge."),
+    required(
+        "flow",
+        "A flow, or a list of flows, in the syntax of `ovs-ofctl add-flow`, which is added when the switch starts.",
+    ),
+];
+
+/// `[[acl]]`
+pub(crate) const ACL: &[Key] = &[
+    optional("bridge", "the only bridge; required if there are several", "Name of the OpenFlow bridge."),
+    required("action", "Whether packets of the rule pass."),
+    optional("from", "all ports", "Name of the port of the bridge from which packets come."),
+    optional(
+        "to",
+        "as the learning bridge decides",
+        "Name of the port of the bridge to which packets are sent, of rules that allow.",
+    ),
+    optional("protocol", "all", "Protocol of the packets."),
+    optional("source", "all", "Source address or prefix, IPv4 or IPv6."),
+    optional("destination", "all", "Destination address or prefix, IPv4 or IPv6."),
+    optional("source_ports", "all", "Source ports and ranges of ports, such as `\"1024-65535\"`."),
+    optional("destination_ports", "all", "Destination ports and ranges of ports, such as `\"80\"`."),
+    optional(
+        "stateful",
+        "false",
+        "Not supported yet: `true` is refused, because connections are not tracked.",
+    ),
 ];
 
 /// VLANs, limits and security of a port: keys of `[[grant]]` and `[[port]]`.

@@ -2,18 +2,20 @@
 //!
 //! `reader` reads single values. `kinds` has one file per kind of port; `vlan`, `security` and `wrappers` are settings for
 //! ports of all kinds, `access` those of their sockets; `grants` are the ports that applications may obtain. `model` and
-//! `placement` are the execution and the location of workers; `topology` is the whole configuration as one value. `config`
-//! reads and validates a whole file or a request, `recording` the files that ports play, `section` prints a port in the
-//! file's format. `keys` defines the keys of all sections, `description` joins them with their types, and `schema`
-//! describes a port for the control API.
+//! `placement` are the execution and the location of workers; `openflow` has the controllers of bridges, and `flows` their
+//! flows and access lists; `topology` is the whole configuration as one value. `config` reads and validates a whole file
+//! or a request, `recording` the files that ports play, `section` prints a port in the file's format. `keys` defines the
+//! keys of all sections, `description` joins them with their types, and `schema` describes a port for the control API.
 
 pub(crate) mod access;
 pub(crate) mod config;
 pub(crate) mod description;
+pub(crate) mod flows;
 pub(crate) mod grants;
 pub(crate) mod keys;
 pub(crate) mod kinds;
 pub(crate) mod model;
+pub(crate) mod openflow;
 pub(crate) mod placement;
 pub(crate) mod reader;
 pub(crate) mod recording;

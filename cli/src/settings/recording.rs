@@ -68,6 +68,7 @@ mod tests {
             workers: vec![crate::settings::topology::WorkerSettings::default()],
             placement: None,
             grants: Vec::new(),
+            flows: crate::settings::flows::FileFlows::default(),
             bridges: vec![crate::settings::topology::BridgeSettings::named("main")],
             ports: Vec::new(),
         };

@@ -3,16 +3,19 @@
 //! Nothing here validates or acts. A value may still be impossible on this machine; `config` validates it.
 
 use crate::settings::access::Access;
+use crate::settings::flows::{BadFlow, FileFlows, FilePorts, changes};
 use crate::settings::grants::GrantSettings;
 use crate::settings::kinds::PortKind;
 use crate::settings::kinds::granted::Granted;
 use crate::settings::model::{ModelKind, ModelSettings, RoleSettings, RssMode};
+use crate::settings::openflow::OpenflowSettings;
 use crate::settings::placement::Placement;
 use crate::settings::reader::validation::PortCommon;
 use crate::settings::security::Security;
 use crate::settings::vlan::Vlan;
 use crate::settings::wrappers::Wrappers;
 use console::Span;
+use flow::tables::Modification;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
@@ -37,6 +40,9 @@ pub(crate) struct Topology {
     pub(crate) ports: Vec<PortSettings>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) grants: Vec<GrantSettings>,
+    /// `[[flow]]` and `[[acl]]`
+    #[serde(flatten, skip_serializing_if = "FileFlows::is_empty")]
+    pub(crate) flows: FileFlows,
 }
 
 /// `[switch]`
@@ -135,6 +141,9 @@ pub(crate) enum PipelineKind {
 pub(crate) struct BridgeSettings {
     pub(crate) name: String,
     pub(crate) pipeline: PipelineKind,
+    /// Controllers; only of a bridge with flow tables.
+    #[serde(flatten)]
+    pub(crate) openflow: Option<OpenflowSettings>,
     /// Ageing time: unused addresses are removed after it.
     pub(crate) ageing: Span,
     /// Capacity of the address table.
@@ -156,6 +165,7 @@ impl BridgeSettings {
         Self {
             name: name.to_owned(),
             pipeline: PipelineKind::default(),
+            openflow: None,
             ageing: AGEING,
             table: 65_536,
             max_macs_per_port: None,
@@ -300,7 +310,17 @@ impl Topology {
         }
     }
 
-    /// The subtree of the switch: workers and their placement, then bridges with their ports and static entries.
+    /// The changes that add the flows of the file to a bridge, whose ports have numbers in the order of the file.
+    ///
+    /// # Errors
+    /// With the flows that cannot be read or that a new bridge refuses.
+    pub(crate) fn flow_changes(&self, bridge: &str) -> Result<Vec<Modification>, Vec<BadFlow>> {
+        let ports = self.ports.iter().filter(|port| port.bridge == bridge);
+        let ports = FilePorts::new(ports.map(|port| port.name.as_str()));
+        changes(&self.flows, bridge, &ports)
+    }
+
+    /// The subtree of the switch: workers and their placement, then bridges with their ports, static entries and flows.
     fn branches(&self) -> Vec<(String, Vec<String>)> {
         let workers = self.workers.iter().enumerate();
         let workers = workers.map(|(i, worker)| (format!("worker {i}: {worker}"), Vec::new()));
@@ -318,7 +338,11 @@ impl Topology {
 
     fn leaves(&self, bridge: &BridgeSettings) -> Vec<String> {
         let ports = self.ports.iter().filter(|port| port.bridge == bridge.name);
-        ports.map(ToString::to_string).chain(bridge.statics.iter().map(ToString::to_string)).collect()
+        let acl = self.flows.acl.iter().filter(|rule| rule.bridge == bridge.name);
+        let flows = self.flows.flows.iter().filter(|flow| flow.bridge == bridge.name);
+        let flows = acl.map(ToString::to_string).chain(flows.map(ToString::to_string));
+        let statics = bridge.statics.iter().map(ToString::to_string);
+        ports.map(ToString::to_string).chain(statics).chain(flows).collect()
     }
 }
 
@@ -352,7 +376,8 @@ impl fmt::Display for BridgeSettings {
         }
         f.write_str(if self.forward_reserved { ", reserved groups forwarded" } else { "" })?;
         f.write_str(if self.mac_moves == MacMoves::Free { ", addresses move freely" } else { "" })?;
-        f.write_str(if self.dhcp_snooping { ", DHCP snooping" } else { "" })
+        f.write_str(if self.dhcp_snooping { ", DHCP snooping" } else { "" })?;
+        self.openflow.iter().try_for_each(|openflow| openflow.fmt(f))
     }
 }
 

@@ -5,14 +5,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules with those that they may use. A module may only use modules of earlier lines.
-const PERMITTED: [(&str, &[&str]); 10] = [
+const PERMITTED: [(&str, &[&str]); 11] = [
     ("remedy", &[]),
+    ("socket_file", &[]),
     ("host", &[]),
     ("log", &[]),
     ("grant", &["remedy"]),
     ("settings", &["grant", "host", "remedy"]),
-    ("dataplane", &["remedy", "settings"]),
-    ("api", &["dataplane", "grant", "host", "settings"]),
+    ("dataplane", &["remedy", "settings", "socket_file"]),
+    ("api", &["dataplane", "grant", "host", "settings", "socket_file"]),
     ("args", &["log", "settings"]),
     ("commands", &["api", "args", "dataplane", "host", "log", "remedy", "settings"]),
     ("reference", &["api", "args", "commands", "host", "log", "settings"]),

@@ -23,7 +23,7 @@ struct Granting {
     client: Client,
     socket: PathBuf,
     _servers: [Server; 2],
-    _file: grants::GrantSocket,
+    _file: crate::socket_file::SocketFile,
     _dir: tempfile::TempDir,
 }
 

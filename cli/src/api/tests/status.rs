@@ -108,6 +108,8 @@ fn invalid_input_is_a_bad_request_on_every_route() {
         ("DELETE", "/v1/fdb/zz", ""),
         ("DELETE", "/v1/fdb/%ff", ""),
         ("DELETE", "/v1/fdb/02:00:00:00:00:01?vlan=x", ""),
+        ("POST", "/v1/trace", ""),
+        ("POST", "/v1/trace", "{\"colour\":\"red\"}"),
         ("POST", "/v1/workers", "7"),
         ("POST", "/v1/workers", "{\"role\":\"work\"}"),
         ("POST", "/v1/rebalance", "{\"duration\":\"9ms\"}"),
@@ -144,7 +146,8 @@ fn a_path_is_described_if_and_only_if_the_router_has_it() {
     let service = ApiService::new(topology(), PathBuf::new(), Box::new(Fake::default()), || ());
     let router = format!("{:?}", routes::router(Arc::new(service)));
     let quoted = router.split('"').skip(1).step_by(2);
-    let routed: BTreeSet<&str> = quoted.filter(|text| text.starts_with("/v1/")).collect();
+    let routed: BTreeSet<&str> =
+        quoted.filter(|text| text.starts_with("/v1/") || *text == "/metrics").collect();
     let described = described(&switch);
     assert_eq!(described.iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>(), Vec::from_iter(routed));
 }

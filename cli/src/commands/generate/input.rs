@@ -222,6 +222,7 @@ pub(crate) fn validated_ends(
         workers: Vec::new(),
         placement: None,
         grants: Vec::new(),
+        flows: crate::settings::flows::FileFlows::default(),
         bridges: ends.iter().map(|end| BridgeSettings::named(end)).collect(),
         ports: Vec::new(),
     };

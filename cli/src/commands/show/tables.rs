@@ -1,9 +1,13 @@
 //! One table per response.
 
 use crate::api::model::{FdbReport, FlowReport, PortReport, Status, Traffic, WorkersReport};
-use crate::dataplane::report::{BridgePort, BridgeReport, MoveEvent, Origin};
+use crate::dataplane::connections::{ConnectionEnds, ConnectionReport};
+use crate::dataplane::flow_report::FlowCounts;
+use crate::dataplane::report::{
+    BridgePort, BridgeReport, ControllerReport, ControllerState, MoveEvent, OpenflowReport, Origin,
+};
 use console::table;
-use console::units::{bytes, count, duration, percent, ratio};
+use console::units::{bytes, count, duration, percent, ratio, scaled};
 use engine::{PortEvent, PortSnapshot};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -41,8 +45,22 @@ pub(crate) fn status(status: &Status) -> String {
         // Writing to a String cannot fail.
         let _ =
             writeln!(text, "bridge    {}: {used} of {} addresses; ports {ports}", bridge.name, bridge.table);
+        if let Some(counts) = &bridge.flows {
+            text.push_str(&flow_counts(counts));
+        }
     }
     text
+}
+
+/// Counters of the flow tables of a bridge, in one line.
+fn flow_counts(counts: &FlowCounts) -> String {
+    let FlowCounts { flows, head, megaflow, tables, drops } = counts;
+    let drops =
+        drops.iter().map(|drop| format!("; table {} {} {}", drop.table, drop.reason, count(drop.packets)));
+    let drops: String = drops.collect();
+    let found = [("head cache", head), ("megaflow cache", megaflow), ("tables", tables)];
+    let found = found.map(|(place, packets)| format!("{} in {place}", count(*packets))).join(", ");
+    format!("          {} flows; packets found: {found}{drops}\n", count(*flows as u64))
 }
 
 /// Number of workers per role: ` (1 rx, 2 work)`; empty if there are no roles.
@@ -153,7 +171,46 @@ pub(crate) fn bridges(bridges: &[BridgeReport]) -> String {
     };
     let rows = bridges.iter().flat_map(|bridge| bridge.ports.iter().map(|port| row(bridge, port)));
     let events = bridges.iter().flat_map(|bridge| bridge.refused_moves.iter().map(refused_move));
-    std::iter::once(table(&titles, rows)).chain(events).collect::<Vec<_>>().join("\n")
+    let controllers =
+        bridges.iter().filter_map(|bridge| Some(openflow(&bridge.name, bridge.openflow.as_ref()?)));
+    std::iter::once(table(&titles, rows)).chain(events).chain(controllers).collect::<Vec<_>>().join("\n")
+}
+
+/// The controllers of a bridge, a line each.
+fn openflow(bridge: &str, openflow: &OpenflowReport) -> String {
+    let OpenflowReport { datapath_id, management, standalone, controllers } = openflow;
+    let mut text = format!("\n{bridge}: datapath {datapath_id}");
+    if let Some(path) = management {
+        // Writing to a String cannot fail.
+        let _ = write!(text, ", ovs-ofctl at unix:{path}");
+    }
+    if *standalone {
+        text.push_str("; forwards as a learning bridge, because no controller is connected");
+    }
+    for controller in controllers {
+        let _ = write!(text, "\n  {}: {}", controller.target, state(controller));
+    }
+    text
+}
+
+/// The state of a controller: `connected for 5 s, OpenFlow 1.3, primary`.
+fn state(controller: &ControllerReport) -> String {
+    let ControllerReport { state, seconds, retry_in, sessions, role, version, last_error, .. } = controller;
+    let mut text = match state {
+        ControllerState::Connecting => "connecting".to_owned(),
+        ControllerState::Listening => "listening".to_owned(),
+        ControllerState::Waiting => format!("connects again in {} s", retry_in.unwrap_or(0)),
+        ControllerState::Connected => format!("connected for {seconds} s"),
+    };
+    let details = [version, role].into_iter().flatten();
+    details.for_each(|detail| text.extend([", ", detail.as_str()]));
+    if *sessions > 1 {
+        let _ = write!(text, ", {sessions} sessions");
+    }
+    if let Some(error) = last_error.as_ref().filter(|_| *state != ControllerState::Connected) {
+        let _ = write!(text, " (last error: {error})");
+    }
+    text
 }
 
 fn refused_move(event: &MoveEvent) -> String {
@@ -239,14 +296,40 @@ fn limited(text: String, shown: usize, total: usize) -> String {
 /// `linerate flows show`
 pub(crate) fn flows(report: &FlowReport) -> String {
     let rows = report.flows.iter().map(|flow| {
-        let numbers = [flow.table.into(), flow.priority.into(), flow.packets].map(count);
+        let numbers = [flow.table.to_string(), flow.priority.to_string(), count(flow.packets)];
         let texts = [&flow.cookie, &flow.matching, &flow.actions].map(Clone::clone);
+        let rates = flow.rate.map(|rate| [scaled(rate.packets), scaled(rate.bits)]);
+        let rest = [bytes(flow.bytes), format!("{} s", flow.age)];
+        let rates = rates.into_iter().flatten();
         let bridge = [flow.bridge.clone()].into_iter();
-        bridge.chain(numbers).chain([bytes(flow.bytes), format!("{} s", flow.age)]).chain(texts).collect()
+        bridge.chain(numbers).chain(rest).chain(rates).chain(texts).collect()
     });
-    let titles =
-        ["BRIDGE", ">TABLE", ">PRIORITY", ">PACKETS", ">BYTES", ">AGE", "COOKIE", "MATCH", "ACTIONS"];
+    let has_rates = report.flows.iter().any(|flow| flow.rate.is_some());
+    let rates: &[&str] = if has_rates { &[">PACKETS/S", ">BIT/S"] } else { &[] };
+    let counters = ["BRIDGE", ">TABLE", ">PRIORITY", ">PACKETS", ">BYTES", ">AGE"];
+    let titles = [&counters, rates, &["COOKIE", "MATCH", "ACTIONS"]].concat();
     limited(table(&titles, rows), report.flows.len(), report.total)
+}
+
+/// `linerate ct show`
+pub(crate) fn connections(report: &ConnectionReport) -> String {
+    let ends = |ends: &ConnectionEnds| {
+        let ConnectionEnds { source, source_port, destination, destination_port } = ends;
+        format!("{source} {source_port} > {destination} {destination_port}")
+    };
+    let rows = report.connections.iter().map(|entry| {
+        vec![
+            entry.protocol.to_string(),
+            entry.zone.to_string(),
+            ends(&entry.original),
+            ends(&entry.reply),
+            entry.state.clone(),
+            format!("{:#x}", entry.mark),
+            format!("{} s", entry.timeout),
+        ]
+    });
+    let titles = [">PROTOCOL", ">ZONE", "ORIGINAL", "REPLY", "STATE", ">MARK", ">TIMEOUT"];
+    limited(table(&titles, rows), report.connections.len(), report.total)
 }
 
 #[cfg(test)]
@@ -267,10 +350,39 @@ mod tests {
         let mac = wire::MacAddress::new([2, 0, 0, 0, 0, 1]);
         let refused_moves = vec![MoveEvent { mac, vlan: 5, old_port, new_port, age: 3 }];
         let (name, ports) = ("main".to_owned(), Vec::new());
-        let text = bridges(&[BridgeReport { name, addresses: 0, table: 16, ports, refused_moves }]);
+        let text =
+            bridges(&[BridgeReport { name, addresses: 0, table: 16, ports, refused_moves, openflow: None }]);
         let expected =
             "3 s ago: 02:00:00:00:00:01 in VLAN 5 sent from port b while in use at port a; it was not moved";
         assert_eq!(text.lines().last(), Some(expected));
+    }
+
+    #[test]
+    fn controllers_follow_the_ports_of_a_bridge() {
+        let controller = |state, last_error: Option<&str>| ControllerReport {
+            target: "tcp:192.0.2.1:6653".to_owned(),
+            state,
+            seconds: 61,
+            retry_in: Some(4),
+            sessions: 1,
+            role: last_error.is_none().then(|| "primary".to_owned()),
+            version: last_error.is_none().then(|| "OpenFlow 1.3".to_owned()),
+            received: 0,
+            sent: 0,
+            discarded: 0,
+            last_error: last_error.map(str::to_owned),
+        };
+        let controllers = vec![
+            controller(ControllerState::Connected, None),
+            controller(ControllerState::Waiting, Some("gone")),
+        ];
+        let management = Some("/run/linerate/br0.mgmt".to_owned());
+        let report =
+            OpenflowReport { datapath_id: "ab".to_owned(), management, standalone: false, controllers };
+        let expected = "\nbr0: datapath ab, ovs-ofctl at unix:/run/linerate/br0.mgmt\n  \
+            tcp:192.0.2.1:6653: connected for 61 s, OpenFlow 1.3, primary\n  \
+            tcp:192.0.2.1:6653: connects again in 4 s (last error: gone)";
+        assert_eq!(openflow("br0", &report), expected);
     }
 
     #[test]

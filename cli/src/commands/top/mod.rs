@@ -6,8 +6,9 @@ mod rates;
 mod view;
 
 use crate::api::client::Client;
+use crate::api::model::{BridgeStatus, Status};
 use crate::args::TopArgs;
-use console::{Output, SIGNAL_POLL};
+use console::{Diagnostic, Output, SIGNAL_POLL};
 use engine::Snapshot;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
 use rates::Rates;
@@ -16,16 +17,36 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// All counters at one moment; those of bridges are read a little later than the others.
+#[derive(Default)]
+struct Reading {
+    snapshot: Snapshot,
+    bridges: Vec<BridgeStatus>,
+}
+
+impl Reading {
+    fn of(client: &Client) -> Result<Self, Diagnostic> {
+        let snapshot = client.get("/v1/snapshot")?;
+        let Status { bridges, .. } = client.get("/v1/status")?;
+        Ok(Self { snapshot, bridges })
+    }
+
+    /// Rates between this reading and a later one.
+    fn until(&self, later: &Self) -> Rates {
+        let rates = rates::between(&self.snapshot, &later.snapshot);
+        Rates { bridges: rates::of_bridges(&self.bridges, &later.bridges, rates.seconds), ..rates }
+    }
+}
+
 /// Shows rates until `q` is pressed, or once.
 pub(crate) fn run(args: &TopArgs, client: &Client) -> anyhow::Result<()> {
     let interval = args.interval.0;
-    let first: Snapshot = client.get("/v1/snapshot")?;
+    let first = Reading::of(client)?;
     let ended = ended()?;
     if args.once {
         // After a signal, the rates are those over the time until it.
         console::sleep(interval, &ended);
-        let second = client.get("/v1/snapshot")?;
-        return console::print(&rates::between(&first, &second), args.show.output, view::text);
+        return console::print(&first.until(&Reading::of(client)?), args.show.output, view::text);
     }
     if args.show.output == Output::Json || !console::is_screen(&std::io::stdout()) {
         return follow(client, first, interval, args.show.output, &ended);
@@ -50,7 +71,7 @@ fn ended() -> std::io::Result<Arc<AtomicBool>> {
 /// Prints readings until the output is closed or a signal arrives.
 fn follow(
     client: &Client,
-    mut last: Snapshot,
+    mut last: Reading,
     interval: Duration,
     output: Output,
     ended: &AtomicBool,
@@ -59,8 +80,8 @@ fn follow(
         if console::sleep(interval, ended) {
             return Ok(());
         }
-        let now: Snapshot = client.get("/v1/snapshot")?;
-        let rates = rates::between(&last, &now);
+        let now = Reading::of(client)?;
+        let rates = last.until(&now);
         let text = match output {
             Output::Table => format!("over {:.1} s\n{}\n\n", rates.seconds, view::text(&rates)),
             Output::Json => format!("{}\n", serde_json::to_string(&rates)?),
@@ -80,15 +101,15 @@ struct Screen<'a> {
 }
 
 impl Screen<'_> {
-    fn run(&mut self, mut last: Snapshot, interval: Duration) -> anyhow::Result<()> {
-        let mut rates = rates::between(&Snapshot::default(), &last);
+    fn run(&mut self, mut last: Reading, interval: Duration) -> anyhow::Result<()> {
+        let mut rates = Reading::default().until(&last);
         loop {
             self.draw(&rates)?;
             if self.wait(interval, &rates)? {
                 return Ok(());
             }
-            let now: Snapshot = self.client.get("/v1/snapshot")?;
-            rates = rates::between(&last, &now);
+            let now = Reading::of(self.client)?;
+            rates = last.until(&now);
             last = now;
         }
     }

@@ -1,5 +1,6 @@
 //! Computes rates from two readings of the counters.
 
+use crate::api::model::BridgeStatus;
 use engine::{PortSnapshot, Snapshot, WorkerSnapshot};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -11,6 +12,23 @@ pub(crate) struct Rates {
     pub(crate) seconds: f64,
     pub(crate) ports: Vec<PortRate>,
     pub(crate) workers: Vec<WorkerRate>,
+    /// OpenFlow bridges.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) bridges: Vec<BridgeRate>,
+}
+
+/// Rates of one OpenFlow bridge, in packets per second by the place where their result was found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct BridgeRate {
+    pub(crate) name: String,
+    /// Number of flows.
+    pub(crate) flows: usize,
+    /// Head caches.
+    pub(crate) head: f64,
+    /// Megaflow caches.
+    pub(crate) megaflow: f64,
+    /// Flow tables.
+    pub(crate) tables: f64,
 }
 
 /// Rates of one port. Frames are counted without their checksum.
@@ -61,7 +79,25 @@ pub(crate) fn between(old: &Snapshot, new: &Snapshot) -> Rates {
         seconds,
         ports: new.ports.iter().map(port).collect(),
         workers: new.workers.iter().map(worker).collect(),
+        bridges: Vec::new(),
     }
+}
+
+/// Rates of the OpenFlow bridges between two readings that are `seconds` apart.
+pub(crate) fn of_bridges(old: &[BridgeStatus], new: &[BridgeStatus], seconds: f64) -> Vec<BridgeRate> {
+    let bridge = |now: &BridgeStatus| {
+        let (name, counts) = (now.name.clone(), now.flows.as_ref()?);
+        let before = old.iter().find(|bridge| bridge.name == name).and_then(|bridge| bridge.flows.clone());
+        let before = before.unwrap_or_default();
+        Some(BridgeRate {
+            name,
+            flows: counts.flows,
+            head: per_second(before.head, counts.head, seconds),
+            megaflow: per_second(before.megaflow, counts.megaflow, seconds),
+            tables: per_second(before.tables, counts.tables, seconds),
+        })
+    };
+    new.iter().filter_map(bridge).collect()
 }
 
 /// Events per second; zero if the clock or the counter did not advance.
@@ -159,6 +195,19 @@ mod tests {
         let rates = between(&at(0, vec![], vec![old]), &at(1_000_000_000, vec![], vec![new]));
         let worker = &rates.workers[0];
         assert_eq!((worker.busy, worker.empty_polls, worker.cycles_per_packet), (0.75, 0.25, Some(50.0)));
+    }
+
+    #[test]
+    fn bridges_with_flow_tables_have_rates_of_their_caches() {
+        let bridge = |head: u64, tables: u64| {
+            let counts = crate::dataplane::flow_report::FlowCounts { head, tables, ..Default::default() };
+            let settings = crate::settings::topology::BridgeSettings::named("br0");
+            BridgeStatus { flows: Some(counts), ..BridgeStatus::of(&settings, &[], 0) }
+        };
+        let plain = BridgeStatus { flows: None, ..bridge(0, 0) };
+        let rates = of_bridges(&[bridge(10, 5)], &[bridge(30, 6), plain], 2.0);
+        assert_eq!(rates.len(), 1);
+        assert_eq!((rates[0].head, rates[0].megaflow, rates[0].tables), (10.0, 0.0, 0.5));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Rates as a screen and as text. Both have the same cells, except that the screen lists drop reasons below its
 //! tables, with the full width.
 
-use super::rates::{PortRate, Rates, WorkerRate};
+use super::rates::{BridgeRate, PortRate, Rates, WorkerRate};
 use console::units::scaled;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -43,6 +43,13 @@ const WORKERS: [Column; 9] = [
     column(">CYCLES/PACKET", 13, 0),
     column(">WAKES/s", 8, 1),
 ];
+const BRIDGES: [Column; 5] = [
+    column("BRIDGE", 8, 0),
+    column(">FLOWS", 8, 0),
+    column(">HEAD CACHE/s", 12, 0),
+    column(">MEGAFLOW CACHE/s", 16, 0),
+    column(">TABLES/s", 9, 0),
+];
 /// Maximum number of lines for drop reasons.
 const REASONS: usize = 4;
 
@@ -52,19 +59,28 @@ pub(crate) fn draw(frame: &mut Frame<'_>, rates: &Rates, socket: &Path, first: &
     let areas = Layout::vertical([
         Constraint::Length(2),
         Constraint::Length(rates.workers.len() as u16 + 2),
+        Constraint::Length(bridge_lines(rates)),
         Constraint::Min(2),
         Constraint::Length(losses.len() as u16),
     ]);
-    let [head, workers, ports, below] = areas.areas(frame.area());
+    let [head, workers, bridges, ports, below] = areas.areas(frame.area());
     let rows = usize::from(ports.height.saturating_sub(1));
     *first = (*first).min(rates.ports.len().saturating_sub(rows));
     let last = (*first + rows).min(rates.ports.len());
     frame.render_widget(Line::from(title(rates, socket, *first, last)).style(Modifier::BOLD), head);
     grid(frame, workers, &WORKERS, rates.workers.iter().map(worker_cells));
+    if !rates.bridges.is_empty() {
+        grid(frame, bridges, &BRIDGES, rates.bridges.iter().map(bridge_cells));
+    }
     grid(frame, ports, &PORTS, rates.ports[*first..last].iter().map(port_cells));
     for (line, row) in losses.into_iter().zip(below.rows()) {
         frame.render_widget(Line::from(line), row);
     }
+}
+
+/// Lines of the table of bridges with flow tables; 0 if there are none.
+fn bridge_lines(rates: &Rates) -> u16 {
+    if rates.bridges.is_empty() { 0 } else { rates.bridges.len() as u16 + 2 }
 }
 
 fn title(rates: &Rates, socket: &Path, first: usize, last: usize) -> String {
@@ -140,13 +156,22 @@ fn shortened(text: &str, width: u16) -> String {
     text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// Both tables, for `--once` and for output without a terminal.
+/// All tables, for `--once` and for output without a terminal.
 pub(crate) fn text(rates: &Rates) -> String {
     let titles = |columns: &[Column]| columns.iter().map(|column| column.title).collect::<Vec<_>>();
     let workers = console::table(&titles(&WORKERS), rates.workers.iter().map(worker_cells));
     let port = |port: &PortRate| [port_cells(port), vec![reasons(port)]].concat();
     let titles = [titles(&PORTS), vec!["BY REASON"]].concat();
-    format!("{workers}\n\n{}", console::table(&titles, rates.ports.iter().map(port)))
+    let ports = console::table(&titles, rates.ports.iter().map(port));
+    let bridges = BRIDGES.map(|column| column.title);
+    let bridges = console::table(&bridges, rates.bridges.iter().map(bridge_cells));
+    let bridges = if rates.bridges.is_empty() { String::new() } else { format!("{bridges}\n\n") };
+    format!("{workers}\n\n{bridges}{ports}")
+}
+
+fn bridge_cells(bridge: &BridgeRate) -> Vec<String> {
+    let rates = [bridge.head, bridge.megaflow, bridge.tables].map(scaled);
+    [bridge.name.clone(), bridge.flows.to_string()].into_iter().chain(rates).collect()
 }
 
 fn port_cells(port: &PortRate) -> Vec<String> {
@@ -195,7 +220,8 @@ mod tests {
         };
         let worker =
             WorkerRate { cpu: Some(3), busy: 0.5, cycles_per_packet: Some(120.4), ..WorkerRate::default() };
-        Rates { seconds: 1.0, ports: (0..ports).map(port).collect(), workers: vec![worker] }
+        let bridges = Vec::new();
+        Rates { seconds: 1.0, ports: (0..ports).map(port).collect(), workers: vec![worker], bridges }
     }
 
     fn screen(width: u16, height: u16, ports: usize, first: &mut usize) -> String {
@@ -243,6 +269,17 @@ mod tests {
     #[test]
     fn port_without_loss_shows_zero() {
         assert_eq!(port_cells(&PortRate::default()).last().unwrap(), "0");
+    }
+
+    #[test]
+    fn bridges_with_flow_tables_are_a_table_of_their_own() {
+        let bridge = BridgeRate { name: "br0".to_owned(), head: 1500.0, flows: 3, ..BridgeRate::default() };
+        let rates = Rates { bridges: vec![bridge], ..rates(1) };
+        assert!(text(&rates).contains("MEGAFLOW CACHE/s"), "{}", text(&rates));
+        let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
+        terminal.draw(|frame| draw(frame, &rates, Path::new("/tmp/c.sock"), &mut 0)).unwrap();
+        let screen = terminal.backend().to_string();
+        assert!(screen.contains("HEAD CACHE/s") && screen.contains("1.50 k"), "{screen}");
     }
 
     #[test]

@@ -29,6 +29,7 @@ fn start(
         workers: vec![WorkerSettings::default()],
         placement: None,
         grants: Vec::new(),
+        flows: crate::settings::flows::FileFlows::default(),
         bridges: vec![BridgeSettings {
             statics,
             max_macs_per_port: Some(7),

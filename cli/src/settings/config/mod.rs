@@ -1,9 +1,11 @@
 //! Reads the configuration: converts a TOML file to a [`Topology`], or reports all of its errors at once.
 //!
-//! `sections` reads the sections of a file, `workers` and `placement` those about threads. `validate`, `security` and
-//! `peers` validate sections against each other and against this machine. Requests to the control API are read and
+//! `sections` reads the sections of a file, `workers` and `placement` those about threads. `validate`, `security`,
+//! `openflow` and `peers` validate sections against each other and against this machine. Requests to the control API are read and
 //! validated by the same code. Nothing here changes the machine.
 
+mod flows;
+mod openflow;
 mod peers;
 mod placement;
 pub(crate) mod requests;
@@ -85,6 +87,7 @@ pub(crate) fn parse(text: &str, host: &Host, control: Option<&Path>) -> Result<T
     let control = topology.switch.control.clone().unwrap_or_else(crate::host::default_control);
     validate::topology(&topology, host, &control, &mut notes);
     peers::complete(&topology, &mut notes);
+    openflow::complete(&mut topology, &control);
     placement::settle(&mut topology, host, &mut notes);
     let errors = syntax::add(notes.finish(), &errors, text, &lines);
     if errors.is_empty() { Ok(topology) } else { Err(errors) }

@@ -2,9 +2,11 @@
 //! this machine; `kinds` reads the keys of each kind of port.
 
 use crate::settings::access::Access;
+use crate::settings::flows::FileFlows;
 use crate::settings::grants::GrantSettings;
 use crate::settings::kinds;
 use crate::settings::model::RssMode;
+use crate::settings::openflow::OpenflowSettings;
 use crate::settings::reader::fields::Fields;
 use crate::settings::reader::node::{Node, Value};
 use crate::settings::reader::notes::{Findings, Section, shortened};
@@ -41,6 +43,7 @@ pub(crate) fn topology(root: &Node, notes: &mut Findings) -> Topology {
     let switch = fields.node("switch");
     let (worker, bridges) = (fields.node("worker"), sections(&mut fields, "bridge"));
     let (ports, grants) = (sections(&mut fields, "port"), sections(&mut fields, "grant"));
+    let (flows, acl) = (sections(&mut fields, "flow"), sections(&mut fields, "acl"));
     let placement = fields.node("placement");
     fields.finish();
     let (model, workers) = super::workers::read(worker, super::placement::stages_by(placement), notes);
@@ -52,6 +55,7 @@ pub(crate) fn topology(root: &Node, notes: &mut Findings) -> Topology {
         bridges: bridges.iter().enumerate().map(|(i, node)| read_bridge(node, i, notes)).collect(),
         ports: ports.iter().enumerate().map(|(i, node)| read_port(node, i, notes)).collect(),
         grants: grants.iter().enumerate().map(|(i, node)| read_grant(node, i, notes)).collect(),
+        flows: FileFlows::read(flows, acl, notes),
     };
     complete(&mut topology);
     topology
@@ -70,6 +74,9 @@ fn complete(topology: &mut Topology) {
     }
     for grant in &mut topology.grants {
         complete_bridge(&mut grant.bridge, &topology.bridges);
+    }
+    for bridge in topology.flows.bridges_mut() {
+        complete_bridge(bridge, &topology.bridges);
     }
 }
 
@@ -122,6 +129,7 @@ fn read_bridge(node: &Node, index: usize, notes: &mut Findings) -> BridgeSetting
     let default = BridgeSettings::named(&name);
     let pipelines = [("learning", PipelineKind::Learning), ("openflow", PipelineKind::Openflow)];
     let pipeline = fields.choice("pipeline", &pipelines).unwrap_or_default();
+    let openflow = read_openflow(&mut fields, pipeline);
     let table = fields.number("table", TABLE, "addresses").unwrap_or(default.table);
     let ageing = fields.span_within("ageing", &AGEING).unwrap_or(default.ageing);
     let max_macs_per_port =
@@ -142,6 +150,7 @@ fn read_bridge(node: &Node, index: usize, notes: &mut Findings) -> BridgeSetting
     BridgeSettings {
         name,
         pipeline,
+        openflow,
         ageing,
         table,
         max_macs_per_port,
@@ -150,6 +159,24 @@ fn read_bridge(node: &Node, index: usize, notes: &mut Findings) -> BridgeSetting
         dhcp_snooping,
         statics,
     }
+}
+
+/// Reads the keys that only bridges with flow tables have.
+fn read_openflow(fields: &mut Fields<'_, '_>, pipeline: PipelineKind) -> Option<OpenflowSettings> {
+    if pipeline == PipelineKind::Openflow {
+        return Some(OpenflowSettings::read(fields));
+    }
+    // The reason is known already if `pipeline` is invalid.
+    let is_known = !fields.is_spoiled("pipeline");
+    for key in OpenflowSettings::KEYS {
+        let reason = format!("`{key}` has no effect: the bridge has no flow tables");
+        if is_known {
+            fields.foreign(key, reason, "write pipeline = \"openflow\", or remove it");
+        } else {
+            fields.allow(key);
+        }
+    }
+    None
 }
 
 /// Opens a section whose title in errors is its `name`, or its index if it has no valid name.

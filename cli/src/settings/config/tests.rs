@@ -1,6 +1,7 @@
 //! Every error has a case here, with its line and the exact words.
 
 mod grants;
+mod openflow;
 mod security;
 mod syntax;
 

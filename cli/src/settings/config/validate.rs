@@ -46,6 +46,7 @@ pub(crate) fn topology(topology: &Topology, host: &Host, control: &Path, notes: 
     for i in 0..topology.grants.len() {
         grant(topology, i, notes);
     }
+    super::flows::validate(topology, notes);
 }
 
 /// Validates the socket for grants, which `[[grant]]` sections need.
@@ -127,8 +128,15 @@ fn not_control(
     let lock = lock_path(control);
     let grants = topology.switch.grants.as_deref().map(|path| (path, "the socket for grants"));
     let own = [(control, "the control socket"), (&lock, "the control socket's lock")];
+    let bridges = topology.bridges.iter().filter_map(|bridge| bridge.openflow.as_ref());
+    let bridges: Vec<_> =
+        bridges.flat_map(super::openflow::files).map(|(_, path)| (path, "a socket of a bridge")).collect();
     for claim in claims {
-        let found = own.iter().chain(&grants).find(|(path, _)| Claim::file("control", path).is(claim));
+        let found = own
+            .iter()
+            .chain(&grants)
+            .chain(&bridges)
+            .find(|(path, _)| Claim::file("control", path).is(claim));
         if let Some((_, what)) = found {
             let reason = format!("`{}` is {what}", claim.key);
             notes.taken((section, claim.key), reason, "give the port a path of its own");
@@ -219,6 +227,7 @@ fn bridge(topology: &Topology, index: usize, notes: &mut Findings) {
         let aside = notes.aside((Section::Bridge(before), "name"));
         notes.taken(place, format!("a bridge of this name already exists{aside}"), "rename one of them");
     }
+    super::openflow::validate(topology, index, notes);
     let mut seen = HashMap::new();
     for (i, entry) in bridge.statics.iter().enumerate() {
         let section = Section::Static(index, i);

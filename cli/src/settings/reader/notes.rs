@@ -21,6 +21,10 @@ pub(crate) enum Section {
     Static(usize, usize),
     Port(usize),
     Grant(usize),
+    Flow(usize),
+    /// A text of `[[flow]]`.
+    FlowText(usize, usize),
+    Acl(usize),
 }
 
 /// One value: its section and its key. An empty key is the section itself.

@@ -1,0 +1,150 @@
+//! `GET /metrics`: counters in the text format of Prometheus (exposition format 0.0.4).
+
+use super::model::BridgeStatus;
+use engine::Snapshot;
+use std::fmt::{Display, Write};
+
+/// Media type of the format.
+pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4";
+
+/// Metrics in the making.
+#[derive(Default)]
+struct Page(String);
+
+impl Page {
+    /// Adds a metric with its samples: labels and value. A metric without samples is left out.
+    fn add<'a, L: IntoIterator<Item = (&'static str, &'a dyn Display)>>(
+        &mut self,
+        (name, kind, help): (&str, &str, &str),
+        samples: impl IntoIterator<Item = (L, u64)>,
+    ) {
+        let mut samples = samples.into_iter().peekable();
+        if samples.peek().is_some() {
+            self.write(format_args!("# HELP linerate_{name} {help}\n# TYPE linerate_{name} {kind}\n"));
+        }
+        for (labels, value) in samples {
+            let labels: Vec<_> =
+                labels.into_iter().map(|(key, value)| format!("{key}=\"{}\"", escaped(value))).collect();
+            self.write(format_args!("linerate_{name}{{{}}} {value}\n", labels.join(",")));
+        }
+    }
+
+    fn write(&mut self, text: std::fmt::Arguments<'_>) {
+        // Writing to a String cannot fail.
+        let _ = self.0.write_fmt(text);
+    }
+}
+
+fn escaped(value: &dyn Display) -> String {
+    value.to_string().replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+const COUNTER: &str = "counter";
+const GAUGE: &str = "gauge";
+
+/// All metrics of a switch.
+pub(super) fn text(now: &Snapshot, bridges: &[BridgeStatus]) -> String {
+    let mut page = Page::default();
+    ports(now, &mut page);
+    workers(now, &mut page);
+    tables(bridges, &mut page);
+    page.0
+}
+
+fn ports(now: &Snapshot, page: &mut Page) {
+    type Read = fn(&engine::PortSnapshot) -> u64;
+    let counters: [(&str, &str, Read); 4] = [
+        ("port_received_packets_total", "Packets received from the port.", |port| port.rx_packets),
+        ("port_received_bytes_total", "Bytes received from the port.", |port| port.rx_bytes),
+        ("port_sent_packets_total", "Packets sent to the port.", |port| port.tx_packets),
+        ("port_sent_bytes_total", "Bytes sent to the port.", |port| port.tx_bytes),
+    ];
+    for (name, help, read) in counters {
+        let samples = now.ports.iter().map(|port| ([("port", &port.name as &dyn Display)], read(port)));
+        page.add((name, COUNTER, help), samples);
+    }
+    let drops = now.ports.iter().flat_map(|port| port.drops.iter().map(move |drop| (port, drop)));
+    let drops = drops.map(|(port, (reason, packets))| {
+        ([("port", &port.name as &dyn Display), ("reason", reason as &dyn Display)], *packets)
+    });
+    page.add(("port_dropped_packets_total", COUNTER, "Packets dropped, by reason."), drops);
+}
+
+fn workers(now: &Snapshot, page: &mut Page) {
+    type Read = fn(&engine::WorkerSnapshot) -> u64;
+    let counters: [(&str, &str, Read); 3] = [
+        ("worker_packets_total", "Packets processed by the worker.", |worker| worker.packets),
+        ("worker_busy_cycles_total", "Cycles of rounds with packets.", |worker| worker.busy_cycles),
+        ("worker_idle_cycles_total", "Cycles of rounds without packets.", |worker| worker.idle_cycles),
+    ];
+    for (name, help, read) in counters {
+        let samples =
+            now.workers.iter().map(|worker| ([("worker", &worker.index as &dyn Display)], read(worker)));
+        page.add((name, COUNTER, help), samples);
+    }
+}
+
+fn tables(bridges: &[BridgeStatus], page: &mut Page) {
+    let openflow = || bridges.iter().filter_map(|bridge| Some((&bridge.name, bridge.flows.as_ref()?)));
+    let flows = openflow().map(|(name, counts)| ([("bridge", name as &dyn Display)], counts.flows as u64));
+    page.add(("flows", GAUGE, "Flows of the tables of the bridge."), flows);
+    let found = openflow().flat_map(|(name, counts)| {
+        let places: [(&dyn Display, u64); 3] =
+            [(&"head", counts.head), (&"megaflow", counts.megaflow), (&"tables", counts.tables)];
+        places.map(|(place, packets)| ([("bridge", name as &dyn Display), ("place", place)], packets))
+    });
+    page.add(("flow_lookups_total", COUNTER, "Packets by the place where their result was found."), found);
+    let drops = openflow().flat_map(|(name, counts)| counts.drops.iter().map(move |drop| (name, drop)));
+    let drops = drops.map(|(name, drop)| {
+        let (bridge, table): (&dyn Display, &dyn Display) = (name, &drop.table);
+        ([("bridge", bridge), ("table", table), ("reason", &drop.reason as &dyn Display)], drop.packets)
+    });
+    page.add(("table_dropped_packets_total", COUNTER, "Packets that a table dropped, by reason."), drops);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dataplane::flow_report::{FlowCounts, TableDrop};
+    use crate::settings::topology::BridgeSettings;
+    use engine::{PortSnapshot, WorkerSnapshot};
+
+    #[test]
+    fn counters_are_lines_with_labels_and_absent_ones_have_no_title() {
+        let port = PortSnapshot {
+            name: "a\"b".to_owned(),
+            rx_packets: 7,
+            drops: [("no-flow".to_owned(), 2)].into(),
+            ..PortSnapshot::default()
+        };
+        let now =
+            Snapshot { ports: vec![port], workers: vec![WorkerSnapshot::default()], ..Snapshot::default() };
+        let text = text(&now, &[]);
+        for line in [
+            "# TYPE linerate_port_received_packets_total counter",
+            "linerate_port_received_packets_total{port=\"a\\\"b\"} 7",
+            "linerate_port_dropped_packets_total{port=\"a\\\"b\",reason=\"no-flow\"} 2",
+            "linerate_worker_packets_total{worker=\"0\"} 0",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is missing in\n{text}");
+        }
+        assert!(!text.contains("linerate_flows"), "{text}");
+    }
+
+    #[test]
+    fn bridges_have_their_caches_and_drops_by_table() {
+        let drops = vec![TableDrop { table: 3, reason: "flow-drop".to_owned(), packets: 9 }];
+        let flows = Some(FlowCounts { flows: 2, head: 5, megaflow: 4, tables: 1, drops });
+        let bridge = BridgeStatus { flows, ..BridgeStatus::of(&BridgeSettings::named("br0"), &[], 0) };
+        let text = text(&Snapshot::default(), &[bridge]);
+        let expected = [
+            "linerate_flows{bridge=\"br0\"} 2",
+            "linerate_flow_lookups_total{bridge=\"br0\",place=\"head\"} 5",
+            "linerate_flow_lookups_total{bridge=\"br0\",place=\"megaflow\"} 4",
+            "linerate_flow_lookups_total{bridge=\"br0\",place=\"tables\"} 1",
+            "linerate_table_dropped_packets_total{bridge=\"br0\",table=\"3\",reason=\"flow-drop\"} 9",
+        ];
+        let found: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        assert_eq!(found, expected);
+    }
+}

@@ -1,0 +1,30 @@
+//! Arguments of `linerate trace`.
+
+use clap::Args;
+use console::ShowArgs;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+/// Arguments of `trace`.
+#[derive(Args, Debug)]
+pub(crate) struct TraceArgs {
+    /// Bridge to trace through [default: the only OpenFlow bridge]
+    #[arg(long)]
+    pub(crate) bridge: Option<String>,
+    /// Fields of a made-up packet, such as `in_port=red,tcp,nw_dst=10.0.0.1,tp_dst=80`
+    ///
+    /// Fields that are not given are 0; the time to live of an IP packet is 64.
+    #[arg(long, value_name = "FLOW", required_unless_present = "pcap", conflicts_with = "pcap")]
+    pub(crate) flow: Option<String>,
+    /// Capture file with the packet
+    #[arg(long, value_name = "FILE", requires = "in_port")]
+    pub(crate) pcap: Option<PathBuf>,
+    /// Number of the packet in the capture file
+    #[arg(long, value_name = "N", default_value = "1", requires = "pcap")]
+    pub(crate) packet: NonZeroUsize,
+    /// Port on which the packet of the capture file is received
+    #[arg(long, value_name = "PORT", requires = "pcap")]
+    pub(crate) in_port: Option<String>,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+}

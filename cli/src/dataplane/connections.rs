@@ -1,0 +1,111 @@
+//! Connections of OpenFlow bridges in the control API's JSON.
+
+use conntrack::{Listed, Phase, Tuple};
+use flow::FlowSwitch;
+use port::Now;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+/// `GET /v1/connections`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct ConnectionReport {
+    /// Total number of matching connections, regardless of the limit.
+    pub(crate) total: usize,
+    /// Matching connections, at most as many as the limit.
+    pub(crate) connections: Vec<ConnectionEntry>,
+}
+
+/// One connection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct ConnectionEntry {
+    /// Protocol number (IANA).
+    pub(crate) protocol: u8,
+    /// Zone.
+    pub(crate) zone: u16,
+    /// The direction of its first packet, before translation.
+    pub(crate) original: ConnectionEnds,
+    /// The opposite direction, before translation.
+    pub(crate) reply: ConnectionEnds,
+    /// Phases of TCP by direction; `new` or `replied` for other protocols.
+    pub(crate) state: String,
+    /// Mark.
+    pub(crate) mark: u32,
+    /// Label, in hexadecimal.
+    pub(crate) label: String,
+    /// Time until it ends unless a packet arrives, in seconds.
+    pub(crate) timeout: u64,
+}
+
+/// Addresses and ports of a direction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct ConnectionEnds {
+    /// Source address.
+    pub(crate) source: String,
+    /// Source port; the identifier of ICMP.
+    pub(crate) source_port: u16,
+    /// Destination address.
+    pub(crate) destination: String,
+    /// Destination port; the identifier of ICMP.
+    pub(crate) destination_port: u16,
+}
+
+/// Selection of connections.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ConnectionFilter {
+    /// Zone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) zone: Option<u16>,
+    /// Maximum number of entries returned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) limit: Option<usize>,
+}
+
+/// The connections that match a filter.
+pub(super) fn list(switch: &FlowSwitch, wanted: &ConnectionFilter, now: Now) -> ConnectionReport {
+    let mut report = ConnectionReport::default();
+    let is_wanted = |found: &Listed| wanted.zone.is_none_or(|zone| found.original.zone() == zone);
+    for found in switch.connections(now).filter(is_wanted) {
+        report.total += 1;
+        if report.total <= wanted.limit.unwrap_or(usize::MAX) {
+            report.connections.push(entry(&found));
+        }
+    }
+    report
+}
+
+fn entry(found: &Listed) -> ConnectionEntry {
+    let state = match found.phases {
+        Some((original, reply)) => format!("{}/{}", phase(original), phase(reply)),
+        None if found.is_assured => "replied".to_owned(),
+        None => "new".to_owned(),
+    };
+    ConnectionEntry {
+        protocol: found.original.protocol(),
+        zone: found.original.zone(),
+        original: ends(&found.original),
+        reply: ends(&found.reply),
+        state,
+        mark: found.mark,
+        label: format!("{:#x}", found.label),
+        timeout: found.timeout,
+    }
+}
+
+fn ends(tuple: &Tuple) -> ConnectionEnds {
+    let (source_port, destination_port) = tuple.ports();
+    let (source, destination) = (tuple.source().to_string(), tuple.destination().to_string());
+    ConnectionEnds { source, source_port, destination, destination_port }
+}
+
+fn phase(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Closed => "closed",
+        Phase::SynSent => "syn-sent",
+        Phase::Established => "established",
+        Phase::Closing => "closing",
+        Phase::FinWait => "fin-wait",
+        Phase::TimeWait => "time-wait",
+    }
+}

@@ -1,0 +1,177 @@
+//! The switch that an agent controls: one bridge with its ports.
+//!
+//! A port has the state and the counters of the engine. Its address is derived from the bridge and the number, because most
+//! kinds of ports have none of their own.
+
+use super::{LivePorts, Plane};
+use agent::Datapath;
+use engine::PortSnapshot;
+use flow::tables::{Changes, Modification, Tables};
+use flow::{Action, CacheCounts, ChangeError, FlowSwitch, PacketOutError, PortNo};
+use openflow::{ErrorCode, Port, PortMod, PortReason, PortStats};
+use port::{Now, PortId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wire::MacAddress;
+
+/// Bytes of a name in OpenFlow.
+const NAME: usize = 15;
+/// `OFPPC_NO_FLOOD` of OpenFlow 1.0, the only bit that ports support.
+const NO_FLOOD: u32 = 1 << 4;
+/// `OFPPS_LINK_DOWN` and `OFPPS_LIVE`.
+const LINK_DOWN: u32 = 1 << 0;
+const LIVE: u32 = 1 << 2;
+/// A counter that the switch does not have.
+const NONE: u64 = u64::MAX;
+
+/// A port when it was compared last.
+struct Known {
+    port: Port,
+    since: Instant,
+}
+
+/// Ports and tables of one bridge.
+pub(super) struct BridgePorts {
+    bridge: String,
+    datapath_id: u64,
+    switch: Arc<FlowSwitch>,
+    live: LivePorts,
+    /// Configuration bits of ports, if any are set.
+    config: BTreeMap<PortNo, u32>,
+    known: BTreeMap<PortNo, Known>,
+}
+
+impl BridgePorts {
+    pub(super) fn new(bridge: &str, datapath_id: u64, plane: &Plane) -> Self {
+        Self {
+            bridge: bridge.to_owned(),
+            datapath_id,
+            switch: plane.switch.clone(),
+            live: plane.live.clone(),
+            config: BTreeMap::new(),
+            known: BTreeMap::new(),
+        }
+    }
+
+    /// The ports of the bridge by number, as they are now.
+    fn current(&self) -> BTreeMap<PortNo, PortSnapshot> {
+        let of_bridge = |live: PortSnapshot| {
+            let (bridge, number) = self.switch.number(PortId(live.id))?;
+            (bridge == self.bridge).then_some((number, live))
+        };
+        (self.live)().into_iter().filter_map(of_bridge).collect()
+    }
+
+    /// Ports that were added, changed or removed since the last call.
+    pub(super) fn compare(&mut self) -> Vec<(PortReason, Port)> {
+        let now: BTreeMap<_, _> =
+            self.current().iter().map(|(number, live)| (*number, self.describe(*number, live))).collect();
+        let gone: Vec<_> = self.known.keys().filter(|number| !now.contains_key(number)).copied().collect();
+        let gone = gone.into_iter().filter_map(|number| {
+            self.config.remove(&number);
+            Some((PortReason::Delete, self.known.remove(&number)?.port))
+        });
+        let mut changes: Vec<_> = gone.collect();
+        for (number, port) in now {
+            match self.known.get_mut(&number) {
+                None => {
+                    changes.push((PortReason::Add, port.clone()));
+                    self.known.insert(number, Known { port, since: Instant::now() });
+                }
+                Some(known) if known.port != port => {
+                    changes.push((PortReason::Modify, port.clone()));
+                    known.port = port;
+                }
+                Some(_) => {}
+            }
+        }
+        changes
+    }
+
+    fn describe(&self, number: PortNo, live: &PortSnapshot) -> Port {
+        let end = (0..=NAME.min(live.name.len())).rfind(|end| live.name.is_char_boundary(*end)).unwrap_or(0);
+        Port {
+            number,
+            address: self.address(number),
+            name: live.name[..end].to_owned(),
+            config: self.config.get(&number).copied().unwrap_or(0),
+            state: if live.state == "connected" { LIVE } else { LINK_DOWN },
+            current: 0,
+            advertised: 0,
+            supported: 0,
+            peer: 0,
+            current_speed: 0,
+            max_speed: 0,
+        }
+    }
+
+    /// A locally administered address.
+    fn address(&self, number: PortNo) -> MacAddress {
+        let ([.., a, b, c], [.., high, low]) = (self.datapath_id.to_be_bytes(), number.0.to_be_bytes());
+        MacAddress::new([0x06, a, b, c, high, low])
+    }
+
+    fn stats(&self, number: PortNo, live: &PortSnapshot) -> PortStats {
+        let PortSnapshot { rx_packets, tx_packets, rx_bytes, tx_bytes, drops, .. } = live;
+        let lost = drops.values().sum();
+        PortStats {
+            port: number,
+            counters: [*rx_packets, *tx_packets, *rx_bytes, *tx_bytes, lost, NONE, NONE, NONE],
+            ethernet: [NONE; 4],
+            duration: self.known.get(&number).map_or(Duration::ZERO, |known| known.since.elapsed()),
+        }
+    }
+}
+
+impl Datapath for BridgePorts {
+    fn ports(&self) -> Vec<Port> {
+        self.current().iter().map(|(number, live)| self.describe(*number, live)).collect()
+    }
+
+    fn port_stats(&self) -> Vec<PortStats> {
+        self.current().iter().map(|(number, live)| self.stats(*number, live)).collect()
+    }
+
+    fn configure_port(&mut self, change: &PortMod) -> Result<(), ErrorCode> {
+        if change.mask & change.config & !NO_FLOOD != 0 {
+            return Err(ErrorCode::PortModBadConfig);
+        }
+        let current = self.current();
+        let live = current.get(&change.number).ok_or(ErrorCode::PortModBadPort)?;
+        let is_flooded = change.config & NO_FLOOD == 0;
+        if change.mask & NO_FLOOD != 0 {
+            self.switch.set_flooded(PortId(live.id), is_flooded);
+            self.config.insert(change.number, change.config & NO_FLOOD);
+        }
+        // The agent reports the change itself.
+        let port = self.describe(change.number, live);
+        if let Some(known) = self.known.get_mut(&change.number) {
+            known.port = port;
+        }
+        Ok(())
+    }
+
+    fn tables(&self) -> Arc<Tables> {
+        // The bridge exists as long as the switch.
+        self.switch.tables(&self.bridge).unwrap_or_else(|_| Arc::new(Tables::new(0)))
+    }
+
+    fn modify(&mut self, changes: &[Modification], now: Now) -> Result<Changes, ChangeError> {
+        self.switch.modify(&self.bridge, changes, now)
+    }
+
+    fn send(
+        &mut self,
+        in_port: PortNo,
+        actions: &[Action],
+        frame: &[u8],
+        now: Now,
+    ) -> Result<(), PacketOutError> {
+        self.switch.packet_out(&self.bridge, in_port, actions, frame, now)
+    }
+
+    fn counts(&self) -> CacheCounts {
+        self.switch.cache_counts(&self.bridge).unwrap_or_default()
+    }
+}

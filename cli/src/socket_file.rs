@@ -1,0 +1,57 @@
+//! Files of listening Unix sockets: a file left behind is replaced, one of a running process is never touched, and the file
+//! is removed when its listener is no longer used.
+
+use console::Diagnostic;
+use rustix::fs::{Mode, fchmod};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen as listen_at, socket_with,
+};
+use std::fmt::Display;
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 64;
+
+/// Path of a listening socket. Dropping it removes the file.
+#[derive(Debug)]
+pub(crate) struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // It is not an error if the file is already removed.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Listens at `path`, to which only the user of this process can connect. `place` and `remedy` are those of the error.
+pub(crate) fn listen(
+    path: &Path,
+    place: impl Display,
+    remedy: &str,
+) -> Result<(SocketFile, UnixListener), Diagnostic> {
+    if UnixStream::connect(path).is_ok() {
+        let reason = "another process listens there; it was not touched";
+        return Err(Diagnostic::bad(place, reason, remedy));
+    }
+    let listener = listen_on(path).map_err(|error| Diagnostic::failed(place, error, remedy))?;
+    Ok((SocketFile(path.to_owned()), listener))
+}
+
+/// Listens on a new socket file that was never accessible to other users.
+pub(crate) fn listen_on(path: &Path) -> io::Result<UnixListener> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.file_type().is_socket() => fs::remove_file(path)?,
+        Ok(_) => return Err(io::Error::other("a file that is not a socket is there")),
+        Err(_) => {}
+    }
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // Linux gives the file the mode of the socket, so that other users cannot connect at any moment.
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    listen_at(&socket, BACKLOG)?;
+    Ok(UnixListener::from(socket))
+}
