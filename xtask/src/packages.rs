@@ -41,6 +41,7 @@ pub(crate) const TESTS: &[Need] = &[
     OVS_IN_USER_SPACE,
     QEMU,
     BUSYBOX,
+    Need::new(Probe::Program("ovs-testcontroller"), &["openvswitch-testcontroller"]),
     Need::new(Probe::Program("passt"), &["passt"]),
     XZ,
     Need::new(Probe::Program("openssl"), &["openssl"]),
@@ -66,6 +67,9 @@ pub(crate) const TESTS: &[Need] = &[
     Need::new(Probe::Program("memccapable"), &["libmemcached-tools"]),
     Need::new(Probe::Package("python3-pymemcache"), &["python3-pymemcache"]),
     Need::new(Probe::Package("python3-scapy"), &["python3-scapy"]),
+    Need::new(Probe::Program("openssl"), &["openssl"]),
+    Need::new(Probe::Program("ovs-testcontroller"), &["openvswitch-testcontroller"]),
+    Need::new(Probe::Program("osken-manager"), &["python3-os-ken"]),
 ];
 
 /// Switches compared by the benchmarks.

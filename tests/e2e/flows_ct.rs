@@ -1,0 +1,104 @@
+//! Connection tracking of OpenFlow bridges: TCP of two kernels through a stateful firewall, and through translation.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use linerate_tests::switch::assert_sums_agree;
+use linerate_tests::{folder, tcp};
+use serde_json::Value;
+
+use crate::flows::Pair;
+
+const LIMIT: Duration = Duration::from_secs(20);
+const PORT: u16 = 7000;
+/// Bytes of an exchange: enough for segments of many lengths, and for the windows of both sides.
+const BYTES: usize = 4 << 20;
+
+fn ports(pair: &Pair) {
+    pair.add(&[
+        "priority=2,arp,in_port=left,actions=output:right",
+        "priority=2,arp,in_port=right,actions=output:left",
+    ]);
+}
+
+/// Connections of the switch.
+fn connections(pair: &Pair, filter: &[&str]) -> Vec<Value> {
+    let shown = pair.switch.ask(&[&["ct", "show"], filter].concat()).expect("the switch runs");
+    shown["connections"].as_array().expect("a list").clone()
+}
+
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn a_firewall_admits_connections_of_one_side() {
+    let folder = folder();
+    let pair = Pair::start(folder.path());
+    ports(&pair);
+    pair.add(&[
+        "table=0,priority=1,ip,actions=ct(table=1)",
+        "table=1,priority=9,in_port=left,ip,ct_state=+trk+new,actions=ct(commit),output:right",
+        "table=1,priority=9,in_port=left,ip,ct_state=+trk+est,actions=output:right",
+        "table=1,priority=9,in_port=right,ip,ct_state=+trk+est,actions=output:left",
+        "table=1,priority=1,ip,actions=drop",
+    ]);
+    tcp::listen(&pair.left, PORT, tcp::echo);
+    tcp::listen(&pair.right, PORT, tcp::echo);
+    pair.left.ping("10.9.0.2", 3, &[]);
+    for seed in 0..4 {
+        pair.left.enter(move || tcp::exchange("10.9.0.2", PORT, (seed, BYTES), LIMIT));
+    }
+    let shown = connections(&pair, &[]);
+    assert!(
+        shown.iter().any(|entry| entry["protocol"] == 6 && entry["reply"]["source"] == "10.9.0.2"),
+        "{shown:?}"
+    );
+    let connects = || {
+        TcpStream::connect_timeout(&SocketAddr::from(([10, 9, 0, 1], PORT)), Duration::from_secs(1)).is_ok()
+    };
+    assert!(!pair.right.enter(connects), "the other side begins no connection");
+    assert!(pair.right.attempt("ping", &["-c", "1", "-W", "1", "10.9.0.1"]).is_err());
+    assert_sums_agree(&pair.switch.settled(&["left", "right"]));
+    pair.switch.stop();
+}
+
+/// Tells a client its address.
+fn tell_peer(mut stream: TcpStream) {
+    let peer = stream.peer_addr().expect("a connection").ip().to_canonical();
+    let _ = stream.write_all(peer.to_string().as_bytes());
+}
+
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn connections_pass_through_translation_of_their_source() {
+    let folder = folder();
+    let pair = Pair::start(folder.path());
+    ports(&pair);
+    pair.add(&[
+        "table=0,priority=1,in_port=left,ip,actions=ct(commit,zone=1,nat(src=10.9.0.100:20000-20099)),output:right",
+        "table=0,priority=1,in_port=right,ip,actions=ct(table=1,zone=1,nat)",
+        "table=1,priority=1,in_port=right,ip,ct_state=+trk+est,actions=output:left",
+    ]);
+    let hardware =
+        pair.left.link("eth0").expect("the interface")["address"].as_str().expect("text").to_owned();
+    pair.right.ip(&format!("neigh add 10.9.0.100 lladdr {hardware} dev eth0"));
+    tcp::listen(&pair.right, PORT, tell_peer);
+    tcp::listen(&pair.right, PORT + 1, tcp::echo);
+    let told = pair.left.enter(|| {
+        let mut said = String::new();
+        tcp::connect("10.9.0.2", PORT, LIMIT).read_to_string(&mut said).expect("the server closes");
+        said
+    });
+    assert_eq!(told, "10.9.0.100");
+    let shown = connections(&pair, &["--zone", "1"]);
+    let is_translated = |entry: &Value| entry["reply"]["destination"] == "10.9.0.100";
+    assert!(!shown.is_empty() && shown.iter().all(is_translated), "{shown:?}");
+    assert!(connections(&pair, &["--zone", "2"]).is_empty());
+    for seed in 0..4 {
+        pair.left.enter(move || tcp::exchange("10.9.0.2", PORT + 1, (seed, BYTES), LIMIT));
+    }
+    pair.left.ping("10.9.0.2", 3, &[]);
+    pair.switch.tell(&["ct", "flush"]).expect("the switch runs");
+    assert!(connections(&pair, &[]).is_empty());
+    assert_sums_agree(&pair.switch.settled(&["left", "right"]));
+    pair.switch.stop();
+}
