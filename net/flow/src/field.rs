@@ -294,25 +294,8 @@ impl Field {
     }
 }
 
-/// Bits of [`Field::CtState`], as in ovs-fields(7).
-pub mod ct_state {
-    /// A new connection.
-    pub const NEW: u32 = 0x01;
-    /// Part of an existing connection.
-    pub const ESTABLISHED: u32 = 0x02;
-    /// Related to an existing connection.
-    pub const RELATED: u32 = 0x04;
-    /// In the reply direction.
-    pub const REPLY: u32 = 0x08;
-    /// Contradicts the state of the connection.
-    pub const INVALID: u32 = 0x10;
-    /// Passed through connection tracking.
-    pub const TRACKED: u32 = 0x20;
-    /// Source address or port is translated.
-    pub const SNAT: u32 = 0x40;
-    /// Destination address or port is translated.
-    pub const DNAT: u32 = 0x80;
-}
+/// Bits of [`Field::CtState`].
+pub use conntrack::bits as ct_state;
 
 /// Bits of [`Field::IpFrag`], as in ovs-fields(7).
 pub mod frag {
