@@ -104,14 +104,22 @@ impl Worker {
         }
     }
 
-    fn received(&mut self, burst: &mut Burst, context: &Context, member: Member, verdicts: &mut Verdicts) {
+    /// A call for the packets of `burst`, which came from `member`, with the newest tables; `None` if its bridge was
+    /// removed.
+    #[inline]
+    fn pass<'a>(
+        &'a mut self,
+        burst: &'a mut Burst,
+        context: &'a Context,
+        member: Member,
+        verdicts: &'a mut Verdicts,
+    ) -> Option<Pass<'a>> {
         let Self { directory, lookups, rewriter, again, tracker, left, .. } = self;
-        let bridge = member.bridge;
-        let found = directory.view(bridge).zip(lookups[usize::from(bridge)].as_deref_mut());
-        let Some((view, lookup)) = found else { return };
+        let view = directory.view(member.bridge)?;
+        let lookup = lookups[usize::from(member.bridge)].as_deref_mut()?;
         take_tables(lookup, &view.bridge);
         let (state, keyed) = (State::default(), 0);
-        let mut pass = Pass {
+        Some(Pass {
             view,
             lookup,
             burst,
@@ -124,7 +132,11 @@ impl Worker {
             left,
             state,
             keyed,
-        };
+        })
+    }
+
+    fn received(&mut self, burst: &mut Burst, context: &Context, member: Member, verdicts: &mut Verdicts) {
+        let Some(mut pass) = self.pass(burst, context, member, verdicts) else { return };
         match stage(pass.again, context.stage) {
             Stage::Received => pass.received(),
             Stage::Resume(rest, state) => {
@@ -140,37 +152,35 @@ impl Worker {
     fn packet_out(&mut self, burst: &mut Burst, context: &Context, verdicts: &mut Verdicts) {
         self.follow();
         self.again.clear();
-        let Self { directory, lookups, rewriter, again, tracker, left, .. } = self;
-        *left = MAX_RESUMED;
+        self.left = MAX_RESUMED;
         let packet_out = self.exchange.packet_outs.take(context.stage);
-        let found = packet_out.as_ref().and_then(|of| find(directory, lookups, of));
-        let (Some((view, lookup)), Some(packet_out)) = (found, packet_out) else {
+        let is_done = packet_out.is_some_and(|of| self.execute_packet_out(&of, burst, context, verdicts));
+        if !is_done {
             // The bridge was removed since.
-            return (0..burst.len()).for_each(|i| verdicts.drop(i, DropReason::NoDestination));
-        };
-        take_tables(lookup, &view.bridge);
-        if packet_out.tables.version() > lookup.tables.version() {
-            // The newest tables could not be taken without waiting.
-            lookup.tables = packet_out.tables;
+            (0..burst.len()).for_each(|i| verdicts.drop(i, DropReason::NoDestination));
         }
+    }
+
+    /// Returns `false` if the bridge of a packet-out was removed.
+    fn execute_packet_out(
+        &mut self,
+        packet_out: &PacketOut,
+        burst: &mut Burst,
+        context: &Context,
+        verdicts: &mut Verdicts,
+    ) -> bool {
         let member = packet_out.origin;
-        self.origin = Some(member);
-        let (state, keyed) = (State::default(), 0);
-        let mut pass = Pass {
-            view,
-            lookup,
-            burst,
-            context,
-            member,
-            verdicts,
-            rewriter,
-            again,
-            tracker,
-            left,
-            state,
-            keyed,
+        let pass = self.pass(burst, context, member, verdicts);
+        let Some(mut pass) = pass.filter(|pass| Arc::ptr_eq(&pass.view.bridge, &packet_out.bridge)) else {
+            return false;
         };
+        if packet_out.tables.version() > pass.lookup.tables.version() {
+            // The newest tables could not be taken without waiting.
+            pass.lookup.tables = packet_out.tables.clone();
+        }
         (0..pass.burst.len()).for_each(|i| pass.packet_out(i, &packet_out.actions));
+        self.origin = Some(member);
+        true
     }
 
     fn sweep(&mut self, now: Now) {
@@ -208,17 +218,6 @@ fn stage(again: &mut Vec<Again>, stage: u32) -> Stage {
         Some(Again::Resume(rest, state)) => Stage::Resume(rest.clone(), *state),
         Some(punt) => Stage::Punt(punt.clone()),
     }
-}
-
-/// The bridge of a packet-out, and its caches.
-fn find<'a>(
-    directory: &'a Directory,
-    lookups: &'a mut [Option<Box<Lookup>>],
-    packet_out: &PacketOut,
-) -> Option<(&'a View, &'a mut Lookup)> {
-    let bridge = packet_out.origin.bridge;
-    let view = directory.view(bridge).filter(|view| Arc::ptr_eq(&view.bridge, &packet_out.bridge))?;
-    Some((view, lookups[usize::from(bridge)].as_deref_mut()?))
 }
 
 #[inline]
