@@ -68,7 +68,7 @@ impl Port {
         let address = from.get()?;
         from.skip(if version == Version::V10 { 0 } else { 2 })?;
         let (name, config, state) = (from.text(NAME)?, from.u32()?, from.u32()?);
-        let mut found = Self { number, address, name, config, state, ..Self::empty() };
+        let mut found = Self { config, state, ..Self::new(number, address, name) };
         if version >= Version::V14 {
             let properties = len.checked_sub(start - from.len()).ok_or(ErrorCode::RequestBadLen)?;
             found.read_properties(from.take(properties)?)?;
@@ -78,11 +78,12 @@ impl Port {
         Ok(found)
     }
 
-    fn empty() -> Self {
+    /// A port without configuration, state and features.
+    pub fn new(number: PortNo, address: MacAddress, name: String) -> Self {
         Self {
-            number: PortNo(0),
-            address: MacAddress::ZERO,
-            name: String::new(),
+            number,
+            address,
+            name,
             config: 0,
             state: 0,
             current: 0,

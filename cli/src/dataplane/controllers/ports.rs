@@ -92,17 +92,9 @@ impl BridgePorts {
     fn describe(&self, number: PortNo, live: &PortSnapshot) -> Port {
         let end = (0..=NAME.min(live.name.len())).rfind(|end| live.name.is_char_boundary(*end)).unwrap_or(0);
         Port {
-            number,
-            address: self.address(number),
-            name: live.name[..end].to_owned(),
             config: self.config.get(&number).copied().unwrap_or(0),
             state: if live.state == "connected" { LIVE } else { LINK_DOWN },
-            current: 0,
-            advertised: 0,
-            supported: 0,
-            peer: 0,
-            current_speed: 0,
-            max_speed: 0,
+            ..Port::new(number, self.address(number), live.name[..end].to_owned())
         }
     }
 
