@@ -30,7 +30,7 @@ pub use action::{
 };
 pub use field::{Access, Class, Field, FieldInfo, Masking, Oxm, Prerequisite, ct_state, frag};
 pub use key::{Key, WORDS};
-pub use matching::{BadMatch, Match};
+pub use matching::{BadMatch, Match, port_masks};
 pub use modify::{
     Band, FlowCommand, FlowFlags, FlowMod, GroupCommand, GroupKind, GroupMod, MeterCommand, MeterFlags,
     MeterMod, PortNo, TableId,

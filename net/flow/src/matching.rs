@@ -2,6 +2,7 @@
 
 use crate::field::{Field, Masking, Prerequisite};
 use crate::key::Key;
+use std::ops::RangeInclusive;
 
 /// Selects the packets whose key equals `key` in all bits of `mask`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -188,9 +189,36 @@ impl Prerequisite {
     }
 }
 
+/// Values and masks that together select the ports of a range, each once.
+pub fn port_masks(range: &RangeInclusive<u16>) -> Vec<(u16, u16)> {
+    let (mut next, last, mut found) = (u32::from(*range.start()), u32::from(*range.end()), Vec::new());
+    while next <= last {
+        let bits = (last - next + 1).ilog2().min(next.trailing_zeros());
+        found.push((next as u16, (u32::MAX << bits) as u16));
+        next += 1 << bits;
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranges_of_ports_are_split_into_prefixes() {
+        assert_eq!(port_masks(&(0..=u16::MAX)), [(0, 0)]);
+        assert_eq!(port_masks(&(80..=80)), [(80, 0xffff)]);
+        assert_eq!(port_masks(&(1024..=u16::MAX)).len(), 6);
+        assert_eq!(port_masks(&(20..=23)), [(20, 0xfffc)]);
+        assert_eq!(port_masks(&(u16::MAX..=u16::MAX)), [(u16::MAX, u16::MAX)]);
+        for (first, last) in [(1300, 1349), (5001, 65535), (33434, 33600)] {
+            let covers =
+                |port: u16| port_masks(&(first..=last)).iter().filter(|(v, mask)| port & mask == *v).count();
+            for port in [first - 1, first, (first + last / 2).min(last), last] {
+                assert_eq!(covers(port), usize::from(port >= first), "{port}");
+            }
+        }
+    }
 
     #[test]
     fn fields_need_their_prerequisites_first() {

@@ -7,6 +7,7 @@ use super::FilePorts;
 use crate::settings::reader::fields::Fields;
 use crate::settings::reader::node::Node;
 use crate::settings::reader::notes::{Findings, Section};
+use flow::port_masks;
 use flow::text::PortNames;
 use serde::{Serialize, Serializer};
 use std::fmt::{self, Write};
@@ -216,7 +217,7 @@ impl AclRule {
             if ranges.is_empty() {
                 return vec![String::new()];
             }
-            let blocks = ranges.iter().flat_map(blocks);
+            let blocks = ranges.iter().flat_map(port_masks);
             blocks.map(|(value, mask)| format!(",{key}={value:#x}/{mask:#x}")).collect()
         };
         [words("tp_src", &self.source_ports), words("tp_dst", &self.destination_ports)]
@@ -294,19 +295,6 @@ fn range(text: &str) -> Result<RangeInclusive<u16>, String> {
         (Some(low), Some(high)) if low <= high => Ok(low..=high),
         _ => Err(format!("\"{text}\" is not a port from 0 to 65535, or a range of ports")),
     }
-}
-
-/// The aligned blocks that make up a range: value and mask of each.
-fn blocks(range: &RangeInclusive<u16>) -> Vec<(u32, u32)> {
-    let (mut at, end) = (u32::from(*range.start()), u32::from(*range.end()));
-    let mut blocks = Vec::new();
-    while at <= end {
-        let aligned = at.trailing_zeros().min(16);
-        let bits = (0..=aligned).rev().find(|bits| at + (1 << bits) - 1 <= end).unwrap_or(0);
-        blocks.push((at, 0xffff << bits & 0xffff));
-        at += 1 << bits;
-    }
-    blocks
 }
 
 impl fmt::Display for AclRule {
@@ -417,10 +405,10 @@ mod tests {
         for (low, high) in
             [(0, 65_535), (0, 0), (65_535, 65_535), (1, 65_534), (80, 80), (1023, 1025), (7, 4100)]
         {
-            let blocks = blocks(&(low..=high));
+            let blocks = port_masks(&(low..=high));
             assert!(blocks.len() <= 30, "{blocks:?}");
             for port in 0..=u16::MAX {
-                let found = blocks.iter().filter(|(value, mask)| u32::from(port) & mask == *value).count();
+                let found = blocks.iter().filter(|(value, mask)| port & mask == *value).count();
                 assert_eq!(found, usize::from((low..=high).contains(&port)), "{port} in {low}-{high}");
             }
         }

@@ -10,11 +10,12 @@ mod trace;
 pub use trace::Trace;
 
 use crate::lookup::fold;
-use crate::{Field, Match};
+use crate::{Field, Match, port_masks};
 use fastrand::Rng;
 use seeds::{Kind, Ports, Ranges, Seed};
 use std::cmp::Reverse;
 use std::collections::HashSet;
+use std::ops::RangeInclusive;
 
 /// Branching, in percent, from bit [`SCALED_FROM`] on where a parameter file has less: the files describe some hundred
 /// rules, and their prefixes are too few for 10^5.
@@ -97,7 +98,7 @@ impl Generator {
                 base = base.with_masked(field, self.address(side, len).into(), mask.into());
             }
         }
-        let [sources, destinations] = [0, 1].map(|side| prefixes(self.range(side, kind.ports[side])));
+        let [sources, destinations] = [0, 1].map(|side| port_masks(&self.range(side, kind.ports[side])));
         let pairs = sources.iter().flat_map(|source| destinations.iter().map(move |to| (*source, *to)));
         pairs
             .map(|(source, to)| with_port(&with_port(&base, Field::TcpSrc, source), Field::TcpDst, to))
@@ -121,15 +122,15 @@ impl Generator {
         address
     }
 
-    fn range(&mut self, side: usize, ports: Ports) -> (u16, u16) {
+    fn range(&mut self, side: usize, ports: Ports) -> RangeInclusive<u16> {
         let list: Ranges = match ports {
-            Ports::Any => return (0, u16::MAX),
-            Ports::High => return (1024, u16::MAX),
+            Ports::Any => return 0..=u16::MAX,
+            Ports::High => return 1024..=u16::MAX,
             Ports::Range => self.seed.ranges[side],
             Ports::Exact => self.seed.exact[side],
         };
         let (_, first, last) = *self.choose(list, |(weight, ..)| *weight);
-        (first, last)
+        first..=last
     }
 
     /// One of `all`, by weight.
@@ -150,37 +151,9 @@ fn with_port(matching: &Match, field: Field, (value, mask): (u16, u16)) -> Match
     if mask == 0 { *matching } else { matching.with_masked(field, value.into(), mask.into()) }
 }
 
-/// The prefixes of a range of ports: values and masks.
-fn prefixes((first, last): (u16, u16)) -> Vec<(u16, u16)> {
-    let (mut next, last, mut found) = (u32::from(first), u32::from(last), Vec::new());
-    while next <= last {
-        let aligned = if next == 0 { 16 } else { next.trailing_zeros().min(16) };
-        let bits = (last - next + 1).ilog2().min(aligned);
-        found.push((next as u16, (u32::MAX << bits) as u16));
-        next += 1 << bits;
-    }
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ranges_are_split_into_prefixes() {
-        assert_eq!(prefixes((0, u16::MAX)), [(0, 0)]);
-        assert_eq!(prefixes((80, 80)), [(80, 0xffff)]);
-        assert_eq!(prefixes((1024, u16::MAX)).len(), 6);
-        assert_eq!(prefixes((20, 23)), [(20, 0xfffc)]);
-        assert_eq!(prefixes((u16::MAX, u16::MAX)), [(u16::MAX, u16::MAX)]);
-        for (first, last) in [(1300, 1349), (5001, 65535), (33434, 33600)] {
-            let covers =
-                |port: u16| prefixes((first, last)).iter().filter(|(v, mask)| port & mask == *v).count();
-            for port in [first - 1, first, (first + last / 2).min(last), last] {
-                assert_eq!(covers(port), usize::from(port >= first), "{port}");
-            }
-        }
-    }
 
     #[test]
     fn rule_sets_are_repeatable_and_differ_by_seed() {
