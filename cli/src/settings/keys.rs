@@ -265,7 +265,7 @@ pub(crate) const ACL: &[Key] = &[
     optional(
         "stateful",
         "false",
-        "Not supported yet: `true` is refused, because connections are not tracked.",
+        "Not supported yet: `true` is refused, because rules do not track connections.",
     ),
 ];
 
