@@ -7,9 +7,7 @@ use bridge::{BridgeConfig, PortConfig, Vlan, VlanSet};
 use engine::bench::{StepConfig, SteppedWorker};
 use engine::{Now, Pipelines};
 use flow::tables::Modification;
-use flow::{
-    Action, Field, FlowCommand, FlowFlags, FlowMod, FlowSwitch, Instructions, Match, PortNo, TableId,
-};
+use flow::{Action, Field, FlowCommand, FlowMod, FlowSwitch, Instructions, Match, PortNo};
 use mem::copy::Choice;
 use port::PortId;
 use port::vhost_user::QUEUES;
@@ -186,19 +184,8 @@ fn number(mac: [u8; 6]) -> u128 {
 fn flow(matching: &Match, to: PortNo) -> Modification {
     let apply = vec![Action::Output { port: to, max_len: 0 }];
     Modification::Flow(Box::new(FlowMod {
-        command: FlowCommand::Add,
-        table: TableId(0),
-        matching: *matching,
-        priority: 1,
-        cookie: 0,
-        cookie_mask: 0,
-        idle_timeout: 0,
-        hard_timeout: 0,
-        out_port: None,
-        out_group: None,
-        flags: FlowFlags::default(),
-        importance: 0,
         instructions: Instructions { apply, ..Instructions::default() },
+        ..FlowMod::new(FlowCommand::Add, matching, 1)
     }))
 }
 

@@ -111,7 +111,7 @@ impl Flows {
         let mut selected = Vec::new();
         for bridge in self.named(wanted.bridge.as_deref())? {
             let tables = self.switch.tables(bridge).map_err(|e| refused(bridge, &e))?;
-            for table in (0..TableId::COUNT as u8).map(TableId) {
+            for table in TableId::each() {
                 let is_wanted =
                     |flow: &&Flow| matching.is_none_or(|matching| matching.covers(&flow.entry().matching()));
                 let mut flows: Vec<_> = tables.flows(table).filter(is_wanted).collect();

@@ -2,7 +2,7 @@
 
 use crate::groups::actions;
 use crate::request::{Answer, Request};
-use crate::tables::{EVICTION, all};
+use crate::tables::EVICTION;
 use flow::{Access, Field, Masking, TableId};
 use openflow::{ErrorCode, MultipartReply, OxmId, Role, TableFeatures, TableProperty, TypeId, Version};
 
@@ -20,7 +20,7 @@ impl Request<'_> {
         if !requested.is_empty() {
             self.change_tables(requested)?;
         }
-        let tables: Vec<_> = all().map(|table| self.features_of(table)).collect();
+        let tables: Vec<_> = TableId::each().map(|table| self.features_of(table)).collect();
         self.reply_list(tables, |table| table, MultipartReply::TableFeatures)
     }
 
@@ -91,7 +91,7 @@ fn subset<T: PartialEq>(own: &[T], requested: &[T]) -> bool {
 
 /// Properties of a table. Those of its table-miss flow are the same, and therefore absent.
 fn properties(table: TableId, version: Version) -> Vec<TableProperty> {
-    let next: Vec<_> = all().filter(|next| *next > table).collect();
+    let next: Vec<_> = TableId::each().filter(|next| *next > table).collect();
     let goto = (!next.is_empty()).then_some(GOTO);
     let ids = |numbers: &mut dyn Iterator<Item = u16>| numbers.map(TypeId::standard).collect::<Vec<_>>();
     let fields = |is_listed: fn(Field) -> bool, may_mask: bool| {

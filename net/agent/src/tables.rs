@@ -11,11 +11,6 @@ pub(crate) const EVICTION: u32 = 0x4;
 /// Importance and age decide on eviction (`OFPTMPEF_IMPORTANCE`, `OFPTMPEF_OTHER`).
 const EVICTION_BY: u32 = 0x3;
 
-/// All tables.
-pub(crate) fn all() -> impl Iterator<Item = TableId> {
-    (0..TableId::COUNT as u8).map(TableId)
-}
-
 impl Request<'_> {
     pub(crate) fn table_mod(&mut self, config: &TableConfig) -> Answer {
         let has_eviction = self.version() >= Version::V14;
@@ -27,7 +22,7 @@ impl Request<'_> {
         let (eviction, before) = (config.config & EVICTION != 0, self.datapath.tables());
         let is_selected = |table: &TableId| [TableId::ALL, *table].contains(&config.table);
         let differs = |table: &TableId| has_eviction && before.config(*table).eviction != eviction;
-        all()
+        TableId::each()
             .filter(is_selected)
             .filter(differs)
             .try_for_each(|table| self.datapath.set_eviction(table, eviction))
@@ -35,14 +30,15 @@ impl Request<'_> {
 
     pub(crate) fn table_stats(&mut self) -> Answer {
         let tables = self.datapath.tables();
-        let names = all().map(|table| self.table_name(table));
-        let stats: Vec<_> = all().zip(names).map(|(table, name)| table_stats(&tables, table, name)).collect();
+        let names = TableId::each().map(|table| self.table_name(table));
+        let stats: Vec<_> =
+            TableId::each().zip(names).map(|(table, name)| table_stats(&tables, table, name)).collect();
         self.reply_list(stats, |stats| stats, MultipartReply::Table)
     }
 
     pub(crate) fn table_desc(&mut self) -> Answer {
         let tables = self.datapath.tables();
-        let desc = all().map(|table| TableConfig {
+        let desc = TableId::each().map(|table| TableConfig {
             table,
             config: if tables.config(table).eviction { EVICTION } else { 0 },
             eviction: Some(EVICTION_BY),

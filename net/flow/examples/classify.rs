@@ -4,7 +4,7 @@
 
 use flow::classbench::{Family, Trace, rules};
 use flow::tables::Tables;
-use flow::{FlowCommand, FlowFlags, FlowMod, Instructions, Key, Match, TableId};
+use flow::{FlowCommand, FlowMod, Key, Match, TableId};
 use port::Now;
 use std::collections::HashSet;
 use std::process::ExitCode;
@@ -13,24 +13,6 @@ const TABLE: TableId = TableId(0);
 const PACKETS: usize = 10_000;
 const HEADERS: usize = 5000;
 const CHANGES: usize = 1000;
-
-fn change(command: FlowCommand, matching: &Match, priority: u16) -> FlowMod {
-    FlowMod {
-        command,
-        table: TABLE,
-        matching: *matching,
-        priority,
-        cookie: 0,
-        cookie_mask: 0,
-        idle_timeout: 0,
-        hard_timeout: 0,
-        out_port: None,
-        out_group: None,
-        flags: FlowFlags::default(),
-        importance: 0,
-        instructions: Instructions::default(),
-    }
-}
 
 #[inline(never)]
 fn look_up(tables: &Tables, trace: &Trace) -> usize {
@@ -47,7 +29,7 @@ fn change_all(tables: &mut Tables, changed: &[&(Match, u16)]) -> usize {
     let (mut snapshot, mut errors) = (tables.seal(), 0);
     for command in [FlowCommand::DeleteStrict, FlowCommand::Add] {
         for (matching, priority) in changed {
-            errors += usize::from(tables.apply(&change(command, matching, *priority), Now(0)).is_err());
+            errors += usize::from(tables.apply(&FlowMod::new(command, matching, *priority), Now(0)).is_err());
             snapshot = tables.seal();
         }
     }
@@ -92,7 +74,7 @@ fn main() -> ExitCode {
     let trace = Trace::new(&rules, HEADERS, PACKETS, exponent, 2);
     let (before, mut tables) = (resident(), Tables::new(3));
     for (matching, priority) in &rules {
-        if let Err(error) = tables.apply(&change(FlowCommand::Add, matching, *priority), Now(0)) {
+        if let Err(error) = tables.apply(&FlowMod::new(FlowCommand::Add, matching, *priority), Now(0)) {
             eprintln!("a flow is refused: {error}");
             return ExitCode::FAILURE;
         }

@@ -2,10 +2,11 @@
 //! usual ones, for counting instructions: `valgrind --tool=callgrind target/release/examples/hostile KIND BURSTS`. The
 //! cost of a packet is the difference of two numbers of bursts, less that of the kind `none`, which only makes packets.
 
+mod idle;
+
 use flow::tables::Modification;
-use flow::{
-    Action, Field, FlowCommand, FlowFlags, FlowMod, FlowSwitch, Instructions, Match, PortNo, TableId,
-};
+use flow::{Action, Field, FlowCommand, FlowMod, FlowSwitch, Instructions, Match, PortNo};
+use idle::Idle;
 use port::{Burst, Context, Now, Pipeline, Pipelines, PortId, Verdicts};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,35 +20,11 @@ const ATTACK: u32 = 200;
 const SOURCE: u32 = 0x0a00_0001;
 const PORTS: (u16, u16) = (12_345, 80);
 
-/// The port `NORMAL`, which no flow uses.
-struct Idle;
-
-impl Pipelines for Idle {
-    fn worker(&self, _: usize) -> Box<dyn Pipeline> {
-        Box::new(Self)
-    }
-}
-
-impl Pipeline for Idle {
-    fn process(&mut self, _: &mut Burst, _: &Context, _: &mut Verdicts) {}
-}
-
 fn flow(priority: u16, matching: &Match) -> Modification {
     let apply = vec![Action::Output { port: PortNo(2), max_len: 0 }];
     Modification::Flow(Box::new(FlowMod {
-        command: FlowCommand::Add,
-        table: TableId(0),
-        matching: *matching,
-        priority,
-        cookie: 0,
-        cookie_mask: 0,
-        idle_timeout: 0,
-        hard_timeout: 0,
-        out_port: None,
-        out_group: None,
-        flags: FlowFlags::default(),
-        importance: 0,
         instructions: Instructions { apply, ..Instructions::default() },
+        ..FlowMod::new(FlowCommand::Add, matching, priority)
     }))
 }
 

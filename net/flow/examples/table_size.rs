@@ -1,12 +1,14 @@
 //! Prints the memory and time of a million flows of a switch: `cargo run --release -p linerate-flow --example table_size
 //! [FLOWS]`.
 
+mod idle;
+
 use flow::tables::Modification;
 use flow::{
-    Action, ChangeError, Field, FlowCommand, FlowFlags, FlowMod, FlowSwitch, Instructions, Key, Match,
-    PortNo, TableId,
+    Action, ChangeError, Field, FlowCommand, FlowMod, FlowSwitch, Instructions, Key, Match, PortNo, TableId,
 };
-use port::{Burst, Context, Now, Pipeline, Pipelines, Verdicts};
+use idle::Idle;
+use port::Now;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -15,19 +17,6 @@ const BRIDGE: &str = "br0";
 const BUNDLE: u32 = 1000;
 /// Changes one by one.
 const CHANGES: u32 = 60_000;
-
-/// No packet is received.
-struct Idle;
-
-impl Pipelines for Idle {
-    fn worker(&self, _: usize) -> Box<dyn Pipeline> {
-        Box::new(Self)
-    }
-}
-
-impl Pipeline for Idle {
-    fn process(&mut self, _: &mut Burst, _: &Context, _: &mut Verdicts) {}
-}
 
 fn resident() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
@@ -46,19 +35,9 @@ fn change(i: u32, command: FlowCommand) -> Modification {
         .with(Field::TcpDst, 80);
     let apply = vec![Action::Output { port: PortNo(i % 64 + 1), max_len: 0 }];
     Modification::Flow(Box::new(FlowMod {
-        command,
-        table: TableId(0),
-        matching,
-        priority: 100,
         cookie: i.into(),
-        cookie_mask: 0,
-        idle_timeout: 0,
-        hard_timeout: 0,
-        out_port: None,
-        out_group: None,
-        flags: FlowFlags::default(),
-        importance: 0,
         instructions: Instructions { apply, ..Instructions::default() },
+        ..FlowMod::new(command, &matching, 100)
     }))
 }
 

@@ -392,19 +392,12 @@ pub fn any_deletion() -> impl Strategy<Value = FlowMod> {
     let selection = (any::<(u64, u64)>(), option::of(any_port()), option::of(any::<u32>()));
     (any_flow(), table, selection).prop_map(|(flow, table, ((cookie, cookie_mask), out_port, out_group))| {
         FlowMod {
-            command: FlowCommand::DeleteStrict,
             table,
-            matching: flow.matching,
-            priority: flow.priority,
             cookie: cookie & (cookie_mask | 1),
             cookie_mask: cookie_mask | 1,
-            idle_timeout: 0,
-            hard_timeout: 0,
             out_port,
             out_group,
-            flags: FlowFlags::default(),
-            importance: 0,
-            instructions: Instructions::default(),
+            ..FlowMod::new(FlowCommand::DeleteStrict, &flow.matching, flow.priority)
         }
     })
 }

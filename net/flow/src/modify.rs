@@ -37,6 +37,11 @@ impl TableId {
     pub const COUNT: usize = 255;
     /// All tables; in requests only.
     pub const ALL: Self = Self(255);
+
+    /// Each table.
+    pub fn each() -> impl Iterator<Item = Self> {
+        (0..Self::COUNT as u8).map(Self)
+    }
 }
 
 /// What a [`FlowMod`] does.
@@ -99,6 +104,27 @@ pub struct FlowMod {
     pub importance: u16,
     /// Instructions.
     pub instructions: Instructions,
+}
+
+impl FlowMod {
+    /// A change of table 0 without cookie, timeouts, flags and instructions.
+    pub fn new(command: FlowCommand, matching: &Match, priority: u16) -> Self {
+        Self {
+            command,
+            table: TableId(0),
+            matching: *matching,
+            priority,
+            cookie: 0,
+            cookie_mask: 0,
+            idle_timeout: 0,
+            hard_timeout: 0,
+            out_port: None,
+            out_group: None,
+            flags: FlowFlags::default(),
+            importance: 0,
+            instructions: Instructions::default(),
+        }
+    }
 }
 
 /// What a [`GroupMod`] does.

@@ -145,19 +145,13 @@ impl FlowModRequest {
             return Err(ErrorCode::FlowModUnsupported);
         }
         let flow = FlowMod {
-            command,
             table,
-            matching: Match::any(),
-            priority,
             cookie,
-            cookie_mask: 0,
             idle_timeout,
             hard_timeout,
             out_port: port_no::some(out_port).filter(|_| is_delete(command)),
-            out_group: None,
             flags: read_flags(flags)?,
-            importance: 0,
-            instructions: flow::Instructions::default(),
+            ..FlowMod::new(command, &Match::any(), priority)
         };
         Ok(Self { flow, buffer })
     }

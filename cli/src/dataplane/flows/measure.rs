@@ -55,7 +55,7 @@ impl Flows {
             })
         });
         Some(FlowCounts {
-            flows: (0..TableId::COUNT as u8).map(|table| tables.len(TableId(table))).sum(),
+            flows: TableId::each().map(|table| tables.len(table)).sum(),
             head: caches.head,
             megaflow: caches.megaflow,
             tables: caches.tables,

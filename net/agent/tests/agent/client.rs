@@ -2,7 +2,7 @@
 
 use agent::Kind;
 use agent::fuzz::Rig;
-use flow::{Action, FlowCommand, FlowFlags, FlowMod, Instructions, Match, PortNo, TableId};
+use flow::{Action, FlowCommand, FlowMod, Instructions, Match, PortNo};
 use openflow::{ErrorCode, FlowModRequest, Message, MultipartReply, MultipartRequest, Version, encode};
 use std::collections::BTreeMap;
 
@@ -117,22 +117,11 @@ pub(crate) fn flow(command: FlowCommand, matching: Match, port: u32) -> FlowMod 
     let apply = vec![Action::Output { port: PortNo(port), max_len: 0 }];
     let is_delete = matches!(command, FlowCommand::Delete | FlowCommand::DeleteStrict);
     FlowMod {
-        command,
-        table: TableId(0),
-        matching,
-        priority: 10,
-        cookie: 0,
-        cookie_mask: 0,
-        idle_timeout: 0,
-        hard_timeout: 0,
-        out_port: None,
-        out_group: None,
-        flags: FlowFlags::default(),
-        importance: 0,
         instructions: Instructions {
             apply: if is_delete { Vec::new() } else { apply },
             ..Instructions::default()
         },
+        ..FlowMod::new(command, &matching, 10)
     }
 }
 

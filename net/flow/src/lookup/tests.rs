@@ -2,32 +2,14 @@
 
 use crate::classbench::{Family, Trace, rules};
 use crate::tables::{Flow, FlowModError, Tables};
-use crate::{FlowCommand, FlowFlags, FlowMod, Instructions, Key, Match, TableId};
+use crate::{FlowCommand, FlowMod, Key, Match, TableId};
 use port::Now;
 
 const TABLE: TableId = TableId(0);
 
-fn change(command: FlowCommand, (matching, priority): (Match, u16)) -> FlowMod {
-    FlowMod {
-        command,
-        table: TABLE,
-        matching,
-        priority,
-        cookie: 0,
-        cookie_mask: 0,
-        idle_timeout: 0,
-        hard_timeout: 0,
-        out_port: None,
-        out_group: None,
-        flags: FlowFlags::default(),
-        importance: 0,
-        instructions: Instructions::default(),
-    }
-}
-
 fn apply(tables: &mut Tables, command: FlowCommand, rules: &[(Match, u16)]) {
     for rule in rules {
-        tables.apply(&change(command, *rule), Now(0)).unwrap();
+        tables.apply(&FlowMod::new(command, &rule.0, rule.1), Now(0)).unwrap();
     }
 }
 
@@ -85,13 +67,13 @@ fn changes_find_flows_in_shared_subtables() {
     for rule in &rules {
         let covered = rules.iter().filter(|(other, _)| rule.0.covers(other)).count();
         for (command, expected) in [(FlowCommand::ModifyStrict, 1), (FlowCommand::Modify, covered)] {
-            let modified = tables.apply(&change(command, *rule), Now(0)).unwrap().modified;
+            let modified = tables.apply(&FlowMod::new(command, &rule.0, rule.1), Now(0)).unwrap().modified;
             assert_eq!(modified.len(), expected);
         }
-        let mut overlapping = change(FlowCommand::Add, *rule);
+        let mut overlapping = FlowMod::new(FlowCommand::Add, &rule.0, rule.1);
         overlapping.flags.check_overlap = true;
         assert_eq!(tables.apply(&overlapping, Now(0)).unwrap_err(), FlowModError::Overlap);
-        let elsewhere = change(FlowCommand::ModifyStrict, (rule.0, rule.1 ^ 1));
+        let elsewhere = FlowMod::new(FlowCommand::ModifyStrict, &rule.0, rule.1 ^ 1);
         assert!(tables.apply(&elsewhere, Now(0)).unwrap().modified.is_empty());
     }
 }

@@ -6,9 +6,7 @@ mod packet_out;
 
 use super::*;
 use crate::action::{Action, Instructions};
-use crate::modify::{
-    Band, FlowCommand, FlowFlags, FlowMod, MeterCommand, MeterFlags, MeterMod, PortNo, TableId,
-};
+use crate::modify::{Band, FlowCommand, FlowMod, MeterCommand, MeterFlags, MeterMod, PortNo, TableId};
 use crate::tables::Modification;
 use crate::trace::{DropCause, TracedPacket, Verdict};
 use crate::translate::ControllerOperation;
@@ -74,19 +72,10 @@ fn flow(priority: u16, matching: &Match, apply: Vec<Action>) -> Modification {
 
 fn in_table(table: u8, priority: u16, matching: &Match, instructions: Instructions) -> Modification {
     Modification::Flow(Box::new(FlowMod {
-        command: FlowCommand::Add,
         table: TableId(table),
-        matching: *matching,
-        priority,
         cookie: priority.into(),
-        cookie_mask: 0,
-        idle_timeout: 0,
-        hard_timeout: 0,
-        out_port: None,
-        out_group: None,
-        flags: FlowFlags::default(),
-        importance: 0,
         instructions,
+        ..FlowMod::new(FlowCommand::Add, matching, priority)
     }))
 }
 

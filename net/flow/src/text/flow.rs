@@ -6,7 +6,6 @@ use super::instructions::{self, mask_of};
 use super::matching::Collector;
 use super::piece::{Piece, Word, Words};
 use super::{Out, PortNames, Separated, control, port, show_match};
-use crate::action::Instructions;
 use crate::matching::Match;
 use crate::modify::{FlowCommand, FlowFlags, FlowMod, TableId};
 use std::fmt;
@@ -113,19 +112,8 @@ pub(super) fn parse(
 
 fn empty(command: FlowCommand) -> FlowMod {
     FlowMod {
-        command,
         table: if deletes(command) { TableId::ALL } else { TableId(0) },
-        matching: Match::any(),
-        priority: DEFAULT_PRIORITY,
-        cookie: 0,
-        cookie_mask: 0,
-        idle_timeout: 0,
-        hard_timeout: 0,
-        out_port: None,
-        out_group: None,
-        flags: FlowFlags::default(),
-        importance: 0,
-        instructions: Instructions::default(),
+        ..FlowMod::new(command, &Match::any(), DEFAULT_PRIORITY)
     }
 }
 

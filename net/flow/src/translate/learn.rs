@@ -32,19 +32,13 @@ impl<E: Environment, R: Recorder> Translator<'_, E, R> {
             }
         }
         let flow = FlowMod {
-            command: FlowCommand::Add,
             table: learn.table,
-            matching,
-            priority: learn.priority,
             cookie: learn.cookie,
-            cookie_mask: 0,
             idle_timeout: learn.idle_timeout,
             hard_timeout: learn.hard_timeout,
-            out_port: None,
-            out_group: None,
             flags: FlowFlags { send_removed: learn.flags & SEND_REMOVED != 0, ..FlowFlags::default() },
-            importance: 0,
             instructions: Instructions { apply, ..Instructions::default() },
+            ..FlowMod::new(FlowCommand::Add, &matching, learn.priority)
         };
         let learned = LearnedFlow { flow, limit: learn.limit };
         if let Some((field, bit)) = learn.result.filter(|_| learn.flags & WRITE_RESULT != 0) {

@@ -39,19 +39,10 @@ fn network(address: u128, bits: u32) -> Match {
 /// A change of table 0 with an output to port 1.
 fn change(command: FlowCommand, matching: Match, priority: u16) -> FlowMod {
     FlowMod {
-        command,
         table: TABLE,
-        matching,
-        priority,
-        cookie: 0,
-        cookie_mask: 0,
-        idle_timeout: 0,
-        hard_timeout: 0,
-        out_port: None,
-        out_group: None,
         flags: FlowFlags { send_removed: true, ..FlowFlags::default() },
-        importance: 0,
         instructions: apply(&[output(1)]),
+        ..FlowMod::new(command, &matching, priority)
     }
 }
 

@@ -225,19 +225,11 @@ fn conjunction() -> impl Strategy<Value = Instructions> {
 
 pub(super) fn add(table: TableId, priority: u16, matching: Match, instructions: Instructions) -> FlowMod {
     FlowMod {
-        command: FlowCommand::Add,
         table,
-        matching,
-        priority,
         cookie: u64::from(priority) << 8 | u64::from(table.0),
-        cookie_mask: 0,
-        idle_timeout: 0,
-        hard_timeout: 0,
-        out_port: None,
-        out_group: None,
         flags: FlowFlags { check_overlap: true, ..FlowFlags::default() },
-        importance: 0,
         instructions,
+        ..FlowMod::new(FlowCommand::Add, &matching, priority)
     }
 }
 
