@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use linerate_tests::guest::{Guest, number};
 use linerate_tests::netns::Netns;
 use linerate_tests::switch::{Switch, assert_sums_agree};
 use linerate_tests::{folder, wait};
@@ -97,6 +98,40 @@ fn flows_forward_edit_and_drop_packets_of_namespaces() {
     assert!(drops.is_some_and(|drops| drops > 0), "{}", pair.switch.port("left"));
     assert_sums_agree(&pair.switch.settled(&["left", "right"]));
     pair.switch.stop();
+}
+
+#[test]
+#[ignore = "starts a switch: run by `cargo xtask test`"]
+fn frames_of_a_guest_match_the_flows_of_their_ports_only() {
+    let folder = folder();
+    let sockets = ["a", "b"].map(|name| folder.path().join(name));
+    let port = |name, socket: &std::path::Path| {
+        format!("[[port]]\nname = \"{name}\"\nsocket = \"{}\"\nmode = \"client\"\n", socket.display())
+    };
+    let bridge = "[[bridge]]\nname = \"flows\"\npipeline = \"openflow\"\n";
+    let text = format!("{bridge}{}{}", port("a", &sockets[0]), port("b", &sockets[1]));
+    let switch = Switch::start_from(folder.path(), &text);
+    let flow = |from: usize, to: usize, n: u32| {
+        format!("in_port={from},udp,tp_src={},tp_dst={},actions=output:{to}", n % 65_536, n / 65_536 + 1)
+    };
+    let flows: Vec<_> = (0..4).flat_map(|n| [flow(1, 2, n), flow(2, 1, n)]).collect();
+    let flows = flows.iter().map(String::as_str);
+    switch.tell(&["flows", "add"].into_iter().chain(flows).collect::<Vec<_>>()).expect("the flows are valid");
+    let both: Vec<_> = sockets.iter().map(std::path::PathBuf::as_path).collect();
+    let more = ["--flows", "4", "--in-flight", "16", "--warm-up", "1ms"];
+    let guest = Guest::endless(folder.path(), "guest", "--listen", &both, &more);
+    let counted = || {
+        let shown = switch.ask(&["flows", "show"]).expect("the switch runs");
+        let flows = shown["flows"].as_array().expect("a list").clone();
+        flows.iter().all(|flow| flow["packets"].as_u64().is_some_and(|packets| packets > 0)).then_some(())
+    };
+    assert!(wait::until(LIMIT, counted).is_some(), "{:?}", switch.ask(&["flows", "show"]));
+    let devices = guest.end();
+    assert!(devices.iter().all(|device| number(device, "rx_packets") > 0), "{devices:?}");
+    for name in ["a", "b"] {
+        assert_eq!(switch.port(name)["drops"]["no-flow"].as_u64().unwrap_or(0), 0, "{}", switch.port(name));
+    }
+    switch.stop();
 }
 
 /// A capture file with one UDP packet from 10.9.0.1 to 10.9.0.2.

@@ -137,7 +137,10 @@ pub(crate) struct GuestArgs {
     /// Size of sent frames in bytes, or `mix`
     #[arg(long, default_value = "64", value_name = "BYTES|mix")]
     pub(crate) size: FrameSize,
-    /// Maximum duration of the run, which SIGINT and SIGTERM end before [default: until then]
+    /// Duration of the warm-up, which is not measured
+    #[arg(long, default_value = "0s", value_parser = duration::any, value_name = "TIME")]
+    pub(crate) warm_up: Span,
+    /// Maximum duration of the run after the warm-up, which SIGINT and SIGTERM end before [default: until then]
     #[arg(long, value_parser = duration::positive, value_name = "TIME")]
     pub(crate) duration: Option<Span>,
     /// CPU to pin the guest to

@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wire::MacAddress;
 
@@ -37,7 +37,7 @@ const QUEUE_SIZE: u16 = 1024;
 /// Printed results of a guest.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct GuestReport {
-    /// Seconds from the first packet loop to the end.
+    /// Seconds from the end of the warm-up to the end.
     pub(crate) seconds: f64,
     /// CPU to which it was pinned.
     pub(crate) cpu: Option<usize>,
@@ -75,6 +75,8 @@ struct Device {
     connected: Option<Box<dyn GuestDevice>>,
     connects: u64,
     before: GuestStats,
+    /// Counts of the warm-up.
+    uncounted: GuestStats,
     /// Received frames at the last change, and its time.
     last_received: (u64, Instant),
 }
@@ -90,18 +92,23 @@ pub(crate) fn run(args: &GuestArgs) -> anyhow::Result<()> {
     while !ending.load(Ordering::Relaxed) && devices.iter().any(|device| device.connected.is_none()) {
         devices.iter_mut().try_for_each(Device::connect)?;
     }
+    poll(&mut devices, &ending, Some(Instant::now() + args.warm_up.0))?;
+    devices.iter_mut().for_each(|device| device.uncounted = device.stats());
     let began = Instant::now();
-    let until = args.duration.map(|duration| began + duration.0);
+    poll(&mut devices, &ending, args.duration.map(|duration| began + duration.0))?;
+    let report = report(args, &mut devices, began.elapsed());
+    print(args.show.output, &report)?;
+    Ok(())
+}
+
+/// Polls the devices until a signal, or until this time.
+fn poll(devices: &mut [Device], ending: &AtomicBool, until: Option<Instant>) -> Result<(), Diagnostic> {
     while !ending.load(Ordering::Relaxed) && until.is_none_or(|at| Instant::now() < at) {
         for _ in 0..STEPS {
-            for device in &mut devices {
-                device.step()?;
-            }
+            devices.iter_mut().try_for_each(Device::step)?;
         }
         devices.iter_mut().try_for_each(Device::check)?;
     }
-    let report = report(args, &mut devices, began.elapsed());
-    print(args.show.output, &report)?;
     Ok(())
 }
 
@@ -217,6 +224,7 @@ impl Device {
             connected: None,
             connects: 0,
             before: GuestStats::default(),
+            uncounted: GuestStats::default(),
             last_received: (0, Instant::now()),
         }
     }
@@ -318,10 +326,20 @@ fn sum(a: GuestStats, b: GuestStats) -> GuestStats {
     }
 }
 
+fn difference(a: GuestStats, b: GuestStats) -> GuestStats {
+    GuestStats {
+        rx_packets: a.rx_packets - b.rx_packets,
+        rx_bytes: a.rx_bytes - b.rx_bytes,
+        tx_packets: a.tx_packets - b.tx_packets,
+        polls: a.polls - b.polls,
+        empty_polls: a.empty_polls - b.empty_polls,
+    }
+}
+
 fn report(args: &GuestArgs, devices: &mut [Device], elapsed: Duration) -> GuestReport {
     let seconds = elapsed.as_secs_f64();
     let device = |device: &mut Device| {
-        let stats = device.stats();
+        let stats = difference(device.stats(), device.uncounted);
         if let Some(device) = device.connected.take() {
             // The results are already taken; a back end that no longer replies does not affect them.
             let _ = device.unplug();
