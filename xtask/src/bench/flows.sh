@@ -42,16 +42,17 @@ case "$SUBJECT" in
 esac
 if [ "$SUBJECT" != bridge ]; then
     for _ in $(seq 100); do [ -S "$FOLDER/br0.mgmt" ] && break; sleep 0.1; done
-    rules >flows
+    # In bundles, because ovs-ofctl waits for a reply after each flow that is not in one.
+    rules | split --lines=20000 - flows.
     ovs-ofctl del-flows "unix:$FOLDER/br0.mgmt" 2>ofctl.log
-    ovs-ofctl add-flows "unix:$FOLDER/br0.mgmt" flows 2>ofctl.log
+    for part in flows.*; do ovs-ofctl --bundle add-flows "unix:$FOLDER/br0.mgmt" "$part" 2>>ofctl.log; done
 fi
 shares=
 [ "$SHARES" = uniform ] || shares="--zipf $SHARES"
-"$LINERATE" guest --listen "$FOLDER/a" --listen "$FOLDER/b" --size 64 --in-flight "$IN_FLIGHT" --cpu "$GUEST_CPU" --flows "$FLOWS" $shares \
-    --duration "$(awk -v s="$SECONDS_EACH" 'BEGIN { print s + 2 "s" }')" -o json >guest.json 2>guest.log &
-guest=$!
 # Switches try to connect again each second.
+"$LINERATE" guest --listen "$FOLDER/a" --listen "$FOLDER/b" --size 64 --in-flight "$IN_FLIGHT" --cpu "$GUEST_CPU" --flows "$FLOWS" $shares \
+    --warm-up 3s --duration "${SECONDS_EACH}s" -o json >guest.json 2>guest.log &
+guest=$!
 sleep 3
 begin_cycles >&2
 sleep "$SECONDS_EACH"
