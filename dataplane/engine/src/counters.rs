@@ -30,7 +30,7 @@ impl Counter {
 }
 
 /// Counters of one worker for one port.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct PortCounters {
     pub(crate) rx_packets: Counter,
     pub(crate) rx_bytes: Counter,
@@ -39,6 +39,20 @@ pub(crate) struct PortCounters {
     pub(crate) replicated: Counter,
     pub(crate) punted: Counter,
     pub(crate) drops: [Counter; DropReason::COUNT],
+}
+
+impl Default for PortCounters {
+    fn default() -> Self {
+        Self {
+            rx_packets: Counter::default(),
+            rx_bytes: Counter::default(),
+            tx_packets: Counter::default(),
+            tx_bytes: Counter::default(),
+            replicated: Counter::default(),
+            punted: Counter::default(),
+            drops: std::array::from_fn(|_| Counter::default()),
+        }
+    }
 }
 
 impl PortCounters {
@@ -74,7 +88,7 @@ impl PortCounters {
 }
 
 /// Sums over all workers for one port number, or for several.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub(crate) rx_packets: u64,
     pub(crate) rx_bytes: u64,
@@ -83,6 +97,13 @@ pub(crate) struct Totals {
     pub(crate) replicated: u64,
     pub(crate) punted: u64,
     pub(crate) drops: [u64; DropReason::COUNT],
+}
+
+impl Default for Totals {
+    fn default() -> Self {
+        let drops = [0; DropReason::COUNT];
+        Self { rx_packets: 0, rx_bytes: 0, tx_packets: 0, tx_bytes: 0, replicated: 0, punted: 0, drops }
+    }
 }
 
 impl Totals {

@@ -16,7 +16,7 @@ use crate::snapshot::{Registry, Snapshot, worker_snapshot};
 use crate::worker::Peer;
 use crate::worker_builder::{Stage, WorkerBuilder, WorkerSet, run_all_inline};
 use mem::ticks;
-use port::{Pipelines, PortControl, PortId};
+use port::{Now, Pipelines, PortControl, PortId};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -272,6 +272,11 @@ impl Engine {
         let worker_set = self.worker_set();
         let classifiers = worker_set.stages.iter().filter(|stage| stage.classifiers());
         Injector::new(classifiers.map(|stage| stage.link.clone()).collect(), self.config.max_ports)
+    }
+
+    /// Current time, as in a burst begun now.
+    pub fn now(&self) -> Now {
+        self.worker_builder.clock.now()
     }
 
     /// A snapshot of the current state.

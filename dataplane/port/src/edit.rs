@@ -6,7 +6,9 @@
 //! other outputs and mirrors read.
 
 use crate::burst::{ETHERNET_HEADER, HEADROOM};
-use crate::{BadOffload, Burst, DropReason, HEAD, MAX_HEAD, Offload};
+use crate::soft_offload::Pieces;
+use crate::{BadOffload, Burst, Capabilities, DropReason, HEAD, MAX_HEAD, Offload};
+use mem::copy::Portable;
 
 /// Maximum bytes inserted by an edit. VXLAN over IPv6 with a VLAN tag needs 74.
 pub const MAX_INSERTED: usize = HEADROOM;
@@ -14,6 +16,9 @@ pub const MAX_INSERTED: usize = HEADROOM;
 pub const MAX_PATCHED: usize = 96;
 /// Maximum number of patches of an edit.
 pub const MAX_PATCHES: usize = 12;
+
+/// Least number of removed bytes after which the head of a packet is filled up with the bytes that follow: an IPv4 header.
+const REFILLED: usize = 20;
 
 /// An edit does not fit its limits ([`MAX_INSERTED`], [`MAX_PATCHED`], [`MAX_PATCHES`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,8 +39,22 @@ pub struct Edit {
     /// Offset of each patch in the resulting packet, and its length.
     places: [(u16, u16); MAX_PATCHES],
     patch: [u8; MAX_PATCHED],
+    /// Maximum length of the packet after the changes.
+    keep: u32,
+    /// Whether the splice inserts the outer headers of a tunnel.
+    outer: Option<OuterHeaders>,
     /// Edit to apply first.
     before: EditId,
+}
+
+/// Outer headers of a tunnel that an edit inserts, with offsets in the resulting packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OuterHeaders {
+    /// Inner network header.
+    pub network: u16,
+    /// A checksum of the outer headers over everything from an offset on, and the offset of its field from there. The
+    /// field has the sum of the pseudo header, or, if the payload has a checksum to be completed, the checksum.
+    pub checksum: Option<(u16, u16)>,
 }
 
 impl Default for Edit {
@@ -49,6 +68,8 @@ impl Default for Edit {
             patches: 0,
             places: [(0, 0); MAX_PATCHES],
             patch: [0; MAX_PATCHED],
+            keep: u32::MAX,
+            outer: None,
             before: EditId::NONE,
         }
     }
@@ -78,6 +99,17 @@ impl Edit {
         self.headers = (at as u16, strip as u16, inserted as u16);
     }
 
+    /// States that the inserted headers are outer headers of a tunnel, so that offloads of the payload remain.
+    pub fn set_outer(&mut self, outer: OuterHeaders) {
+        self.outer = Some(outer);
+    }
+
+    /// Bytes behind the head that are needed in it after the edit, for the headers of a tunnel's payload.
+    fn removed(&self) -> usize {
+        let removed = usize::from(self.strip).saturating_sub(self.inserted.into());
+        if removed < REFILLED { 0 } else { removed }
+    }
+
     /// Overwrites `bytes` at `at` of the resulting packet.
     ///
     /// # Errors
@@ -97,7 +129,12 @@ impl Edit {
         Ok(())
     }
 
-    /// Number of bytes by which the packet grows.
+    /// Cuts the packet to `len` bytes, at least an Ethernet header, after all other changes. It has no offloads then.
+    pub fn truncate(&mut self, len: u16) {
+        self.keep = u32::from(len).max(ETHERNET_HEADER as u32);
+    }
+
+    /// Number of bytes by which the packet grows, without [`Edit::truncate`].
     pub fn growth(&self) -> isize {
         usize::from(self.inserted).cast_signed() - usize::from(self.strip).cast_signed()
     }
@@ -106,7 +143,7 @@ impl Edit {
     #[inline(always)]
     pub(crate) fn as_splice(&self) -> Option<(usize, usize, &[u8])> {
         let insert = &self.insert[..usize::from(self.inserted)];
-        let is_splice = self.patches == 0 && self.before == EditId::NONE;
+        let is_splice = self.patches == 0 && self.before == EditId::NONE && self.keep == u32::MAX;
         is_splice.then_some((self.at.into(), self.strip.into(), insert))
     }
 
@@ -144,19 +181,59 @@ impl EditId {
 
 /// Edits of one burst.
 #[derive(Debug, Default)]
-pub struct Edits(Vec<Edit>);
+pub struct Edits {
+    list: Vec<Edit>,
+    /// Whether any edit inserts outer headers, and whether any of them has a checksum.
+    encapsulates: bool,
+    has_checksum: bool,
+}
 
 impl Edits {
     /// Adds an edit. The returned identifier is valid until the burst was sent to all outputs.
     #[inline]
     pub(crate) fn add(&mut self, edit: &Edit) -> EditId {
-        self.0.push(*edit);
-        EditId(self.0.len() as u32)
+        self.list.push(*edit);
+        if let Some(outer) = edit.outer {
+            self.encapsulates = true;
+            self.has_checksum |= outer.checksum.is_some();
+        }
+        EditId(self.list.len() as u32)
+    }
+
+    /// Upper bound of what an output needs to accept edited packets, of which the unedited ones need `needs`.
+    #[inline(always)]
+    pub fn needs(&self, needs: Capabilities) -> Capabilities {
+        if self.encapsulates { needs.encapsulated(self.has_checksum) } else { needs }
+    }
+
+    /// What an output needs to accept a packet with these offloads after edit `id`.
+    #[inline]
+    pub fn needs_after(&self, id: EditId, offload: Offload) -> Capabilities {
+        if !self.encapsulates {
+            return offload.needs();
+        }
+        // The length is validated when the edit is applied.
+        self.offload(id, offload, usize::MAX / 2).map_or(offload.needs(), |(offload, _)| offload.needs())
+    }
+
+    /// Bytes behind the head of a packet that are needed in it for edit `id`.
+    fn removed(&self, id: EditId) -> usize {
+        self.get(id).map_or(0, |edit| edit.removed() + self.removed(edit.before))
     }
 
     /// Adds an edit that applies `before`, then `edit`.
     pub(crate) fn chain(&mut self, before: EditId, edit: Option<&Edit>) -> EditId {
         edit.map_or(before, |edit| self.add(&Edit { before, ..*edit }))
+    }
+
+    /// Number of bytes by which a packet grows, without truncation.
+    pub fn growth(&self, id: EditId) -> isize {
+        self.get(id).map_or(0, |edit| self.growth(edit.before) + edit.growth())
+    }
+
+    /// Length to which edit `id` truncates a packet.
+    fn keep(&self, id: EditId) -> usize {
+        self.get(id).map_or(usize::MAX, |edit| edit.keep as usize)
     }
 
     /// Offloads and length of a packet of `len` bytes after edit `id`.
@@ -165,7 +242,12 @@ impl Edits {
         let (offload, len) = self.offload(edit.before, offload, len)?;
         let len = len.checked_add_signed(edit.growth()).ok_or(BadOffload)?;
         let (at, strip, inserted) = edit.headers;
-        Ok((offload.spliced((at.into(), strip.into(), inserted.into()), len)?, len))
+        let splice = (at.into(), strip.into(), inserted.into());
+        let offload = match edit.outer {
+            None => offload.spliced(splice, len)?,
+            Some(outer) => offload.encapsulated(splice, len, (outer.network, outer.checksum))?,
+        };
+        Ok((offload, len))
     }
 
     /// Writes `head`, modified by `id`, to the start of `to`. Returns its length, or `None` if an edit exceeds the
@@ -183,19 +265,20 @@ impl Edits {
     /// Edit of an identifier. Returns `None` for [`EditId::NONE`].
     #[inline]
     pub fn get(&self, id: EditId) -> Option<&Edit> {
-        self.0.get((id.0 as usize).wrapping_sub(1))
+        self.list.get((id.0 as usize).wrapping_sub(1))
     }
 
     /// Number of edits.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.list.len()
     }
 
     /// Removes all edits.
     #[inline]
     pub fn clear(&mut self) {
-        self.0.clear();
+        self.list.clear();
+        (self.encapsulates, self.has_checksum) = (false, false);
     }
 }
 
@@ -215,13 +298,36 @@ impl Burst {
     ) -> Result<(), DropReason> {
         let number = match edits.get(id) {
             None => self.push_made(source.head(i), source.frame(i).rest()),
+            Some(_) if !source.frame(i).is_head_only() && edits.removed(id) > 0 => {
+                self.push_by_copy(source, i, edits, id)
+            }
             Some(edit) => match self.push_spliced(source, i, edit) {
                 None => self.push_by_copy(source, i, edits, id),
                 number => number,
             },
         };
         let number = number.ok_or(DropReason::TooShort)?;
-        if source.is_bare() { Ok(()) } else { self.take_over(number, (source, i), edits, id) }
+        let keep = edits.keep(id);
+        if self.frame_len(number) > keep {
+            self.truncate_made(keep);
+            self.copy_notes(number, source, i);
+            return Ok(());
+        }
+        let adds_offload = edits.has_checksum;
+        if source.is_bare() && !adds_offload {
+            Ok(())
+        } else {
+            self.take_over(number, (source, i), edits, id)
+        }
+    }
+
+    /// Offloads that packet `i` needs after edit `id`, as far as that does not depend on its headers: none if the edit
+    /// truncates it.
+    #[inline]
+    pub fn offload_after(&self, i: usize, edits: &Edits, id: EditId) -> Offload {
+        let is_cut =
+            id != EditId::NONE && self.frame_len(i).saturating_add_signed(edits.growth(id)) > edits.keep(id);
+        if is_cut { Offload::NONE } else { self.offload(i) }
     }
 
     /// Copies notes and offloads of packet `i` of `source` to packet `number`, which must be the last one.
@@ -242,15 +348,20 @@ impl Burst {
         Ok(())
     }
 
-    /// Slow path for any head and edit.
-    #[cold]
+    /// Slow path for any head and edit. The head is extended by as many bytes as the edit removes.
+    #[inline(never)]
     fn push_by_copy(&mut self, source: &Burst, i: usize, edits: &Edits, id: EditId) -> Option<usize> {
         let (frame, mut head) = (source.frame(i), [0; HEADROOM + MAX_HEAD]);
-        let len = edits.apply(id, frame.head, &mut head)?;
-        if len + source.frame_len(i) - frame.head.len() < ETHERNET_HEADER {
+        let (mut original, mut rest) = ([0; HEADROOM + MAX_HEAD], Pieces::default());
+        let most = source.frame_len(i).min(original.len());
+        let have = (frame.head.len() + edits.removed(id)).min(most).max(frame.head.len());
+        frame.copy_to::<Portable>(original.get_mut(..have)?);
+        rest.skip(&frame, have - frame.head.len());
+        let len = edits.apply(id, &original[..have], &mut head)?;
+        if len + source.frame_len(i) - have < ETHERNET_HEADER {
             return None;
         }
-        self.push_made(&head[..len], frame.rest())
+        self.push_made(&head[..len], rest.take(&frame, usize::MAX))
     }
 }
 

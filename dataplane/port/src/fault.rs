@@ -27,6 +27,13 @@ described! {
     NdViolation, "nd-violation", "source", "Neighbor discovery message not allowed on the port.";
     DhcpViolation, "dhcp-violation", "source",
         "DHCP message not allowed on the port, or a lease that could not be recorded.";
+    BondInactive, "bond-inactive", "source",
+        "Received on a member of a bond that receives no such packets now.";
+    BondReflected, "bond-reflected", "source",
+        "Received on a bond from a station at another port: a copy of a packet that was sent to the bond.";
+    BondDown, "bond-down", "source", "No member of the destination bond can send.";
+    StpBlocked, "stp-blocked", "source", "Received on, or sent to, a port that its spanning tree does not forward.";
+    ProtocolLimit, "protocol-limit", "source", "Above the limit for protocol frames from the port to the switch.";
     TooManyPieces, "too-many-pieces", "source", "More segments than a frame may have.";
     SourceStopped, "source-stopped", "source",
         "The source was stopped before the packet was sent to every output.";
@@ -50,6 +57,17 @@ described! {
     FlowDrop, "flow-drop", "source", "The flows that select the packet have no output.";
     Metered, "metered", "source", "Above the rate of a meter.";
     ActionFailed, "action-failed", "source", "An action of a flow does not fit the packet.";
+    MirrorPort, "mirror-port", "source",
+        "Received on the output port of a mirror, or sent to it by other means than the mirror.";
+    TunnelInvalid, "tunnel-invalid", "source",
+        "The outer headers of a tunnel packet are invalid or not supported, or its checksum is wrong.";
+    TunnelUnknown, "tunnel-unknown", "source", "No tunnel has the addresses and the key of the packet.";
+    TunnelCongested, "tunnel-congested", "source",
+        "Congestion was marked in the outer header, which the payload cannot carry on (RFC 6040).";
+    TunnelNoRoute, "tunnel-no-route", "source", "No route leads to the remote end of the tunnel.";
+    TunnelUnresolved, "tunnel-unresolved", "source",
+        "The Ethernet address of the next hop to the remote end of the tunnel is not known yet.";
+    TunnelTooLong, "tunnel-too-long", "source", "With the outer headers, the packet exceeds the MTU of the underlay.";
 }
 
 impl DropReason {

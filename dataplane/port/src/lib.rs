@@ -53,7 +53,7 @@ pub use burst::{
 #[doc(hidden)]
 pub use burst::{HEADROOM as HEAD_HEADROOM, SLOT as HEAD_SLOT};
 pub use details::{PortDetail, PortDetails};
-pub use edit::{Edit, EditId, EditTooLong, Edits, MAX_INSERTED, MAX_PATCHED, MAX_PATCHES};
+pub use edit::{Edit, EditId, EditTooLong, Edits, MAX_INSERTED, MAX_PATCHED, MAX_PATCHES, OuterHeaders};
 pub use fault::{DropReason, GrantEnd, PortFault};
 pub use offload::{BadOffload, Capabilities, MIN_SEGMENT, OFFLOAD_HEADER, Offload, Segmentation};
 pub use passes::{MAX_PASSES, Passes, Punts};

@@ -18,12 +18,18 @@ pub const MIN_SEGMENT: u16 = 64;
 
 /// Minimum network header (IPv4), in bytes.
 const NETWORK_HEADER: usize = 20;
+/// Offsets of the checksum in the headers.
+const TCP_CHECKSUM: u16 = 16;
+const UDP_CHECKSUM: u16 = 6;
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`
 const NEEDS_CSUM: u8 = 1;
 /// `VIRTIO_NET_HDR_F_DATA_VALID`
 const DATA_VALID: u8 = 2;
 /// `VIRTIO_NET_HDR_GSO_ECN`
 const ECN: u8 = 0x80;
+/// Flag of this crate: outer headers of a tunnel precede the headers of the segments. The offset of the checksum follows
+/// from the segmentation then, and its bits have the offset of the inner network header.
+const TUNNEL: u8 = 0x80;
 
 /// Segmentation type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,7 +156,48 @@ impl Offload {
 
     /// Start of the checksummed part, and offset of the checksum in it.
     pub const fn checksum(self) -> Option<(usize, usize)> {
-        if self.is_work() { Some((self.word(48) as usize, self.word(16) as usize)) } else { None }
+        if self.is_work() { Some((self.word(48) as usize, self.offset() as usize)) } else { None }
+    }
+
+    /// Offset of the checksum in the checksummed part.
+    const fn offset(self) -> u16 {
+        match self.segmentation() {
+            Some(Segmentation::Udp) if self.flags() & TUNNEL != 0 => UDP_CHECKSUM,
+            Some(_) if self.flags() & TUNNEL != 0 => TCP_CHECKSUM,
+            _ => self.word(16),
+        }
+    }
+
+    /// Offset of the network header of the segments, if outer headers of a tunnel precede it.
+    pub const fn inner_network(self) -> Option<usize> {
+        if self.flags() & TUNNEL == 0 { None } else { Some(self.word(16) as usize) }
+    }
+
+    /// The offloads after [`Offload::spliced`] by outer headers of a tunnel, with the inner network header at `network`.
+    /// Segments will repeat the outer headers. `checksum` is that of the outer headers: it is left to the output only if
+    /// the payload needs no offload; otherwise it must be complete, which RFC 1071 allows because the sum of a payload
+    /// with a valid checksum is known.
+    ///
+    /// # Errors
+    /// [`BadOffload`] if the offloads are impossible.
+    pub fn encapsulated(
+        self,
+        (at, strip, inserted): (usize, usize, usize),
+        len: usize,
+        (network, checksum): (u16, Option<(u16, u16)>),
+    ) -> Result<Self, BadOffload> {
+        let Some((start, offset)) = self.checksum() else {
+            return Ok(checksum.map_or(Self::NONE, |(start, offset)| Self::with_checksum(start, offset)));
+        };
+        let moved = Self::with_checksum(start as u16, offset as u16).spliced((at, strip, inserted), len)?;
+        if self.segmentation().is_none() {
+            return Ok(moved);
+        }
+        if self.flags() & TUNNEL != 0 {
+            return Err(BadOffload);
+        }
+        let (flags, start) = (self.flags() | TUNNEL, moved.word(48));
+        Ok(Self::pack(flags, self.gso(), self.word(32), start, network))
     }
 
     /// Segmentation type, if any.
@@ -189,7 +236,12 @@ impl Offload {
             return Ok(if is_other_header { Self::NONE } else { self });
         };
         let (end, field_end) = (at + strip, start + offset + 2);
-        if self.segmentation().is_some() && is_other_header {
+        if let Some(network) = self.inner_network() {
+            return self.spliced_tunnel((at, strip, inserted), network);
+        }
+        // Without the outer headers of a tunnel, the segments are those of the payload.
+        let is_payload = end <= start && inserted < NETWORK_HEADER;
+        if self.segmentation().is_some() && is_other_header && !is_payload {
             return Err(BadOffload);
         }
         let start = match () {
@@ -206,6 +258,26 @@ impl Offload {
         }
     }
 
+    /// [`Offload::spliced`] of a packet with outer headers.
+    fn spliced_tunnel(
+        self,
+        (at, strip, inserted): (usize, usize, usize),
+        network: usize,
+    ) -> Result<Self, BadOffload> {
+        if at + strip > network {
+            return Err(BadOffload);
+        }
+        let moved = |word: usize| u16::try_from(word + inserted - strip).map_err(|_| BadOffload);
+        let (network, start) = (moved(network)?, moved(usize::from(self.word(48)))?);
+        if strip < NETWORK_HEADER {
+            return Ok(Self::pack(self.flags(), self.gso(), self.word(32), start, network));
+        }
+        if inserted >= NETWORK_HEADER {
+            return Err(BadOffload);
+        }
+        Ok(Self::pack(self.flags() & !TUNNEL, self.gso(), self.word(32), start, self.offset()))
+    }
+
     /// The virtio-net header for a packet that starts with `head`.
     #[inline(always)]
     pub fn header(self, head: &[u8]) -> [u8; OFFLOAD_HEADER] {
@@ -215,7 +287,7 @@ impl Offload {
             [header[2], header[3]] = self.headers(head).to_le_bytes();
             [header[4], header[5]] = w(32);
             [header[6], header[7]] = w(48);
-            [header[8], header[9]] = w(16);
+            [header[8], header[9]] = self.offset().to_le_bytes();
         }
         header
     }
@@ -241,6 +313,7 @@ impl Offload {
             Some(Segmentation::Tcp6) => Capabilities::TCP6,
             Some(Segmentation::Udp) => Capabilities::UDP,
         };
+        needs |= if self.inner_network().is_some() { Capabilities::TUNNEL } else { 0 };
         Capabilities(if self.has_ecn() { needs | Capabilities::ECN } else { needs })
     }
 }
@@ -260,6 +333,10 @@ impl Capabilities {
     pub const ECN: u8 = 8;
     /// Segments UDP.
     pub const UDP: u8 = 16;
+    /// Segments the payload of tunnels. No port kind does.
+    pub const TUNNEL: u8 = 32;
+    /// All kinds of segmentation.
+    const SEGMENTATION: u8 = Self::TCP4 | Self::TCP6 | Self::UDP;
     /// Supports no offload: all must be completed before.
     pub const NONE: Self = Self(0);
     /// Supports all offloads.
@@ -269,6 +346,13 @@ impl Capabilities {
     #[inline(always)]
     pub const fn cover(self, needs: Self) -> bool {
         self.0 & needs.0 == needs.0
+    }
+
+    /// What is needed after an encapsulation, possibly with a checksum, of packets that need this.
+    #[must_use]
+    pub(crate) const fn encapsulated(self, has_checksum: bool) -> Self {
+        let tunnel = if self.0 & Self::SEGMENTATION == 0 { 0 } else { Self::TUNNEL };
+        Self(self.0 | tunnel | if has_checksum { Self::CHECKSUM } else { 0 })
     }
 }
 

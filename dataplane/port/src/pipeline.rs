@@ -16,6 +16,8 @@ pub enum PuntReason {
     Action,
     /// Invalid time to live.
     InvalidTtl,
+    /// Frame of a protocol between switches.
+    Protocol,
 }
 
 /// Information of a pipeline for its control plane about a punted packet.
@@ -50,6 +52,9 @@ pub struct Context {
 }
 
 impl Context {
+    /// Stage of a frame that the pipeline's control plane sends on port `from`, as it is.
+    pub const TRANSMIT: u32 = u32::MAX - 1;
+
     /// Context of packets received on port `from` at `now`.
     pub fn received(from: PortId, now: Now) -> Self {
         Self { from, now, injected: false, stage: 0 }

@@ -34,7 +34,7 @@ pub enum QueueId {
 }
 
 /// Result of one call of [`TxQueue::tx`] or [`RxQueue::rx`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BurstStats {
     /// Packets moved.
     pub packets: u64,
@@ -47,6 +47,14 @@ pub struct BurstStats {
     pub lost: u64,
     /// Packets lost, by [`DropReason`].
     pub drops: [u64; DropReason::COUNT],
+}
+
+impl Default for BurstStats {
+    /// Nothing moved, nothing lost. Arrays of this length have no default of their own.
+    #[inline]
+    fn default() -> Self {
+        Self { packets: 0, bytes: 0, work: 0, lost: 0, drops: [0; DropReason::COUNT] }
+    }
 }
 
 impl BurstStats {

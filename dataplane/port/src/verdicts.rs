@@ -101,6 +101,21 @@ impl Verdicts {
         self.edits.add(edit)
     }
 
+    /// Adds an edit that applies `before`, then `edit`.
+    pub fn edit_after(&mut self, before: EditId, edit: &Edit) -> EditId {
+        self.edits.chain(before, Some(edit))
+    }
+
+    /// Drops the emissions so far to `to` instead.
+    pub fn revoke(&mut self, to: PortId, reason: DropReason) {
+        let mut packets = 0;
+        for batch in self.batches[..self.used].iter_mut().filter(|batch| batch.to == to) {
+            packets += usize::from(batch.indices.n);
+            (batch.indices.n, batch.edited) = (0, false);
+        }
+        self.count_drops(reason, packets);
+    }
+
     /// Emits packet `i` to `to`, modified by `edit`.
     #[inline(always)]
     pub fn emit(&mut self, i: usize, to: PortId, edit: EditId) {
@@ -136,6 +151,42 @@ impl Verdicts {
         self.flooded.insert(run);
     }
 
+    /// Moves the emissions to port `from` to other ports: `choose` returns the port for a packet. Those without one are
+    /// drops for `reason`.
+    pub fn redirect(
+        &mut self,
+        from: PortId,
+        reason: DropReason,
+        mut choose: impl FnMut(usize) -> Option<PortId>,
+    ) {
+        let mut at = 0;
+        while at < self.used {
+            if self.batches[at].to != from {
+                at += 1;
+                continue;
+            }
+            let batch = self.take_batch(at);
+            for (place, &i) in batch.indices().as_slice().iter().enumerate() {
+                match choose(usize::from(i)) {
+                    Some(to) => self.batch(to, 1).push(i, batch.edit(place)),
+                    None => self.count_drops(reason, 1),
+                }
+            }
+        }
+    }
+
+    /// Removes a batch; the others keep their order.
+    fn take_batch(&mut self, at: usize) -> Batch {
+        let batch = self.batches[at];
+        self.open[usize::from(batch.to.0)] = CLOSED;
+        self.batches[at..self.used].rotate_left(1);
+        self.used -= 1;
+        for (k, moved) in self.batches[..self.used].iter().enumerate().skip(at) {
+            self.open[usize::from(moved.to.0)] = k as u32;
+        }
+        batch
+    }
+
     /// Drops packet `i`, or one more copy of it.
     #[inline(always)]
     pub fn drop(&mut self, i: usize, reason: DropReason) {
@@ -149,6 +200,22 @@ impl Verdicts {
     pub fn recirculate(&mut self, i: usize, context: Context, edit: EditId) {
         self.decide(i);
         self.recirculated.push(Recirculated { packet: i as u8, context, edit, notes: Notes::default() });
+    }
+
+    /// Recirculates the packets that are emitted to `port`, in `context`, in place of sending them.
+    pub fn recirculate_port(&mut self, port: PortId, context: Context) {
+        for at in 0..self.used {
+            let batch = self.batches[at];
+            if batch.to != port {
+                continue;
+            }
+            for (place, &packet) in batch.indices().as_slice().iter().enumerate() {
+                let (edit, notes) = (batch.edit(place), Notes::default());
+                self.recirculated.push(Recirculated { packet, context, edit, notes });
+            }
+            let batch = &mut self.batches[at];
+            (batch.indices.n, batch.edited) = (0, false);
+        }
     }
 
     /// Copies the notes of recirculated packets from `burst`, which the pipeline has processed.

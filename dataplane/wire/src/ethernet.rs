@@ -30,6 +30,8 @@ impl EtherType {
     pub const MPLS_UPSTREAM: Self = Self(0x8848);
     /// Backbone service tag (I-TAG, IEEE 802.1Q, formerly 802.1ah).
     pub const SERVICE_INSTANCE: Self = Self(0x88e7);
+    /// LLDP (IEEE 802.1AB).
+    pub const LLDP: Self = Self(0x88cc);
 
     /// Whether a VLAN tag follows.
     #[inline(always)]

@@ -37,6 +37,16 @@ impl Layers {
     /// Parses VLAN tags and extension headers.
     pub fn of(frame: &[u8]) -> Option<Self> {
         let (ethertype, network) = inner(frame)?;
+        Self::at(frame, network, ethertype)
+    }
+
+    /// Parses the IP packet at `network`, for example that of a tunnel's payload.
+    pub fn of_packet(frame: &[u8], network: usize) -> Option<Self> {
+        let ethertype = if frame.get(network)? >> 4 == 6 { EtherType::IPV6 } else { EtherType::IPV4 };
+        Self::at(frame, network, ethertype)
+    }
+
+    fn at(frame: &[u8], network: usize, ethertype: EtherType) -> Option<Self> {
         let packet = frame.get(network..)?;
         match ethertype {
             EtherType::IPV4 => Ipv4::new(packet).map(|view| Self {

@@ -123,9 +123,9 @@ impl Unsent {
         &self.batch.indices().as_slice()[self.done..]
     }
 
-    /// The edit of the first emission left.
-    pub(super) fn first_edit(&self) -> EditId {
-        self.batch.edit(self.done)
+    /// The edit of emission `place` of those left.
+    pub(super) fn edit(&self, place: usize) -> EditId {
+        self.batch.edit(self.done + place)
     }
 
     /// The next `n` emissions.

@@ -54,7 +54,7 @@ impl Transmit {
         delivery: &mut Delivery,
         now: Now,
     ) -> bool {
-        let needs = burst.needs();
+        let needs = delivery.edits.needs(burst.needs());
         self.alone = delivery.alone;
         self.waits = self.may_wait && self.is_worth_waiting(delivery, now);
         let (edits, flooded) = (std::mem::take(&mut delivery.edits), delivery.flooded.clone());
@@ -143,9 +143,12 @@ impl Transmit {
                 continue;
             }
             let rest = &mut rests[k];
-            let covered =
-                |pick: &&u8| self.takes(rest.port(), source.burst.offload(usize::from(**pick)).needs());
-            let run = rest.left().iter().take_while(covered).count();
+            let covered = |(place, pick): &(usize, &u8)| {
+                let edit = rest.edit(*place);
+                let offload = source.burst.offload_after(usize::from(**pick), source.edits, edit);
+                self.takes(rest.port(), source.edits.needs_after(edit, offload))
+            };
+            let run = rest.left().iter().enumerate().take_while(covered).count();
             let cut = rest.left().get(run).copied();
             let went = self.send_run(source, rest, run);
             let is_next = went && cut.is_some() && rest.left().first() == cut.as_ref();
@@ -159,7 +162,7 @@ impl Transmit {
     /// Includes every output whose next packet is `packet`, to be segmented. An output without room loses the packet.
     /// Outputs that need it in different forms are handled one after the other.
     fn start_cut(&mut self, source: &mut Source<'_>, packet: u8, delivery: &mut Delivery) {
-        let (taking, edited) = self.include_outputs(source.burst, packet, delivery);
+        let (taking, edited) = self.include_outputs(source, packet, delivery);
         self.spent += work::OUTPUT;
         if taking == 0 {
             return;
@@ -187,16 +190,17 @@ impl Transmit {
 
     /// Marks the outputs that take part in the segmentation of `packet`. Returns their number and their edit.
     #[inline]
-    fn include_outputs(&mut self, burst: &Burst, packet: u8, delivery: &mut Delivery) -> (u64, EditId) {
+    fn include_outputs(&mut self, source: &Source<'_>, packet: u8, delivery: &mut Delivery) -> (u64, EditId) {
         let (mut taking, mut edited) = (0, EditId::NONE);
         for k in 0..delivery.rests.len() {
             if delivery.rests[k].left().first() != Some(&packet) || follows(&delivery.rests, k) {
                 continue;
             }
             let rest = &mut delivery.rests[k];
-            let offload = burst.offload(usize::from(packet));
-            let edit = rest.first_edit();
-            if self.takes(rest.port(), offload.needs()) || edit != EditId::NONE && taking > 0 {
+            let edit = rest.edit(0);
+            let offload = source.burst.offload_after(usize::from(packet), source.edits, edit);
+            let needs = source.edits.needs_after(edit, offload);
+            if self.takes(rest.port(), needs) || edit != EditId::NONE && taking > 0 {
                 continue;
             }
             if !self.has_room(rest.port(), 0) {

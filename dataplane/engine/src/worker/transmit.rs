@@ -101,7 +101,7 @@ impl Transmit {
             counters.count_drops(dropped);
         }
         (self.alone, self.waits) = (verdicts.replicated() == 0, self.may_wait);
-        let (cost, needs) = (burst.cost(), burst.needs());
+        let (cost, needs) = (burst.cost(), verdicts.edits().needs(burst.needs()));
         let behind = self.cost_behind(burst, &PLACES[..burst.len()]);
         if let Some(credit) = &mut self.credit {
             *credit = burst.len() as u64 * work::RECEIVED + cost + behind;

@@ -100,7 +100,7 @@ impl Burst {
 
     /// Whether each packet is completely in its head, directly after the headroom.
     #[inline(always)]
-    fn is_whole(&self) -> bool {
+    pub(super) fn is_whole(&self) -> bool {
         self.heads == Heads::Whole
     }
 

@@ -159,6 +159,23 @@ impl Burst {
         Some(i)
     }
 
+    /// Cuts the last packet, which must have been created here, to `keep` bytes. It has no offload then.
+    pub(crate) fn truncate_made(&mut self, keep: usize) {
+        let i = self.n - 1;
+        let have = usize::from(self.head[i]).min(keep);
+        if !self.is_whole() {
+            let (from, to) = self.more(i);
+            let more = &mut self.spill[from as usize..to as usize];
+            let mut left = keep - have;
+            for seg in std::iter::once(&mut self.rest[i]).chain(more) {
+                *seg = seg.split_at(left).0;
+                left -= seg.len();
+            }
+        }
+        (self.head[i], self.len[i]) = (have as u16, keep as u32);
+        self.set_offload(i, crate::Offload::NONE);
+    }
+
     /// Removes the last packet, which must have been created here.
     pub(crate) fn pop_made(&mut self) {
         self.n -= 1;

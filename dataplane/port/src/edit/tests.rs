@@ -52,16 +52,12 @@ fn a_short_private_head_is_compared_with_its_own_bytes() {
     let bytes = vec![7; 400];
     let region = Arc::new(Region::of_bytes(bytes.into()).unwrap());
     let map = Arc::new(GuestMemory::new(vec![region.clone()]).unwrap());
-    let (mut source, mut made, mut edits) = (Burst::new(), Burst::new(), Edits::default());
+    let (mut source, mut made) = (Burst::new(), Burst::new());
     source.begin(0);
     source.pin(&map);
-    source.push(BufId::default(), region.seg(0, 400).unwrap());
-    source.load_heads::<Portable>();
-    // The edit leaves 8 bytes of the head; the frame is long enough.
-    let id = edits.add(&Edit::splice(0, HEAD - 8, &[]).unwrap());
     made.begin_from(&source);
-    made.push_edited(&source, 0, &edits, id).unwrap();
-    assert_eq!((made.head(0), made.frame_len(0)), (&[7; 8][..], 400 - HEAD + 8));
+    made.push_made(&[7; 8], std::iter::once(region.seg(0, 392).unwrap())).unwrap();
+    assert_eq!((made.head(0), made.frame_len(0)), (&[7; 8][..], 400));
     assert_eq!((made.alike(&[7; 8]), made.alike(&[7; 12])), (1, 0));
 }
 
@@ -199,4 +195,88 @@ proptest! {
         }
         prop_assert_eq!(edited(&frame, &edit), wanted.filter(|wanted| wanted.len() >= ETHERNET_HEADER));
     }
+}
+
+#[test]
+fn a_truncated_packet_loses_its_end_and_its_offloads() {
+    let bytes: Vec<u8> = (0..400).map(|i| i as u8).collect();
+    let region = Arc::new(Region::of_bytes(bytes.clone().into()).unwrap());
+    let map = Arc::new(GuestMemory::new(vec![region.clone()]).unwrap());
+    let (mut source, mut made, mut edits) = (Burst::new(), Burst::new(), Edits::default());
+    source.begin(0);
+    source.pin(&map);
+    source.push(BufId::default(), region.seg(0, 400).unwrap());
+    source.load_heads::<Portable>();
+    source.set_offload(0, Offload::with_checksum(34, 16));
+    for keep in [0, 14, 60, HEAD, HEAD + 1, 399, 400, 1000] {
+        for tag in [false, true] {
+            let inserted: &[u8] = if tag { &[0x81, 0, 0, 5] } else { &[] };
+            let tagged = edits.add(&Edit::splice(12, 0, inserted).unwrap());
+            let mut cut = Edit::default();
+            cut.truncate(keep as u16);
+            let id = edits.chain(tagged, Some(&cut));
+            made.begin_from(&source);
+            made.push_edited(&source, 0, &edits, id).unwrap();
+            let mut expected = [&bytes[..12], inserted, &bytes[12..]].concat();
+            expected.truncate(keep.max(14));
+            let mut frame = vec![0; made.frame_len(0)];
+            made.frame(0).copy_to::<Portable>(&mut frame);
+            assert_eq!(frame, expected);
+            assert_eq!(made.offload(0) == Offload::NONE, keep < 400 + inserted.len());
+            assert_eq!(edits.growth(id), inserted.len().cast_signed());
+        }
+    }
+    assert_eq!(
+        edited(&[1; 60], &{
+            let mut cut = Edit::default();
+            cut.truncate(20);
+            cut
+        }),
+        Some(vec![1; 20])
+    );
+}
+
+/// A payload's headers must be in the head after outer headers were removed, so that a second edit can reach them.
+#[test]
+fn head_is_filled_up_after_outer_headers_were_removed() {
+    let bytes: Vec<u8> = (0..400).map(|i| (i % 251) as u8).collect();
+    let region = Arc::new(Region::of_bytes(bytes.clone().into()).unwrap());
+    let map = Arc::new(GuestMemory::new(vec![region.clone()]).unwrap());
+    let (mut source, mut made, mut edits) = (Burst::new(), Burst::new(), Edits::default());
+    source.begin(0);
+    source.pin(&map);
+    source.push(BufId::default(), region.seg(0, 400).unwrap());
+    source.load_heads::<Portable>();
+    let removed = edits.add(&Edit::splice(0, 70, &[]).unwrap());
+    let changed = edits.chain(removed, Some(&Edit::splice(HEAD - 4, 4, &[1, 2, 3, 4]).unwrap()));
+    made.begin_from(&source);
+    made.push_edited(&source, 0, &edits, removed).unwrap();
+    made.push_edited(&source, 0, &edits, changed).unwrap();
+    assert_eq!((made.head(0), made.frame_len(0)), (&bytes[70..70 + HEAD], 330));
+    let mut read = vec![0; made.frame_len(1)];
+    made.frame(1).copy_to::<Portable>(&mut read);
+    let expected = [&bytes[70..70 + HEAD - 4], &[1, 2, 3, 4], &bytes[70 + HEAD..]].concat();
+    assert_eq!(read, expected);
+}
+
+#[test]
+fn encapsulation_leaves_a_checksum_to_the_output() {
+    let source = burst(&[1; 100]);
+    let (mut made, mut edits) = (Burst::new(), Edits::default());
+    let mut edit = Edit::splice(0, 0, &[9; 50]).unwrap();
+    edit.set_outer(OuterHeaders { network: 64, checksum: Some((34, 6)) });
+    let id = edits.add(&edit);
+    assert_eq!(edits.needs(Capabilities::NONE), Capabilities(Capabilities::CHECKSUM));
+    assert_eq!(edits.needs_after(id, Offload::NONE), Capabilities(Capabilities::CHECKSUM));
+    made.begin_from(&source);
+    made.push_edited(&source, 0, &edits, id).unwrap();
+    assert_eq!(made.offload(0), Offload::with_checksum(34, 6));
+    // The outer checksum is complete if that of the payload is not.
+    let partial = Offload::with_checksum(34, 16);
+    assert_eq!(edits.offload(id, partial, 100), Ok((Offload::with_checksum(84, 16), 150)));
+    let cut = partial.with_segments(crate::Segmentation::Tcp4, 1448, false);
+    let needs = edits.needs_after(id, cut);
+    assert!(!Capabilities::ALL.cover(needs) && !Capabilities::ALL.cover(edits.needs(cut.needs())));
+    edits.clear();
+    assert_eq!(edits.needs(cut.needs()), cut.needs());
 }

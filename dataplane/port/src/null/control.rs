@@ -11,6 +11,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// A port that discards packets.
 #[derive(Debug)]
 pub struct Null {
+    kind: &'static str,
     state: PortState,
     resume: Option<Instant>,
 }
@@ -18,7 +19,12 @@ pub struct Null {
 impl Null {
     /// A port whose queue starts with the first [`PortControl::handle`].
     pub fn new(now: Instant) -> Self {
-        Self { state: PortState::Waiting(None), resume: Some(now) }
+        Self::named("null", now)
+    }
+
+    /// The same for a kind of port whose packets a pipeline sends otherwise, such as a tunnel.
+    pub fn named(kind: &'static str, now: Instant) -> Self {
+        Self { kind, state: PortState::Waiting(None), resume: Some(now) }
     }
 }
 
@@ -56,7 +62,7 @@ impl PortControl for Null {
         let tx_running = self.state == PortState::Connected;
         PortStatus {
             state: self.state.clone(),
-            kind: "null",
+            kind: self.kind,
             place: String::new(),
             features: Vec::new(),
             queues: vec![QueueStatus { size: 0, rx_running: false, tx_running }],

@@ -17,7 +17,7 @@ mod tests;
 use crate::burst::{HEADROOM, MAX_HEAD};
 use crate::{BadOffload, Burst};
 use mem::copy::Portable;
-use pieces::Pieces;
+pub(crate) use pieces::Pieces;
 use plan::Plan;
 
 /// Maximum segments of one packet: 64 KiB in segments of 88 bytes, the smallest TCP MSS, and a reserve.

@@ -5,19 +5,19 @@ use mem::VolatileSlice;
 
 /// Position in the rest of a frame.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Pieces {
+pub(crate) struct Pieces {
     /// Number of fully consumed segments, and bytes consumed of the next one.
     whole: usize,
     bytes: usize,
     /// Number of segments visited.
     #[cfg(test)]
-    pub(super) steps: usize,
+    pub(crate) steps: usize,
 }
 
 impl Pieces {
     /// The next `n` bytes as segments; fewer at the end of the frame. The cost is proportional to the segments
     /// passed, independent of the position.
-    pub(super) fn take<'a>(
+    pub(crate) fn take<'a>(
         &'a mut self,
         frame: &'a Frame<'_>,
         n: usize,
@@ -46,7 +46,7 @@ impl Pieces {
     }
 
     /// Skips the next `n` bytes.
-    pub(super) fn skip(&mut self, frame: &Frame<'_>, n: usize) {
+    pub(crate) fn skip(&mut self, frame: &Frame<'_>, n: usize) {
         self.take(frame, n).for_each(drop);
     }
 }

@@ -14,6 +14,8 @@ const TCP_CHECKSUM: usize = 16;
 const UDP_LENGTH: usize = 4;
 const UDP_CHECKSUM: usize = 6;
 const UDP_HEADER: usize = 8;
+const GTPU_HEADER: usize = 8;
+const GTPU_LENGTH: usize = 2;
 const SCTP_CHECKSUM: usize = 8;
 
 const FIN: u8 = 0x01;
@@ -33,6 +35,8 @@ pub(super) enum Plan {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SegmentPlan {
     layers: Layers,
+    /// Outer headers of a tunnel.
+    outer: Option<Layers>,
     /// Length of all headers.
     headers: usize,
     payload: usize,
@@ -90,7 +94,11 @@ impl Plan {
     /// Sets the header fields of output packet `number`, except the transport checksum.
     pub(super) fn write_headers(&self, head: &mut [u8], number: usize) {
         if let Plan::SegmentPlan(cut) = self {
-            cut.write_network(head, number, self.payload(number));
+            cut.write_network(&cut.layers, head, number, self.payload(number));
+            if let Some(outer) = &cut.outer {
+                cut.write_network(outer, head, number, self.payload(number));
+                cut.write_tunnel(outer, head, self.payload(number));
+            }
             cut.write_transport(head, number, self.payload(number));
         }
     }
@@ -115,7 +123,11 @@ impl Plan {
 
 impl SegmentPlan {
     fn of(head: &[u8], offload: Offload, kind: Segmentation, len: usize) -> Result<Self, BadOffload> {
-        let layers = Layers::of(head).ok_or(BadOffload)?;
+        let (layers, outer) = match offload.inner_network() {
+            None => (Layers::of(head), None),
+            Some(network) => (Layers::of_packet(head, network), Some(Layers::of(head).ok_or(BadOffload)?)),
+        };
+        let layers = layers.ok_or(BadOffload)?;
         let is_udp = kind == Segmentation::Udp;
         let version = match kind {
             Segmentation::Tcp4 => Version::V4,
@@ -132,29 +144,31 @@ impl SegmentPlan {
         let headers = layers.transport + transport;
         let payload = len.checked_sub(headers).ok_or(BadOffload)?;
         let packets = payload.div_ceil(offload.segment()).max(1);
-        let cut = Self { layers, headers, payload, segment: offload.segment(), packets };
-        if packets > MAX_SEGMENTS || cut.network_len(cut.segment.min(payload)) > usize::from(u16::MAX) {
+        let cut = Self { layers, outer, headers, payload, segment: offload.segment(), packets };
+        let outermost = outer.as_ref().unwrap_or(&cut.layers);
+        let longest = cut.network_len(outermost, cut.segment.min(payload));
+        if packets > MAX_SEGMENTS || longest > usize::from(u16::MAX) {
             return Err(BadOffload);
         }
         Ok(cut)
     }
 
-    /// Value of the IPv4 or IPv6 length field for a segment with `payload` bytes; IPv6 excludes its header. No other
-    /// length field of the segment is larger.
-    fn network_len(&self, payload: usize) -> usize {
-        let len = self.headers - self.layers.network + payload;
-        match self.layers.version {
+    /// Value of the IPv4 or IPv6 length field of `layers` for a segment with `payload` bytes; IPv6 excludes its header. No
+    /// other length field of the segment is larger than that of the outermost header.
+    fn network_len(&self, layers: &Layers, payload: usize) -> usize {
+        let len = self.headers - layers.network + payload;
+        match layers.version {
             Version::V4 => len,
             Version::V6 => len - wire::IPV6_HEADER,
         }
     }
 
-    /// Sets the IPv4 or IPv6 length field, the identification and the header checksum.
-    fn write_network(&self, head: &mut [u8], number: usize, payload: usize) {
-        let packet = &mut head[self.layers.network..];
+    /// Sets the IPv4 or IPv6 length field of `layers`, the identification and the header checksum.
+    fn write_network(&self, layers: &Layers, head: &mut [u8], number: usize, payload: usize) {
+        let packet = &mut head[layers.network..];
         // No truncation: `of` rejects longer segments.
-        let len = self.network_len(payload) as u16;
-        match self.layers.version {
+        let len = self.network_len(layers, payload) as u16;
+        match layers.version {
             Version::V4 => {
                 let first = Ipv4::new(packet).map_or(0, |view| view.identification());
                 rewrite_ipv4(packet, len, first.wrapping_add(number as u16));
@@ -162,6 +176,24 @@ impl SegmentPlan {
             Version::V6 => {
                 packet[4..6].copy_from_slice(&len.to_be_bytes());
             }
+        }
+    }
+
+    /// Sets the length fields of the headers between the outer and the inner IP header.
+    fn write_tunnel(&self, outer: &Layers, head: &mut [u8], payload: usize) {
+        if outer.protocol != protocol::UDP {
+            return;
+        }
+        let len = self.headers - outer.transport + payload;
+        let mut put = |at: usize, len: usize| {
+            if let Some(field) = head.get_mut(outer.transport + at..outer.transport + at + 2) {
+                field.copy_from_slice(&(len as u16).to_be_bytes());
+            }
+        };
+        put(UDP_LENGTH, len);
+        // Only GTP-U has a header of 8 bytes and no Ethernet header.
+        if self.layers.network == outer.transport + UDP_HEADER + GTPU_HEADER {
+            put(UDP_HEADER + GTPU_LENGTH, len - UDP_HEADER - GTPU_HEADER);
         }
     }
 
@@ -194,6 +226,23 @@ impl SegmentPlan {
         let pseudo = Sum::pseudo(self.layers.addresses(frame.head), protocol, len as u32);
         let sum = sums::internet(pseudo, &frame, transport);
         let sum = if is_udp { sum.finish_nonzero() } else { sum.finish() };
+        sums::put(made, i, field, &sum);
+        if let Some(outer) = self.outer {
+            Self::write_outer_checksum(&outer, made, i);
+        }
+    }
+
+    /// Computes the UDP checksum of the outer headers, if the packet has one.
+    fn write_outer_checksum(outer: &Layers, made: &mut Burst, i: usize) {
+        let field = outer.transport + UDP_CHECKSUM;
+        let is_set = made.head(i).get(field..field + 2).is_some_and(|sum| sum != [0; 2]);
+        if outer.protocol != protocol::UDP || !is_set {
+            return;
+        }
+        sums::put(made, i, field, &[0; 2]);
+        let (frame, len) = (made.frame(i), made.frame_len(i) - outer.transport);
+        let pseudo = Sum::pseudo(outer.addresses(frame.head), protocol::UDP, len as u32);
+        let sum = sums::internet(pseudo, &frame, outer.transport).finish_nonzero();
         sums::put(made, i, field, &sum);
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{BufId, Offload, Segmentation};
+use crate::{BufId, Capabilities, Offload, Segmentation};
 use mem::{GuestMemory, Region};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -265,6 +265,47 @@ proptest! {
     ) {
         if let Ok(offload) = Offload::validate(header, bytes.len()) && offload.is_work() {
             let _ = finish(&burst_of(&bytes, &lens, offload));
+        }
+    }
+}
+
+/// Outer headers are repeated with their own lengths, identifications and checksums, and the rest is what segmentation
+/// makes of the payload.
+#[test]
+fn segments_of_a_tunnel_have_outer_headers() {
+    let payload: Vec<u8> = (0..5000_u32).map(|i| (i % 251) as u8).collect();
+    for (outer, inner) in
+        [Version::V4, Version::V6].into_iter().flat_map(|o| [(o, Version::V4), (o, Version::V6)])
+    {
+        let (packet_alone, start) = packet(inner, protocol::TCP, 0, &payload);
+        let kind = if inner == Version::V4 { Segmentation::Tcp4 } else { Segmentation::Tcp6 };
+        let offload = Offload::with_checksum(start as u16, 16).with_segments(kind, 1000, false);
+        let expected = finish(&burst_of(&packet_alone, &[700], offload)).unwrap();
+        let (whole, udp) = packet(outer, protocol::UDP, 0, &[&[8; 8], packet_alone.as_slice()].concat());
+        let headers = udp + 16;
+        let encapsulated = offload.encapsulated((0, 0, headers), whole.len(), ((headers + 14) as u16, None));
+        let encapsulated = encapsulated.unwrap();
+        assert_eq!(encapsulated.checksum(), Some((headers + start, 16)));
+        assert!(!Capabilities::ALL.cover(encapsulated.needs()), "no port kind segments it");
+        let mut burst = burst_of(&whole, &[700], encapsulated);
+        // The head of a packet grows by its outer headers.
+        assert!(burst.pull_head::<Portable>(0, crate::MAX_HEAD));
+        let made = finish(&burst).unwrap();
+        assert_eq!(made.len(), 5);
+        for (i, (segment, expected)) in made.iter().zip(&expected).enumerate() {
+            assert_eq!(segment[headers..], *expected);
+            let layers = Layers::of(segment).unwrap();
+            let len = segment.len() - layers.transport;
+            assert_eq!(segment[udp + 4..udp + 6], (len as u16).to_be_bytes());
+            let mut sum = Sum::pseudo(layers.addresses(segment), protocol::UDP, len as u32);
+            sum.add(&segment[udp..]);
+            assert_eq!(sum.finish(), [0, 0], "segment {i}");
+            if let Some(view) = Ipv4::new(&segment[14..]).filter(|_| outer == Version::V4) {
+                assert!(view.is_checksum_valid() && usize::from(view.total_len()) == segment.len() - 14);
+                assert_eq!(view.identification(), 0xfffe_u16.wrapping_add(i as u16));
+            } else {
+                assert_eq!(segment[18..20], ((segment.len() - 54) as u16).to_be_bytes());
+            }
         }
     }
 }

@@ -63,6 +63,36 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn redirected_emissions_keep_order_edits_and_sums(
+        steps in prop::collection::vec((0..BURST, 0..PORTS, any::<bool>()), 0..300),
+        outcomes in prop::collection::vec(prop::option::of(1..PORTS), BURST),
+    ) {
+        // Port 0 stands for others.
+        let mut verdicts = Verdicts::new(PORTS.into());
+        let (mut plain, mut moved) = (vec![vec![]; PORTS.into()], vec![vec![]; PORTS.into()]);
+        for (i, to, edited) in &steps {
+            let edit = if *edited { verdicts.edit(&Edit::default()) } else { EditId::NONE };
+            verdicts.emit(*i, PortId(*to), edit);
+            let place = if *to == 0 { outcomes[*i].map(|to| &mut moved[usize::from(to)]) } else { Some(&mut plain[usize::from(*to)]) };
+            if let Some(list) = place {
+                list.push((*i as u8, edit));
+            }
+        }
+        verdicts.redirect(PortId(0), DropReason::PortDown, |i| outcomes[i].map(PortId));
+        verdicts.finish(BURST);
+        let found = leaving(&verdicts);
+        for ((found, plain), moved) in found.iter().zip(&plain).zip(&moved) {
+            // Those of other emissions come after the port's own ones.
+            prop_assert_eq!(found.clone(), [&plain[..], &moved[..]].concat());
+        }
+        let left: usize = found.iter().map(Vec::len).sum();
+        let dropped = verdicts.dropped().map_or(0, |dropped| dropped.lost);
+        prop_assert_eq!(BURST as u64 + verdicts.replicated(), left as u64 + dropped);
+    }
+}
+
 #[test]
 fn more_than_65535_batches_keep_their_ports() {
     let mut verdicts = Verdicts::new(3);
