@@ -3,7 +3,7 @@
 use crate::ip::{InterfaceConfig, InterfaceId, Ip, Packet, PrivateFrame, Received, Route, TransportError};
 use crate::tcp::{ConnectionId, ConnectionInfo, Io, ListenerId, Options, Tcp};
 use crate::udp::Udp;
-use crate::{Cidr, Config, Counters, Endpoint, Event, Frame, Link, Payload, Slice, Time};
+use crate::{Address, Cidr, Config, Counters, Endpoint, Event, Frame, Link, Payload, Slice, Time};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -102,6 +102,18 @@ impl<P: Payload> Stack<P> {
     /// Adds a route.
     pub fn add_route(&mut self, route: Route) {
         self.ip.add_route(route);
+    }
+
+    /// The Ethernet address of a neighbour, for a caller that sends packets to it on its own. Starts the resolution of an
+    /// address that is not known; [`Stack::transmit`] sends the requests. A neighbour that is looked up at least every few
+    /// seconds is probed before its address is too old (RFC 4861 section 7.3).
+    pub fn neighbour(
+        &mut self,
+        interface: InterfaceId,
+        address: Address,
+        now: Time,
+    ) -> Option<wire::MacAddress> {
+        self.ip.neighbour((interface, address), now)
     }
 
     /// TCP, and what its calls work with.

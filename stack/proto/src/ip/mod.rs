@@ -39,7 +39,7 @@ pub(crate) use fragment::slices;
 use group::Groups;
 use interface::Interfaces;
 use limiter::Limiter;
-use neighbour::Neighbours;
+use neighbour::{Lookup, NeighbourId, Neighbours};
 use outbox::{OutFrame, Outbox};
 pub(crate) use packet::{ErrorKind, Header, Outgoing, Packet, TransportError};
 use path::Paths;
@@ -243,6 +243,18 @@ impl<P: Payload> Ip<P> {
         now: Time,
     ) -> bool {
         self.neighbours.add_static((interface, address), mac, now)
+    }
+
+    /// The Ethernet address of a neighbour. Starts its resolution if it is not known, and keeps it known.
+    pub(crate) fn neighbour(&mut self, key: (InterfaceId, Address), now: Time) -> Option<MacAddress> {
+        match self.neighbours.lookup(&mut { NeighbourId::NONE }, key, now) {
+            Lookup::Ready(mac) => Some(mac),
+            Lookup::Ask(request) => {
+                self.solicit(&request, None);
+                None
+            }
+            Lookup::Waiting | Lookup::Full => None,
+        }
     }
 
     /// Whether the address is one of this host.
