@@ -56,6 +56,7 @@ impl Default for BridgeConfig {
 
 /// Port configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent settings")]
 pub struct PortConfig {
     /// VLAN mode.
     pub vlan: Vlan,
@@ -76,6 +77,23 @@ pub struct PortConfig {
     pub broadcast_limit: Option<Rate>,
     /// Rate limit for packets to unknown stations received on this port.
     pub unknown_limit: Option<Rate>,
+    /// Whether the port belongs to a spanning tree: BPDUs go to control, and the port discards until
+    /// [`crate::Switch::set_states`].
+    pub stp: bool,
+    /// Whether LLDP frames go to control.
+    pub lldp: bool,
+}
+
+/// State of a port in a spanning tree (IEEE 802.1D-2004, section 7.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PortState {
+    /// Packets are discarded.
+    Discarding,
+    /// Stations are learned, and packets are discarded.
+    Learning,
+    /// Stations are learned, and packets are forwarded.
+    #[default]
+    Forwarding,
 }
 
 impl PortConfig {
@@ -84,7 +102,7 @@ impl PortConfig {
 }
 
 impl Default for PortConfig {
-    /// All VLANs, not trusted, learning, without limits.
+    /// All VLANs, not trusted, learning, without limits and protocols.
     fn default() -> Self {
         Self {
             vlan: Vlan::default(),
@@ -95,6 +113,8 @@ impl Default for PortConfig {
             sources: None,
             broadcast_limit: None,
             unknown_limit: None,
+            stp: false,
+            lldp: false,
         }
     }
 }

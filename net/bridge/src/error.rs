@@ -149,6 +149,29 @@ impl Remedy for AddPortError {
     }
 }
 
+/// A bond was not changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BondError {
+    /// No bond has this number.
+    #[error("port {} is not a bond", .0.0)]
+    NoBond(PortId),
+    /// The bond has members.
+    #[error("bond {} has members and was not changed", .0.0)]
+    HasMembers(PortId),
+    /// The port is a bond or a member of one.
+    #[error("port {} is a bond, or a member of one already", .0.0)]
+    Member(PortId),
+}
+
+impl Remedy for BondError {
+    fn remedy(&self) -> Option<Cow<'static, str>> {
+        match self {
+            Self::NoBond(_) => None,
+            Self::HasMembers(_) | Self::Member(_) => Some("remove the members first".into()),
+        }
+    }
+}
+
 /// A port was not removed from its bridge.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RemovePortError {

@@ -3,7 +3,8 @@
 //! A worker (`worker`) takes a burst, finds the bridge of its port (`ports`), classifies each packet's VLAN (`vlan`),
 //! confirms each source and looks up each destination in the station table of the bridge (`fdb`, on the cuckoo hash
 //! table of `table`, whose cache lines are `bucket`, selected by the keyed `hash`), and floods within the port's rate
-//! limits (`limit`). [`Switch`] is the control API.
+//! limits (`limit`). Several ports can be one port of a bridge (`bond`). [`Switch`] is the control API. Mirrors
+//! (`mirror`) copy packets of this and of other pipelines.
 //!
 //! Workers do not block: they read the table without locks and use `try_lock` only for new or moved stations; a station
 //! that cannot be learned now is learned from a later packet.
@@ -11,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod allowed;
+mod bond;
 mod bucket;
 mod config;
 mod error;
@@ -20,7 +22,9 @@ mod hash;
 mod key;
 mod limit;
 mod listing;
+mod mirror;
 mod ports;
+mod protocols;
 mod refusals;
 mod share;
 mod switch;
@@ -30,11 +34,16 @@ mod vlan_set;
 mod worker;
 
 pub use allowed::{AllowedSource, ParseSourceError};
-pub use config::{BridgeConfig, MacMoves, PortConfig, Rate, Vlan};
+pub use bond::{
+    BondConfig, BondMode, BondStatistics, BucketStatistics, LacpStatus, MAX_MEMBERS, MemberConfig,
+    MemberStatistics,
+};
+pub use config::{BridgeConfig, MacMoves, PortConfig, PortState, Rate, Vlan};
 pub use error::{
-    AddBridgeError, AddPortError, RemoveBridgeError, RemovePortError, RemoveStationError, StaticError,
-    UnknownBridge,
+    AddBridgeError, AddPortError, BondError, RemoveBridgeError, RemovePortError, RemoveStationError,
+    StaticError, UnknownBridge,
 };
 pub use listing::{BridgeStatistics, PortStatistics, RefusedMove, Selection, Station};
-pub use switch::Switch;
+pub use mirror::{MirrorConfig, MirrorError, MirrorOutput, MirrorStatistics, Mirrored};
+pub use switch::{LinkEvent, Switch};
 pub use vlan_set::{ParseVlanSetError, VlanSet};

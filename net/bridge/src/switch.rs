@@ -3,8 +3,11 @@
 //! Operations may block on other control operations, and on a worker only while it holds a table lock to learn one
 //! station.
 
+mod bonds;
+
 use super::allowed::AllowedSource;
-use super::config::{BridgeConfig, PortConfig, Vlan};
+use super::bond::Bonds;
+use super::config::{BridgeConfig, PortConfig, PortState, Vlan};
 use super::error::{
     AddBridgeError, AddPortError, RemoveBridgeError, RemovePortError, RemoveStationError, StaticError,
     UnknownBridge,
@@ -12,13 +15,15 @@ use super::error::{
 use super::fdb::Fdb;
 use super::key::Key;
 use super::listing::{BridgeStatistics, PortStatistics, Selection, Station};
-use super::ports::{Bridge, Member, PortTable, Published, View};
+use super::mirror::{self, Mirror, MirrorConfig, MirrorError, MirrorStatistics, Mirrored};
+use super::ports::{Bridge, Member, Place, PortTable, Published, View};
 use super::refusals::Refusals;
 use super::vlan::NO_VLAN;
-use super::worker::Worker;
-use port::{Now, Pipeline, Pipelines, PortId, PortObserver};
+use super::worker::{Share, Worker};
+use port::{Now, Pipeline, Pipelines, PortId, PortObserver, Punted, Rss};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use wire::{MacAddress, VlanId};
 
 /// Maximum number of trunk VLANs for which a port's own addresses become static entries.
@@ -29,8 +34,23 @@ pub struct Switch {
     published: Arc<Published>,
     /// Serialises changes of the port table and related state.
     changing: Mutex<()>,
+    bonds: Arc<Bonds>,
+    listener: Arc<OnceLock<Listener>>,
     ports: usize,
+    rss: Rss,
 }
+
+/// What control learns about the links of ports.
+#[derive(Clone, Debug)]
+pub enum LinkEvent {
+    /// Whether a port can send has changed.
+    Changed(PortId, bool),
+    /// A frame of a protocol was received on a port ([`PortConfig::stp`], [`PortConfig::lldp`]).
+    Received(PortId, Box<[u8]>),
+}
+
+/// Gets link events; must not wait.
+type Listener = Box<dyn Fn(LinkEvent) + Send + Sync>;
 
 impl std::fmt::Debug for Switch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -41,7 +61,21 @@ impl std::fmt::Debug for Switch {
 impl Switch {
     /// A switch without bridges, for ports numbered below `ports` (at most 65,536).
     pub fn new(ports: usize) -> Self {
-        Self { published: Arc::default(), changing: Mutex::new(()), ports: ports.min(1 << 16) }
+        Self::with_rss(ports, Rss::default())
+    }
+
+    /// [`Switch::new`] for an engine with this distribution of flows, whose hash bonds use as well.
+    pub fn with_rss(ports: usize, rss: Rss) -> Self {
+        let (published, changing, ports) = (Arc::default(), Mutex::new(()), ports.min(1 << 16));
+        let (bonds, listener) = (Arc::default(), Arc::default());
+        Self { published, changing, bonds, listener, ports, rss }
+    }
+
+    /// Sets the function that gets the links and protocol frames of all ports, unless it is set. The engine's control
+    /// thread calls it; it must not wait.
+    pub fn listen(&self, listener: impl Fn(LinkEvent) + Send + Sync + 'static) {
+        // The first one stays.
+        let _ = self.listener.set(Box::new(listener));
     }
 
     /// The port table, for a worker.
@@ -72,7 +106,7 @@ impl Switch {
         let fdb = Fdb::new(&config, self.ports);
         let bridge = Arc::new(Bridge { name: name.to_owned(), config, fdb, refusals: Refusals::default() });
         table.views.resize(table.views.len().max(free + 1), None);
-        table.views[free] = Some(View { bridge, members: Vec::new(), vlan_aware: false });
+        table.views[free] = Some(View::new(bridge));
         self.published.publish(Arc::new(table));
         Ok(())
     }
@@ -103,7 +137,8 @@ impl Switch {
         if port.0 as usize >= self.ports {
             return Err(AddPortError::OutOfRange { port, ports: self.ports });
         }
-        if let Some(view) = table.member(port).and_then(|member| table.view(member.bridge)) {
+        let place = table.member(port).or_else(|| table.member(table.link(port)?.bond));
+        if let Some(view) = place.and_then(|member| table.view(member.bridge)) {
             return Err(AddPortError::Member { port, bridge: view.bridge.name.clone() });
         }
         let (number, view) = table.named(bridge).ok_or_else(|| UnknownBridge(bridge.to_owned()))?;
@@ -118,7 +153,8 @@ impl Switch {
         let limit = if config.learn { config.max_macs.unwrap_or(quarter) } else { 0 };
         view.bridge.fdb.open(port, limit, config.trusted);
         let mut without = table.clone();
-        table.set(port, Some(Arc::new(Member::new(number, &home.config, config))));
+        let state = if config.stp { PortState::Discarding } else { PortState::Forwarding };
+        table.set(port, Some(Place::new(Arc::new(Member::new(number, &home.config, config)), state)));
         self.published.publish(Arc::new(table));
         if home.fdb.own(&config.macs, &vlans(&config.vlan), port) {
             return Ok(());
@@ -142,6 +178,29 @@ impl Switch {
         // From here on, a worker that still uses the old table cannot learn on this port.
         bridge.fdb.close(port);
         Ok(())
+    }
+
+    /// Sets the states of ports in the spanning tree of a bridge. Workers apply all of them at once, from their next burst
+    /// on. Ports that are not in it, or not any more, keep theirs.
+    pub fn set_states(&self, bridge: &str, states: impl Iterator<Item = (PortId, PortState)>) {
+        let (_changing, mut table) = self.change();
+        let Some(home) = table.named(bridge).map(|(number, _)| number) else { return };
+        for (port, state) in states {
+            let place = table.place(port).filter(|place| place.member.stp && place.member.bridge == home);
+            let place = place.map(|place| Place::new(place.member.clone(), state));
+            if place.is_some() {
+                table.set(port, place);
+            }
+        }
+        self.published.publish(Arc::new(table));
+    }
+
+    /// Removes the stations of a bridge that were learned from these ports. Returns their number.
+    ///
+    /// # Errors
+    /// If no bridge has this name.
+    pub fn flush_ports(&self, bridge: &str, ports: &BTreeSet<PortId>) -> Result<usize, UnknownBridge> {
+        Ok(self.bridge(bridge)?.fdb.flush(|entry| ports.contains(&entry.port)))
     }
 
     /// Adds a static entry for `mac` at `port`: it does not move or age, and frames from it received on other ports are
@@ -225,6 +284,38 @@ impl Switch {
         Ok(entries.into_iter().map(station).collect())
     }
 
+    /// Replaces the mirrors of a bridge. A mirror that was there before, by its name, keeps its counters. Workers apply
+    /// the change from their next burst on.
+    ///
+    /// # Errors
+    /// If no bridge has this name, or a mirror is invalid. Nothing is changed then.
+    pub fn set_mirrors(&self, bridge: &str, mirrors: &[MirrorConfig]) -> Result<(), MirrorError> {
+        let (_changing, mut table) = self.change();
+        let (number, view) = table.named(bridge).ok_or_else(|| UnknownBridge(bridge.to_owned()))?;
+        let mirrors = Mirror::all(bridge, mirrors, &view.configured)?;
+        table.set_mirrors(number, mirrors);
+        self.published.publish(Arc::new(table));
+        Ok(())
+    }
+
+    /// Counters of the mirrors of a bridge.
+    ///
+    /// # Errors
+    /// If no bridge has this name.
+    pub fn mirrors(&self, bridge: &str) -> Result<Vec<MirrorStatistics>, UnknownBridge> {
+        let table = self.published.current();
+        let (number, view) = table.named(bridge).ok_or_else(|| UnknownBridge(bridge.to_owned()))?;
+        let modes = table.modes(number);
+        let statistics = |mirror: &Arc<Mirror>| mirror.statistics(mirror::is_active(mirror, &modes));
+        Ok(view.configured.iter().map(statistics).collect())
+    }
+
+    /// `inner`, with its packets copied by the mirrors of this switch. All ports of `inner` must be on bridges of this
+    /// switch.
+    pub fn mirrored(&self, inner: Arc<dyn Pipelines>) -> Mirrored {
+        Mirrored::new(self.published.clone(), inner)
+    }
+
     /// Statistics of all bridges.
     pub fn statistics(&self) -> Vec<BridgeStatistics> {
         let table = self.published.current();
@@ -240,21 +331,50 @@ impl Switch {
 
 impl Pipelines for Switch {
     /// All workers have the same pipeline, over the same tables.
-    fn worker(&self, _index: usize) -> Box<dyn Pipeline> {
-        Box::new(Worker::new(self.published.clone(), self.ports))
+    fn worker(&self, index: usize) -> Box<dyn Pipeline> {
+        Box::new(Worker::new(self.published.clone(), self.ports, Share { index, rss: self.rss }))
     }
 
     fn observer(&self) -> Option<Box<dyn PortObserver>> {
-        Some(Box::new(Observer(self.published.clone())))
+        let (published, bonds) = (self.published.clone(), self.bonds.clone());
+        Some(Box::new(Observer { published, bonds, listener: self.listener.clone() }))
     }
 }
 
-/// Allows the stations of stopped ports to move.
-struct Observer(Arc<Published>);
+/// Allows the stations of stopped ports to move, and passes on the links and protocol frames of ports: LACPDUs to bonds.
+struct Observer {
+    published: Arc<Published>,
+    bonds: Arc<Bonds>,
+    listener: Arc<OnceLock<Listener>>,
+}
+
+impl Observer {
+    fn tell(&self, event: LinkEvent) {
+        if let Some(listener) = self.listener.get() {
+            listener(event);
+        }
+    }
+}
 
 impl PortObserver for Observer {
+    fn changed(&mut self, port: PortId, is_up: bool, now: Now) {
+        if let Some(bond) = self.bonds.changed(port, is_up, now) {
+            self.stopped(bond, now);
+        }
+        self.tell(LinkEvent::Changed(port, is_up));
+    }
+
+    fn punted(&mut self, packet: Punted) {
+        let port = packet.context.from;
+        if self.published.current().link(port).is_some() {
+            self.bonds.received(port, &packet.frame, packet.context.now);
+        } else {
+            self.tell(LinkEvent::Received(port, packet.frame));
+        }
+    }
+
     fn stopped(&mut self, port: PortId, now: Now) {
-        let table = self.0.current();
+        let table = self.published.current();
         if let Some(view) = table.member(port).and_then(|member| table.view(member.bridge)) {
             view.bridge.fdb.release(port, (now.0 / 1_000_000_000) as u32);
         }

@@ -39,7 +39,7 @@ impl Vlan {
 
     /// Whether the port sends frames of `vlan` tagged.
     #[inline]
-    fn tags(&self, vlan: u16) -> bool {
+    pub(super) fn tags(&self, vlan: u16) -> bool {
         match self {
             Vlan::Transparent => vlan != NO_VLAN,
             Vlan::Access(_) => false,
@@ -91,6 +91,21 @@ impl Form {
         match (self.tagged, vlan.tags(self.vlan())) {
             (false, false) => EgressTagging::AsReceived,
             (true, true) if !self.priority => EgressTagging::AsReceived,
+            (false, true) => EgressTagging::Tagged,
+            (true, false) => EgressTagging::Untagged,
+            (true, true) => EgressTagging::Retagged,
+        }
+    }
+
+    /// The form of a copy in another VLAN: a received tag is replaced.
+    pub(super) fn moved(self, vlan: u16) -> Self {
+        Self { tag: self.tag.with_vlan(vlan), priority: self.tagged, ..self }
+    }
+
+    /// Egress form of a packet of [`Form::moved`].
+    pub(super) fn leaving_as(self, is_tagged: bool) -> EgressTagging {
+        match (self.tagged, is_tagged) {
+            (false, false) => EgressTagging::AsReceived,
             (false, true) => EgressTagging::Tagged,
             (true, false) => EgressTagging::Untagged,
             (true, true) => EgressTagging::Retagged,

@@ -35,7 +35,7 @@ impl VlanSet {
 
     /// [`VlanSet::contains`] for any number.
     #[inline(always)]
-    pub(super) fn has(&self, vlan: u16) -> bool {
+    pub(crate) fn has(&self, vlan: u16) -> bool {
         self.0[vlan as usize / 64 % WORDS] >> (vlan % 64) & 1 != 0
     }
 

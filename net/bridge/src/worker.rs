@@ -6,12 +6,13 @@
 mod cache;
 mod pass;
 
+use super::bond::Admission;
 use super::guard::MAX_INSPECTED;
-use super::ports::{PortTable, Published, View};
+use super::ports::{Ingress, PortTable, Published, View, Way};
 use super::vlan::Form;
 use cache::FlowCache;
-use pass::{CachedVerdict, Learning, Origin, Pass, Plan};
-use port::{BURST, Burst, Context, EditId, Pipeline, Verdicts};
+use pass::{CachedVerdict, Distribution, Learning, Origin, Pass, Plan, refuse};
+use port::{BURST, Burst, Context, EditId, Pipeline, PortId, Rss, Steering, Verdicts};
 use std::sync::Arc;
 
 const SECOND: u64 = 1_000_000_000;
@@ -28,6 +29,14 @@ pub(super) struct Worker {
     sweeps: Vec<Sweep>,
     plans: Box<[Plan; BURST]>,
     scratch: Box<[u8; MAX_INSPECTED]>,
+    distribution: Distribution,
+}
+
+/// Number of a worker, and how the engine hashes flows.
+#[derive(Clone, Copy)]
+pub(super) struct Share {
+    pub(super) index: usize,
+    pub(super) rss: Rss,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -37,7 +46,7 @@ struct Sweep {
 }
 
 impl Worker {
-    pub(super) fn new(published: Arc<Published>, ports: usize) -> Self {
+    pub(super) fn new(published: Arc<Published>, ports: usize, share: Share) -> Self {
         let mut worker = Self {
             published,
             generation: u64::MAX,
@@ -47,6 +56,7 @@ impl Worker {
             sweeps: Vec::new(),
             plans: Box::new([Plan::default(); BURST]),
             scratch: Box::new([0; MAX_INSPECTED]),
+            distribution: Distribution { worker: share.index, steering: Steering::new(share.rss) },
         };
         worker.follow_ports();
         worker
@@ -75,30 +85,63 @@ impl Worker {
         self.sweeps.resize(table.views.len(), Sweep::default());
         self.memos.fill(None);
         self.cache.clear();
+        // Allocates the counters of new bonds, which packets must not do.
+        for bond in table.views.iter().flatten().flat_map(|view| &view.bonds) {
+            let _ = bond.load(self.distribution.worker);
+        }
         (self.generation, self.table) = (generation, table);
     }
 }
 
 impl Worker {
     fn pass(&mut self, burst: &mut Burst, context: &Context, out: &mut Verdicts) {
-        let Context { from, now, injected, .. } = *context;
         self.follow_ports();
-        let known = match self.table.member(from) {
-            None => {
-                self.catch_up();
-                self.table.member(from)
-            }
-            known => known,
+        if self.table.member(context.from).is_none() && self.without_bridge(burst, context, out) {
+            return;
+        }
+        self.classify::<false>(context.from, burst, context, out);
+    }
+
+    /// Processes packets of a port that is on no bridge: those of a member of a bond. Returns `false` if the port is on a
+    /// bridge in a newer table.
+    #[inline(never)]
+    fn without_bridge(&mut self, burst: &mut Burst, context: &Context, out: &mut Verdicts) -> bool {
+        if self.table.link(context.from).is_none() {
+            self.catch_up();
+        }
+        let Some(link) = self.table.link(context.from) else {
+            return self.table.member(context.from).is_none();
         };
-        let place = known.and_then(|member| Some((member, self.table.view(member.bridge)?)));
-        let (Some((member, view)), Some(memo)) = (place, self.memos.get_mut(from.0 as usize)) else {
+        if link.admission() == Admission::Nothing {
+            refuse(burst, link, context.now, out);
+        } else {
+            self.classify::<true>(link.bond, burst, context, out);
+        }
+        true
+    }
+
+    /// Forwards packets of port `port`. With `LINK`, that is a bond, and they were received on one of its members.
+    #[inline(always)]
+    fn classify<const LINK: bool>(
+        &mut self,
+        port: PortId,
+        burst: &mut Burst,
+        context: &Context,
+        out: &mut Verdicts,
+    ) {
+        let Context { from, now, injected, .. } = *context;
+        let known = self.table.place(port);
+        let found =
+            known.and_then(|place| Some((place, &*place.member, self.table.view(place.member.bridge)?)));
+        let (Some((place, member, view)), Some(memo)) = (found, self.memos.get_mut(from.0 as usize)) else {
             // A packet without a verdict is dropped as `no-destination`.
             return;
         };
         let second = (now.0 / SECOND) as u32;
+        let link = if LINK { self.table.link(from) } else { None };
         let mut pass = Pass {
             burst,
-            origin: Origin { port: from, member, changes: view.bridge.fdb.changes(from), injected },
+            origin: Origin { port, member, changes: view.bridge.fdb.changes(port), injected, link },
             now,
             second,
             table: &self.table,
@@ -113,11 +156,14 @@ impl Worker {
             flooding: 0..0,
             edits: [(Form::default(), EditId::NONE); 4],
         };
-        match (view.vlan_aware, member.guard.is_some()) {
-            (false, false) => pass.run::<false, false>(),
-            (true, false) => pass.run::<true, false>(),
-            (false, true) => pass.run_guarded::<false>(),
-            (true, true) => pass.run_guarded::<true>(),
+        match (view.way, place.ingress) {
+            (_, Ingress::Closed) => pass.run_closed(place.state),
+            _ if LINK => pass.run_bonded(&self.distribution),
+            (Way::Plain, Ingress::Open) => pass.run::<false, false>(),
+            (Way::Tagged, Ingress::Open) => pass.run::<true, false>(),
+            (Way::Plain, Ingress::Guarded) => pass.run_guarded::<false>(),
+            (Way::Tagged, Ingress::Guarded) => pass.run_guarded::<true>(),
+            (Way::Bonded, _) => pass.run_bonded(&self.distribution),
         }
         pass.learning.count(member);
         self.sweeps[member.bridge as usize].run(view, second);
@@ -126,6 +172,9 @@ impl Worker {
 
 impl Pipeline for Worker {
     fn process(&mut self, burst: &mut Burst, context: &Context, verdicts: &mut Verdicts) {
+        if context.stage == Context::TRANSMIT {
+            return verdicts.emit_run(0..burst.len(), context.from, EditId::NONE);
+        }
         self.pass(burst, context, verdicts);
     }
 }

@@ -8,22 +8,28 @@
 //! Each packet is sent to one port, flooded to all others, or dropped. Processing neither blocks nor retains packets.
 
 use super::cache::FlowCache;
+use crate::bond::Link;
+use crate::config::PortState;
 use crate::fdb::Source;
 use crate::guard::MAX_INSPECTED;
 use crate::key::Key;
 use crate::ports::{Member, PortTable, View};
 use crate::vlan::{EgressTagging, Form};
-use port::{BURST, Burst, DropReason, EditId, Now, PortId, Verdicts};
+use port::{BURST, Burst, DropReason, EditId, Now, PortId, PuntReason, Verdicts};
 use std::ops::Range;
+use wire::Ethernet;
 
+mod bond;
 mod flood;
 mod guard;
 mod learn;
 mod memo;
 mod plan;
 
+pub(super) use bond::{Distribution, refuse};
 pub(super) use learn::Learning;
 pub(super) use memo::CachedVerdict;
+use plan::Lost;
 pub(super) use plan::Plan;
 
 /// Source port of a burst.
@@ -34,6 +40,8 @@ pub(super) struct Origin<'a> {
     pub(super) changes: u64,
     /// Whether the switch generated the burst on behalf of the port's front end.
     pub(super) injected: bool,
+    /// The port as a member of the bond that `port` is; `None` for other ports.
+    pub(super) link: Option<&'a Link>,
 }
 
 /// State of one burst.
@@ -82,6 +90,28 @@ impl Pass<'_> {
     #[inline(never)]
     pub(super) fn run_guarded<const TAGGED: bool>(&mut self) {
         self.run::<TAGGED, true>();
+    }
+
+    /// [`Pass::run`] for a port that does not forward: learns if `state` allows it, and drops everything.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn run_closed(&mut self, state: PortState) {
+        // Ports without a guard pass its checks, and do not use the flow cache.
+        if self.view.vlan_aware {
+            self.plan::<true, true>(0);
+        } else {
+            self.plan::<false, true>(0);
+        }
+        for i in 0..self.burst.len() {
+            let plan = self.plans[i];
+            if let Some(lost) = plan.lost {
+                self.lose(i, lost);
+                continue;
+            }
+            let learns = state == PortState::Learning;
+            let learned = if learns { self.confirm(i, &plan, &mut Previous::default()) } else { Ok(()) };
+            self.out.drop(i, learned.err().unwrap_or(DropReason::StpBlocked));
+        }
     }
 
     /// Sends packet `i`, received in form `form`, to `to` in the form of that port.
@@ -137,8 +167,8 @@ impl Pass<'_> {
     #[inline(always)]
     fn decide_one<const TAGGED: bool>(&mut self, i: usize, previous: &mut Previous) {
         let plan = self.plans[i];
-        if let Some(reason) = plan.lost {
-            return self.out.drop(i, reason);
+        if let Some(lost) = plan.lost {
+            return self.lose(i, lost);
         }
         if previous.confirmed != Some(plan.flow.source)
             && let Err(reason) = self.confirm(i, &plan, previous)
@@ -159,6 +189,25 @@ impl Pass<'_> {
         self.unicast::<TAGGED>(i, &plan, to, confirmed);
         if !TAGGED && self.latest.is_some_and(|(latest, _)| usize::from(latest) == i) {
             self.remember_flow(i, &plan);
+        }
+    }
+
+    /// Drops packet `i`, unless it is a frame of a protocol of its port: such a frame goes to control, also if VLANs or
+    /// port security do not allow it.
+    #[cold]
+    fn lose(&mut self, i: usize, lost: Lost) {
+        let Origin { member, link, .. } = &self.origin;
+        let limit = match lost {
+            Lost::Punt => link.map(|link| &link.limit),
+            Lost::Drop(_) => member.protocols.as_ref().and_then(|protocols| {
+                let frame = Ethernet::new(self.burst.head(i)).ok()?;
+                protocols.limit(&frame)
+            }),
+        };
+        match (limit, lost) {
+            (Some(limit), _) if limit.admit(self.now) => self.out.punt(i, PuntReason::Protocol),
+            (None, Lost::Drop(reason)) => self.out.drop(i, reason),
+            _ => self.out.drop(i, DropReason::ProtocolLimit),
         }
     }
 
@@ -183,12 +232,11 @@ impl Pass<'_> {
         }
     }
 
-    /// Port of the destination, if it is known and that port still belongs to this bridge.
+    /// Port of the destination, if it is known and that port still belongs to this bridge and forwards.
     #[inline(always)]
     fn destination(&self, plan: &Plan) -> Option<PortId> {
         let to = self.view.bridge.fdb.destination(plan.flow.destination, plan.destination, self.second)?;
-        let bridge = self.table.member(to)?.bridge;
-        (bridge == self.origin.member.bridge).then_some(to)
+        self.table.sends(self.origin.member.bridge, to).then_some(to)
     }
 
     #[inline(always)]

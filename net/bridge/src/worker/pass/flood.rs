@@ -6,11 +6,24 @@ use port::DropReason;
 
 impl Pass<'_> {
     pub(super) fn unknown<const TAGGED: bool>(&mut self, i: usize, plan: &Plan) {
+        if self.is_blocked(plan) {
+            return self.out.drop(i, DropReason::StpBlocked);
+        }
         if self.origin.member.unknown.as_ref().is_none_or(|limit| limit.admit(self.now)) {
             self.flood::<TAGGED>(i, plan);
         } else {
             self.out.drop(i, DropReason::UnknownLimit);
         }
+    }
+
+    /// Whether the destination is known at a port of the bridge that does not forward.
+    fn is_blocked(&self, plan: &Plan) -> bool {
+        if self.view.flooded.len() == self.view.members.len() {
+            return false;
+        }
+        let Plan { flow, destination, .. } = plan;
+        let at = self.view.bridge.fdb.destination(flow.destination, *destination, self.second);
+        at.is_some_and(|at| self.view.members.contains(&at) && !self.view.flooded.contains(&at))
     }
 
     pub(super) fn broadcast<const TAGGED: bool>(&mut self, i: usize, plan: &Plan, confirmed: bool) {
@@ -44,7 +57,7 @@ impl Pass<'_> {
 
     fn flood_tagged(&mut self, i: usize, plan: &Plan) {
         let vlan = plan.flow.destination.vlan();
-        for &to in &self.view.members {
+        for &to in &self.view.flooded {
             if to != self.origin.port && self.carries(to, vlan) {
                 self.emit::<true>(i, to, plan.form);
             }
@@ -63,7 +76,7 @@ impl Pass<'_> {
     #[inline(never)]
     fn emit_flood(&mut self) {
         let packets = std::mem::take(&mut self.flooding);
-        let to = self.view.members.iter().filter(|to| **to != self.origin.port);
+        let to = self.view.flooded.iter().filter(|to| **to != self.origin.port);
         self.out.flood(packets, to.copied());
     }
 }

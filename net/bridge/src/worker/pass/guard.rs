@@ -1,16 +1,20 @@
 //! Port security: frames of guarded ports, and leases in DHCP replies.
 
 use super::Pass;
-use super::plan::Flow;
+use super::plan::{Flow, Lost};
 use crate::guard::{Inspected, Reply};
 use crate::key::Key;
 use mem::copy::Portable;
 use port::{DropReason, PortId};
 
 impl Pass<'_> {
-    /// Port security for packet `i` of a guarded port.
+    /// Admission to a bond, and port security, for packet `i` of a port that has either.
     #[inline(never)]
-    pub(super) fn guard(&mut self, i: usize, flow: Flow) -> Result<Flow, DropReason> {
+    pub(super) fn guard(&mut self, i: usize, flow: Flow) -> Result<Flow, Lost> {
+        if self.is_for_lacp(flow) {
+            return Ok(flow);
+        }
+        self.admit(i, flow)?;
         let Some(guard) = &self.origin.member.guard else { return Ok(flow) };
         let burst = &*self.burst;
         let copy = |to: &mut [u8]| {
@@ -19,10 +23,11 @@ impl Pass<'_> {
         };
         let (source, second, scratch) = (flow.source.mac(), self.second, &mut *self.scratch);
         let reply =
-            guard.inspect(&mut Inspected { source, head: burst.head(i), second, copy: &copy, scratch })?;
+            guard.inspect(&mut Inspected { source, head: burst.head(i), second, copy: &copy, scratch });
+        let reply = reply.map_err(Lost::Drop)?;
         let recorded = reply.is_none_or(|reply| self.record(&reply, flow.source.vlan()));
         // A dropped reply is requested again; an unrecorded lease would leave the client unable to send.
-        if recorded { Ok(flow) } else { Err(DropReason::DhcpViolation) }
+        if recorded { Ok(flow) } else { Err(Lost::Drop(DropReason::DhcpViolation)) }
     }
 
     /// Records the leases of a DHCP reply at its client's port, if that port uses leases, and ends them at all other

@@ -53,7 +53,11 @@ impl Pass<'_> {
             return 0;
         }
         let Some(to) = memo.to else {
-            // Flooding is cached only for ports without a guard, on bridges without VLANs.
+            // Flooding is cached only for ports without a guard, on bridges without VLANs. A member of a bond may have
+            // been without one before.
+            if GUARDED {
+                return 0;
+            }
             self.flooding = 0..self.alike::<TAGGED>(&memo);
             let alike = self.flooding.end;
             self.end_flood();

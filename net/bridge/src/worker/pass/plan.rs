@@ -5,7 +5,7 @@ use crate::hash::Buckets;
 use crate::key::Key;
 use crate::vlan::{Form, NO_VLAN};
 use port::{DropReason, PortId};
-use wire::Ethernet;
+use wire::{Ethernet, MacAddress};
 
 /// Source and destination keys.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -23,7 +23,15 @@ pub(in crate::worker) struct Plan {
     pub(super) known: Option<PortId>,
     pub(super) source: Buckets,
     pub(super) destination: Buckets,
-    pub(super) lost: Option<DropReason>,
+    pub(super) lost: Option<Lost>,
+}
+
+/// Why a packet is not forwarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lost {
+    Drop(DropReason),
+    /// It is for control.
+    Punt,
 }
 
 impl Pass<'_> {
@@ -32,10 +40,14 @@ impl Pass<'_> {
     pub(super) fn read<const TAGGED: bool, const GUARDED: bool>(
         &mut self,
         i: usize,
-    ) -> Result<(Flow, Form), DropReason> {
-        let frame = Ethernet::new(self.burst.head(i)).map_err(|_| DropReason::TooShort)?;
+    ) -> Result<(Flow, Form), Lost> {
+        let frame = Ethernet::new(self.burst.head(i)).map_err(|_| Lost::Drop(DropReason::TooShort))?;
         let (source, destination) = (frame.source(), frame.destination());
-        let form = if TAGGED { Form::of(&frame, &self.origin.member.vlan)? } else { Form::default() };
+        let form = if TAGGED {
+            Form::of(&frame, &self.origin.member.vlan).map_err(Lost::Drop)?
+        } else {
+            Form::default()
+        };
         let vlan = if TAGGED { form.vlan() } else { NO_VLAN };
         let flow = Flow { source: Key::new(source, vlan), destination: Key::new(destination, vlan) };
         if GUARDED { Ok((self.guard(i, flow)?, form)) } else { Ok((flow, form)) }
@@ -75,15 +87,23 @@ impl Pass<'_> {
     }
 
     #[inline(always)]
-    fn validate(&self, flow: Flow) -> Result<Flow, DropReason> {
+    fn validate(&self, flow: Flow) -> Result<Flow, Lost> {
         let source = flow.source.mac();
         if source.is_group() || source.is_zero() {
-            return Err(DropReason::BadSource);
+            return Err(Lost::Drop(DropReason::BadSource));
         }
-        if flow.destination.mac().is_bridge_reserved() && !self.view.bridge.config.forward_reserved {
-            return Err(DropReason::NoDestination);
+        if flow.destination.mac().is_bridge_reserved() {
+            self.reserved(flow)?;
         }
         Ok(flow)
+    }
+
+    /// Whether frames to a reserved group address are flooded: if the bridge does, and the port does not use them.
+    #[cold]
+    pub(super) fn forwards_reserved(&self, group: MacAddress) -> bool {
+        let protocols = self.origin.member.protocols.as_ref();
+        self.view.bridge.config.forward_reserved
+            && protocols.is_none_or(|protocols| !protocols.use_group(group))
     }
 
     /// Computes the buckets of the addresses, unless they equal those of the previous packet.
