@@ -47,13 +47,24 @@ pub struct Outcome {
     pub state: State,
     /// How its addresses change.
     pub rewrite: Option<Rewrite>,
+    /// Work that it has caused.
+    pub effort: Effort,
+}
+
+/// Work that a packet has caused, beyond the search for its connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Effort {
+    /// Connections that were added.
+    pub added: u32,
+    /// Addresses and ports that were tried for their translation.
+    pub tried: u32,
 }
 
 impl Outcome {
     /// A packet without connection.
     pub(crate) fn bare(bits: u32, zone: u16, original: Option<Tuple>) -> Self {
         let state = State { bits: bits | bits::TRACKED, zone, original, ..State::default() };
-        Self { state, rewrite: None }
+        Self { state, rewrite: None, effort: Effort::default() }
     }
 }
 

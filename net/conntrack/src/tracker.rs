@@ -9,7 +9,7 @@
 use crate::bits;
 use crate::bounded::Bounded;
 use crate::config::{Config, EXPECTATION_LIFE, EXPECTATIONS, FRAGMENT_LIFE, FRAGMENTS, SHARDS};
-use crate::connection::{Connection, Outcome, Protocol, State, Update};
+use crate::connection::{Connection, Effort, Outcome, Protocol, State, Update};
 use crate::helper::{Helper, Parent, key_of};
 use crate::limits::{Full, Limits};
 use crate::nat::{Direction, Nat, Numbers, candidates};
@@ -22,7 +22,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// No address and port is free for a connection. The packet must be dropped: its own address must not leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no address and port is free to translate a connection; use a larger range")]
-pub struct Exhausted;
+pub struct Exhausted {
+    /// Addresses and ports that were tried.
+    pub tried: u32,
+}
 
 /// What to do with a packet: the arguments of the action `ct`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -182,8 +185,8 @@ impl Tracker {
             self.announce(connection, packet, is_reply, *now);
         }
         set(connection, request);
-        let mut outcome =
-            Outcome { state: connection.state(connection.bits(packet, is_reply, update)), rewrite: None };
+        let state = connection.state(connection.bits(packet, is_reply, update));
+        let mut outcome = Outcome { state, rewrite: None, effort: Effort::default() };
         outcome.state.bits |= translated;
         if request.nat.is_some() && *translated == 0 {
             translate(&mut outcome, connection, packet, is_reply);
@@ -213,7 +216,7 @@ impl Tracker {
         let must_translate = request.commit && request.nat.is_some_and(|nat| nat.direction.is_some());
         if packet.content == Content::Later {
             let outcome = Outcome::bare(bits::NEW, request.zone, Some(tuple));
-            return if must_translate { Err(Exhausted) } else { Ok(Some(outcome)) };
+            return if must_translate { Err(Exhausted { tried: 0 }) } else { Ok(Some(outcome)) };
         }
         let Some((protocol, timer)) = Protocol::start(&packet.content) else {
             return Ok(Some(Outcome::bare(bits::INVALID, request.zone, None)));
@@ -225,7 +228,7 @@ impl Tracker {
             outcome.state = State { bits, zone: request.zone, mark, label, original: Some(original) };
         }
         if !request.commit || !self.admit(&tuple, *now) {
-            return if must_translate { Err(Exhausted) } else { Ok(Some(outcome)) };
+            return if must_translate { Err(Exhausted { tried: 0 }) } else { Ok(Some(outcome)) };
         }
         let expires = now + self.config.timeouts.nanos(timer);
         let connection = Connection {
@@ -268,16 +271,18 @@ impl Tracker {
         passage: &Passage<'_>,
     ) -> Result<Option<Outcome>, Exhausted> {
         let Passage { packet, request, .. } = passage;
+        let mut tried = 0;
         if let Some(direction) = connection.nat {
-            let Some(reply) = self.reserve(&connection, request, direction) else {
+            let Some(reply) = self.reserve(&connection, request, direction, &mut tried) else {
                 self.limits.release(request.zone);
-                return Err(Exhausted);
+                return Err(Exhausted { tried });
             };
             connection.reply = reply;
         }
         set(&mut connection, request);
         let bits = connection.bits(packet, false, Update::New);
-        let mut outcome = Outcome { state: connection.state(bits), rewrite: None };
+        let effort = Effort { added: 1, tried };
+        let mut outcome = Outcome { state: connection.state(bits), rewrite: None, effort };
         outcome.state.bits |= passage.translated;
         translate(&mut outcome, &connection, packet, false);
         let hash = connection.hash;
@@ -288,7 +293,7 @@ impl Tracker {
         if is_raced || is_refused {
             drop(shard);
             self.forget(&connection);
-            return if is_raced { Ok(None) } else { Err(Exhausted) };
+            return if is_raced { Ok(None) } else { Err(Exhausted { tried }) };
         }
         self.announce(&connection, packet, false, passage.now);
         let key = connection.parent.is_some().then(|| key_of(&connection.original));
@@ -300,8 +305,14 @@ impl Tracker {
         Ok(Some(outcome))
     }
 
-    /// Reserves the reply direction of a connection that is translated.
-    fn reserve(&self, connection: &Connection, request: &Request, direction: Direction) -> Option<Tuple> {
+    /// Reserves the reply direction of a connection that is translated. Counts the directions that are `tried`.
+    fn reserve(
+        &self,
+        connection: &Connection,
+        request: &Request,
+        direction: Direction,
+        tried: &mut u32,
+    ) -> Option<Tuple> {
         let nat = request.nat?;
         let original = &connection.original;
         // Relaxed: any number that was not used is right.
@@ -309,6 +320,7 @@ impl Tracker {
         let address = if nat.is_persistent { self.hasher.address(original) } else { connection.hash };
         let numbers = Numbers { address, port: self.hasher.number(connection.hash), random };
         candidates(original, &nat, direction, numbers).find(|reply| {
+            *tried += 1;
             let hash = self.hasher.hash(reply);
             self.shard(hash).reserve(hash, reply, connection.hash)
         })

@@ -2,7 +2,7 @@
 
 use crate::{ACK, Lab, SYN, commit, look, v4, v6};
 use conntrack::bits::{DNAT, ESTABLISHED, NEW, RELATED, REPLY, SNAT, TRACKED};
-use conntrack::{Direction, Exhausted, Nat, Outcome, Request, Rewrite, Tuple, sample};
+use conntrack::{Direction, Effort, Exhausted, Nat, Outcome, Request, Rewrite, Tuple, sample};
 use proptest::prelude::*;
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -77,8 +77,12 @@ fn connections_of_one_port_get_different_ones_until_none_is_free() {
     for n in 1..=4 {
         let outcome = lab.send(&sample::udp(&client(n), &[]), &request(nat));
         assert!(seen.insert(rewritten(&outcome)), "{outcome:?}");
+        assert!(outcome.effort.added == 1 && (1..=5).contains(&outcome.effort.tried), "{outcome:?}");
     }
-    assert_eq!(lab.try_send(&sample::udp(&client(5), &[]), &request(nat)), Err(Exhausted));
+    let later = lab.send(&sample::udp(&client(1), &[]), &request(nat));
+    assert_eq!(later.effort, Effort::default());
+    let refused = lab.try_send(&sample::udp(&client(5), &[]), &request(nat));
+    assert_eq!(refused, Err(Exhausted { tried: 5 }), "the selected port, and all of the range");
     assert_eq!(lab.tracker.len(), 4, "the refused one is not counted");
     assert_eq!(lab.tracker.flush_tuple(&client(2)), 1);
     assert!(lab.try_send(&sample::udp(&client(5), &[]), &request(nat)).is_ok());
@@ -90,7 +94,7 @@ fn a_connection_that_looks_like_a_translated_one_is_refused() {
     let lab = Lab::new();
     let tuple = v4(17).with_ports(5000, 53);
     let there = rewritten(&lab.send(&sample::udp(&tuple, &[]), &request(source(public, public))));
-    assert_eq!(lab.try_send(&sample::udp(&there, &[]), &commit()), Err(Exhausted));
+    assert_eq!(lab.try_send(&sample::udp(&there, &[]), &commit()), Err(Exhausted { tried: 0 }));
     assert_eq!((lab.tracker.len(), lab.tracker.flush(None)), (1, 1));
     assert!(lab.tracker.is_clean());
 }
