@@ -20,6 +20,8 @@ use wire::VlanId;
 
 /// Rounds before counting starts; afterwards every buffer of every ring has been used.
 const WARM_UP: usize = 16;
+/// The same for [`Traffic::Matches`], of whose packets a turn translates only a few.
+const WARM_UP_OF_MATCHES: usize = 128;
 const QUEUE_SIZE: u16 = 256;
 
 /// Traffic to forward.
@@ -56,6 +58,8 @@ enum Traffic {
     Flow,
     /// As pair, with a flow for each destination address in place of the bridge
     Match,
+    /// As many, with a flow for each destination address in place of the bridge
+    Matches,
     /// Out of a virtio-user port: its transmit queue
     Uplink,
     /// Into a virtio-user port: its receive queue
@@ -86,7 +90,7 @@ impl Traffic {
             staged: self == Traffic::Staged,
             flows: match self {
                 Traffic::Flow => Some(Flows::OfPorts),
-                Traffic::Match => Some(Flows::OfAddresses),
+                Traffic::Match | Traffic::Matches => Some(Flows::OfAddresses),
                 _ => None,
             },
             merged: (self == Traffic::Merge).then_some((size as u32 + 12) * 2 / 3),
@@ -114,12 +118,14 @@ fn run(arguments: &Arguments) -> Result<u64> {
     if matches!(arguments.traffic, Traffic::Uplink | Traffic::Downlink) {
         return mem::with_kernel!(kernel, K => across::<K>(arguments, kernel));
     }
-    let count = if arguments.traffic == Traffic::Many { 1024 } else { 2 };
+    let is_many = matches!(arguments.traffic, Traffic::Many | Traffic::Matches);
+    let count = if is_many { 1024 } else { 2 };
     let stations = Stations::new(count, arguments.traffic.ports());
     let ticks_per_ns = f64::INFINITY;
     let shape = Shape { ring: arguments.ring, queue_size: QUEUE_SIZE, stations, kernel, ticks_per_ns };
     let mut rig = Rig::with(&shape, &arguments.traffic.extras(arguments.size))?;
-    for n in 0..WARM_UP {
+    let warm_up = if arguments.traffic == Traffic::Matches { WARM_UP_OF_MATCHES } else { WARM_UP };
+    for n in 0..warm_up {
         load(&mut rig, n, arguments);
         match arguments.traffic {
             Traffic::Staged => rig.settle()?,
@@ -128,7 +134,7 @@ fn run(arguments: &Arguments) -> Result<u64> {
         rig.collect()?;
     }
     let before = rig.worker.counts();
-    for n in WARM_UP..WARM_UP + arguments.bursts {
+    for n in warm_up..warm_up + arguments.bursts {
         load(&mut rig, n, arguments);
         match arguments.traffic {
             Traffic::Staged => switch_part_of_stages(&mut rig.worker),

@@ -18,6 +18,8 @@ impl Key {
     pub const ZERO: Self = Self([0; WORDS]);
     /// Words of each stage of a lookup.
     pub const STAGES: [Range<usize>; 4] = [0..23, 23..26, 26..36, 36..WORDS];
+    /// Words of the fields of a tunnel, which the packet carries beside its bytes.
+    pub const TUNNEL: Range<usize> = 2..9;
     /// Words of the fields that are read from the packet's headers.
     pub const PACKET: Range<usize> = 23..37;
 

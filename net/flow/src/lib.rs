@@ -32,10 +32,10 @@ pub use field::{Access, Class, Field, FieldInfo, Masking, Oxm, Prerequisite, ct_
 pub use key::{Key, WORDS};
 pub use matching::{BadMatch, Match, port_masks};
 pub use modify::{
-    Band, FlowCommand, FlowFlags, FlowMod, GroupCommand, GroupKind, GroupMod, MeterCommand, MeterFlags,
-    MeterMod, PortNo, TableId,
+    Band, BucketPlace, FlowCommand, FlowFlags, FlowMod, GroupCommand, GroupKind, GroupMod, MeterCommand,
+    MeterFlags, MeterMod, PortNo, TableId,
 };
 pub use pipeline::{
     AddBridgeError, AddPortError, CacheCounts, ChangeError, FlowSwitch, LearnCounts, PacketOutError,
-    PortEvent, TableDrops, UnknownBridge, check_changes,
+    PortEvent, TableDrops, TunnelCounts, TunnelReport, UnknownBridge, check_changes,
 };

@@ -136,6 +136,23 @@ pub enum GroupCommand {
     Modify,
     /// Removes a group, or all, and the flows that use it.
     Delete,
+    /// Adds buckets to a group: before or after the others, or after one of them (OpenFlow 1.5.1, 7.3.4.3).
+    InsertBuckets(BucketPlace),
+    /// Removes buckets of a group.
+    RemoveBuckets(BucketPlace),
+}
+
+/// A place in the list of the buckets of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BucketPlace {
+    /// The first bucket.
+    First,
+    /// The last bucket.
+    Last,
+    /// Every bucket; for removals only.
+    All,
+    /// The bucket with this identifier.
+    Bucket(u32),
 }
 
 /// How a group selects buckets.
@@ -156,7 +173,7 @@ pub enum GroupKind {
 pub struct GroupMod {
     /// What to do.
     pub command: GroupCommand,
-    /// Kind.
+    /// Kind; changes of single buckets do not change it.
     pub kind: GroupKind,
     /// Number; `0xffff_fffc` for all in a deletion.
     pub id: u32,

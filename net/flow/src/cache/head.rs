@@ -1,6 +1,6 @@
 //! The head cache: results by the first bytes of a frame, as received.
 //!
-//! One instance per worker. An entry is a cache line of masked words, the ingress port, and the number of a megaflow;
+//! One instance per worker. An entry is masked words, the ingress port, and the number of a megaflow, in one cache line;
 //! two neighbouring entries are the places of a key. Nothing is removed: an entry of a megaflow that no longer exists
 //! has another epoch than its slot, and is overwritten when the next megaflow is found for its key. The hash is keyed
 //! with a secret, so that no sender can select frames that share their places.
@@ -16,71 +16,86 @@ pub(crate) struct MegaflowId {
     pub(crate) epoch: u64,
 }
 
-#[derive(Clone, Copy)]
-#[repr(align(64))]
-struct Entry<const N: usize> {
-    words: [u64; N],
-    epoch: u64,
-    slot: u32,
-    port: u16,
-}
-
 /// Entries of one number of words.
 pub(crate) struct HeadCache<const N: usize> {
-    entries: Box<[Entry<N>]>,
+    /// The entries behind each other: the words of a key, the epoch, and the slot with the port. An allocation of zeros
+    /// has memory only where it was written, so that few entries need little.
+    words: Vec<u64>,
+    /// Words before the first entry, so that entries begin with a cache line.
+    skip: usize,
+    /// Number of entries, less one.
+    last: usize,
     secret: [u64; 2],
     /// Decides which of two places is overwritten.
     turn: usize,
 }
 
+/// Words of a cache line.
+const LINE: usize = mem::line::LINE / 8;
+
 impl<const N: usize> HeadCache<N> {
+    /// Words from one entry to the next.
+    const STRIDE: usize = (N + 2).next_multiple_of(LINE);
+
     /// An empty cache of `entries` entries, a power of two of at least 2.
     pub(crate) fn new(entries: usize, secret: [u64; 2]) -> Self {
         debug_assert!(entries.is_power_of_two() && entries >= 2);
-        let empty = Entry { words: [0; N], epoch: 0, slot: 0, port: 0 };
-        Self { entries: vec![empty; entries].into_boxed_slice(), secret, turn: 0 }
+        let words = vec![0_u64; entries * Self::STRIDE + LINE];
+        let skip = words.as_ptr().addr().next_multiple_of(mem::line::LINE) - words.as_ptr().addr();
+        Self { words, skip: skip / 8, last: entries - 1, secret, turn: 0 }
     }
 
     /// First place of a key. The second one is its neighbour.
     #[inline(always)]
-    fn place(&self, words: &[u64; N], port: PortId) -> usize {
+    pub(crate) fn place(&self, words: &[u64; N], port: PortId) -> usize {
         let [mut a, b] = self.secret;
         a ^= u64::from(port.0);
         for pair in words.chunks(2) {
             a = fold(a ^ pair[0], b ^ pair.get(1).copied().unwrap_or_default());
         }
-        a as usize & (self.entries.len() - 1)
+        a as usize & self.last
     }
 
-    /// The megaflow of a key.
+    /// Loads the entry at a place into the cache.
     #[inline(always)]
-    pub(crate) fn find(&self, words: &[u64; N], port: PortId) -> Option<MegaflowId> {
-        let place = self.place(words, port);
-        let entry = [place, place ^ 1].into_iter().filter_map(|at| self.entries.get(at));
-        let found = entry.into_iter().find(|entry| entry.is(words, port))?;
-        Some(MegaflowId { slot: found.slot, epoch: found.epoch })
+    pub(crate) fn prefetch(&self, place: usize) {
+        if let Some(entry) = self.words.get(self.skip + place * Self::STRIDE) {
+            mem::line::prefetch_read(std::ptr::from_ref(entry).cast());
+        }
+    }
+
+    /// The megaflow of a key with this place.
+    #[inline(always)]
+    pub(crate) fn find(&self, place: usize, words: &[u64; N], port: PortId) -> Option<MegaflowId> {
+        self.at(place, words, port).or_else(|| self.at(place ^ 1, words, port))
+    }
+
+    /// The megaflow of the entry at a place, if it is of this key.
+    #[inline(always)]
+    fn at(&self, place: usize, words: &[u64; N], port: PortId) -> Option<MegaflowId> {
+        let entry = self.words.get(self.skip + place * Self::STRIDE..)?;
+        let (key, rest) = entry.split_first_chunk::<N>()?;
+        let [epoch, place] = *rest.first_chunk()?;
+        let is = super::same(key, words) && place >> 32 == u64::from(port.0) && epoch != 0;
+        is.then_some(MegaflowId { slot: place as u32, epoch })
     }
 
     /// Adds a key, over one of its two places.
     pub(crate) fn insert(&mut self, words: &[u64; N], port: PortId, id: MegaflowId) {
         let place = self.place(words, port);
         self.turn ^= 1;
-        let same = [place, place ^ 1].into_iter().find(|at| self.entries[*at].is(words, port));
-        let free = [place, place ^ 1].into_iter().find(|at| self.entries[*at].epoch == 0);
-        let at = same.or(free).unwrap_or(place ^ self.turn);
-        self.entries[at] = Entry { words: *words, epoch: id.epoch, slot: id.slot, port: port.0 };
+        let epoch = |at: &usize| self.words[self.skip + at * Self::STRIDE + N];
+        let same = [place, place ^ 1].into_iter().find(|at| self.at(*at, words, port).is_some());
+        let free = [place, place ^ 1].into_iter().find(|at| epoch(at) == 0);
+        let from = self.skip + same.or(free).unwrap_or(place ^ self.turn) * Self::STRIDE;
+        self.words[from..from + N].copy_from_slice(words);
+        self.words[from + N] = id.epoch;
+        self.words[from + N + 1] = u64::from(port.0) << 32 | u64::from(id.slot);
     }
 
     /// Removes all entries.
     pub(crate) fn clear(&mut self) {
-        self.entries.iter_mut().for_each(|entry| entry.epoch = 0);
-    }
-}
-
-impl<const N: usize> Entry<N> {
-    #[inline(always)]
-    fn is(&self, words: &[u64; N], port: PortId) -> bool {
-        super::same(&self.words, words) && self.port == port.0 && self.epoch != 0
+        *self = Self::new(self.last + 1, self.secret);
     }
 }
 
@@ -91,14 +106,15 @@ pub(super) fn fold(a: u64, b: u64) -> u64 {
     (product >> 64) as u64 ^ product as u64
 }
 
-const _: () = assert!(size_of::<Entry<{ super::shape::V4_WORDS }>>() == 64);
-const _: () = assert!(size_of::<Entry<{ super::shape::V4_TAGGED_WORDS }>>() == 64);
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const SECRET: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03];
+
+    fn find<const N: usize>(cache: &HeadCache<N>, words: &[u64; N], port: u16) -> Option<MegaflowId> {
+        cache.find(cache.place(words, PortId(port)), words, PortId(port))
+    }
 
     fn id(slot: u32) -> MegaflowId {
         MegaflowId { slot, epoch: 1 }
@@ -108,15 +124,15 @@ mod tests {
     fn keys_are_found_by_words_and_port() {
         let mut cache = HeadCache::<5>::new(64, SECRET);
         let words = [1, 2, 3, 4, 5];
-        assert_eq!(cache.find(&words, PortId(7)), None);
+        assert_eq!(find(&cache, &words, 7), None);
         cache.insert(&words, PortId(7), id(9));
-        assert_eq!(cache.find(&words, PortId(7)), Some(id(9)));
-        assert_eq!(cache.find(&words, PortId(8)), None);
-        assert_eq!(cache.find(&[1, 2, 3, 4, 6], PortId(7)), None);
+        assert_eq!(find(&cache, &words, 7), Some(id(9)));
+        assert_eq!(find(&cache, &words, 8), None);
+        assert_eq!(find(&cache, &[1, 2, 3, 4, 6], 7), None);
         cache.insert(&words, PortId(7), id(10));
-        assert_eq!(cache.find(&words, PortId(7)), Some(id(10)), "replaced in place");
+        assert_eq!(find(&cache, &words, 7), Some(id(10)), "replaced in place");
         cache.clear();
-        assert_eq!(cache.find(&words, PortId(7)), None);
+        assert_eq!(find(&cache, &words, 7), None);
     }
 
     #[test]
@@ -126,7 +142,7 @@ mod tests {
         for (slot, words) in keys.iter().enumerate() {
             cache.insert(words, PortId(0), id(slot as u32));
         }
-        let found = |words: &[u64; 5]| cache.find(words, PortId(0));
+        let found = |words: &[u64; 5]| find(&cache, words, 0);
         assert_eq!(keys.iter().filter(|words| found(words).is_some()).count(), 2);
         assert_eq!(found(&keys[2]), Some(id(2)));
     }

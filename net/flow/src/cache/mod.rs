@@ -5,5 +5,5 @@ mod mega;
 mod shape;
 
 pub(crate) use head::{HeadCache, MegaflowId};
-pub(crate) use mega::{Effort, Megaflow, MegaflowCache, Uncredited};
+pub(crate) use mega::{Effort, Megaflow, MegaflowCache};
 pub(crate) use shape::{Shape, V4_TAGGED_WORDS, V4_WORDS, V6_WORDS, agrees, masked, same};

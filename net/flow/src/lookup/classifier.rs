@@ -107,6 +107,11 @@ impl Classifier {
         near.filter(|flow| flow.entry().is_within(matching)).cloned().collect()
     }
 
+    /// Number of flows that [`Classifier::covered`] and [`Classifier::overlaps`] compare with `matching`, at most.
+    pub(crate) fn compared(&self, matching: &Match) -> usize {
+        self.subtables.iter().map(|subtable| 1 + subtable.compared(matching)).sum()
+    }
+
     /// Whether a flow of this priority overlaps `matching`.
     pub(crate) fn overlaps(&self, matching: &Match, priority: u16) -> bool {
         let subtables = self.subtables.iter().filter(|subtable| subtable.highest() >= priority);

@@ -138,10 +138,24 @@ impl Subtable {
 
     /// The flows that `matching` may cover or overlap: those with its hash, if it has all bits of the subtable.
     pub(super) fn near(&self, matching: &Match) -> impl Iterator<Item = &Flow> {
-        let hash = matching.mask().and(self.mask.full()) == *self.mask.full();
+        let hash = self.is_hashed(matching);
         let hashed = hash.then(|| self.flows.get(self.mask.hash_all(matching.key(), self.seed)));
         let all = (!hash).then(|| self.flows.iter());
         hashed.into_iter().flatten().chain(all.into_iter().flatten())
+    }
+
+    /// Whether `matching` has all bits by which flows are hashed.
+    fn is_hashed(&self, matching: &Match) -> bool {
+        matching.mask().and(self.mask.full()) == *self.mask.full()
+    }
+
+    /// Number of flows in [`Subtable::near`], at most.
+    pub(super) fn compared(&self, matching: &Match) -> usize {
+        if self.is_hashed(matching) {
+            self.flows.get(self.mask.hash_all(matching.key(), self.seed)).count()
+        } else {
+            self.flows.len()
+        }
     }
 
     /// Whether all bits of `mask` are in masks of flows.

@@ -9,7 +9,9 @@ mod sums;
 mod tags;
 mod translate;
 mod ttl;
+mod tunnel;
 
+use self::tunnel::OuterPlaces;
 use super::{Layout, parse};
 use crate::action::Action;
 use crate::field::Field;
@@ -96,6 +98,8 @@ pub struct Rewriter {
     changed: Range,
     /// Headers added or removed.
     headers: Range,
+    /// Outer headers that were added.
+    outer: Option<OuterPlaces>,
 }
 
 impl Default for Rewriter {
@@ -111,6 +115,7 @@ impl Default for Rewriter {
             partial: None,
             changed: Range::EMPTY,
             headers: Range::EMPTY,
+            outer: None,
         }
     }
 }
@@ -131,7 +136,7 @@ impl Rewriter {
         self.bytes[HEAD_HEADROOM..self.end].copy_from_slice(head);
         (self.len, self.key, self.layout) = (len, *key, *layout);
         self.partial = offload.checksum().map(|(start, offset)| (HEAD_HEADROOM + start, offset));
-        (self.changed, self.headers) = (Range::EMPTY, Range::EMPTY);
+        (self.changed, self.headers, self.outer) = (Range::EMPTY, Range::EMPTY, None);
     }
 
     /// The head as changed so far.
@@ -199,14 +204,22 @@ impl Rewriter {
         if self.changed.is_empty() {
             return Ok(None);
         }
-        let Ok(mut edit) = self.splice(self.changed) else { return self.patched(original).map(Some) };
+        let mut edit = self.difference(original)?;
+        if let Some(outer) = &self.outer {
+            edit.set_outer(outer.headers(self.start));
+        }
+        Ok(Some(edit))
+    }
+
+    fn difference(&self, original: &[u8]) -> Result<Edit, ActionError> {
+        let Ok(mut edit) = self.splice(self.changed) else { return self.patched(original) };
         let headers = self.headers;
         if headers.is_empty() {
             edit.set_headers(0, 0, 0);
         } else {
             edit.set_headers(headers.low, headers.original(), headers.high - self.start - headers.low);
         }
-        Ok(Some(edit))
+        Ok(edit)
     }
 
     /// Replaces a range of the frame received by that of this one.

@@ -2,9 +2,11 @@
 
 use super::directory::Bridge;
 use super::packet_out::PacketOuts;
+use super::underlay::{Local, Wanted};
 use crate::modify::PortNo;
 use crate::tables::{LearnedFlow, Learning, Tables, limits};
-use port::{Now, PortId};
+use ::tunnel::Request;
+use port::{Now, PortId, Punted};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -47,11 +49,18 @@ pub(super) struct Exchange {
     /// The latest event of each port.
     ports: Mutex<BTreeMap<PortId, PortEvent>>,
     pub(super) packet_outs: PacketOuts,
+    /// For tunnels.
+    pub(super) wanted: Wanted,
 }
 
 /// Locks a mutex whose data are valid even if a thread has panicked.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes the content of a mutex.
+pub(super) fn take<T: Default>(mutex: &Mutex<T>) -> T {
+    std::mem::take(&mut *lock(mutex))
 }
 
 impl Exchange {
@@ -64,6 +73,7 @@ impl Exchange {
             learned_taken: Mutex::new(receiver),
             ports: Mutex::default(),
             packet_outs: PacketOuts::new(),
+            wanted: Wanted::default(),
         }
     }
 
@@ -108,6 +118,26 @@ impl Exchange {
         self.wake();
     }
 
+    /// Passes a frame to the addresses of a bridge.
+    pub(super) fn frame(&self, local: &Local, packet: Punted) {
+        self.wanted.frame(local, packet);
+        self.wake();
+    }
+
+    /// Asks control to resolve a next hop.
+    pub(super) fn resolve(&self, request: Request) {
+        if self.wanted.resolve(request) {
+            self.wake();
+        }
+    }
+
+    /// Tells control of a packet that does not fit through a tunnel; see [`Wanted::too_long`].
+    pub(super) fn too_long(&self, origin: (String, PortNo), head: &[u8], mtu: u16) {
+        if self.wanted.too_long(origin, head, mtu) {
+            self.wake();
+        }
+    }
+
     /// Removes the state of a port.
     pub(super) fn forget_port(&self, port: PortId) {
         lock(&self.ports).remove(&port);
@@ -115,7 +145,7 @@ impl Exchange {
 
     pub(super) fn take_port_events(&self) -> Vec<PortEvent> {
         self.begin_taking();
-        std::mem::take(&mut *lock(&self.ports)).into_values().collect()
+        take(&self.ports).into_values().collect()
     }
 }
 
@@ -128,6 +158,11 @@ pub(super) struct Learner {
 impl Learner {
     pub(super) fn new(exchange: Arc<Exchange>, bridge: Arc<Bridge>) -> Self {
         Self { exchange, bridge }
+    }
+
+    /// The way to control for everything else.
+    pub(super) fn exchange(&self) -> &Exchange {
+        &self.exchange
     }
 
     /// Refreshes the flows that a packet at `used` has learned, or passes them to control if `tables` does not have

@@ -2,40 +2,35 @@
 //!
 //! The packet in the burst stays as it is: changes are made to a copy of its head, and become edits of the outputs.
 
-use super::directory::View;
+use super::again::{Again, Carried, Onward, What};
+use super::directory::{Member, Place, Scope};
 use super::lookup::Lookup;
 use super::track::Tracking;
 use super::worker::NORMAL;
 use crate::modify::PortNo;
 use crate::packet::{ActionError, Layout, Rewriter};
 use crate::tables::Metering;
-use crate::translate::{ControllerOperation, Operation, Resume, reason};
+use crate::translate::{ControllerOperation, Operation, reason};
 use crate::{Field, Key, TableId};
 use port::{Burst, Context, DropReason, EditId, PortId, PuntNote, PuntReason, Verdicts};
 use std::sync::Arc;
-
-/// Why packets pass through the pipeline again.
-#[derive(Clone)]
-pub(super) enum Again {
-    /// To continue a translation with the packet as it is now, and with this connection state.
-    Resume(Arc<Resume>, conntrack::State),
-    /// To go to controllers as it is now.
-    Punt(PuntReason, PuntNote),
-}
 
 /// The rest of a list is not executed: the packet has a verdict.
 pub(super) struct Stopped;
 
 /// Execution for one packet.
 pub(super) struct Executor<'a> {
-    pub(super) view: &'a View,
+    pub(super) scope: Scope<'a>,
+    /// Bridge and ingress port.
+    pub(super) member: Member,
     pub(super) lookup: &'a mut Lookup,
-    burst: &'a Burst,
-    packet: usize,
+    pub(super) burst: &'a Burst,
+    pub(super) packet: usize,
     pub(super) context: &'a Context,
     pub(super) verdicts: &'a mut Verdicts,
     pub(super) rewriter: &'a mut Rewriter,
-    pub(super) again: &'a mut Vec<Again>,
+    pub(super) onward: &'a mut Onward,
+    pub(super) carried: &'a Carried,
     pub(super) tracking: Tracking<'a>,
     /// Edit of the packet as it is now, if it is known.
     pub(super) edit: Option<EditId>,
@@ -47,24 +42,26 @@ pub(super) struct Executor<'a> {
 
 impl<'a> Executor<'a> {
     pub(super) fn new(
-        (view, lookup): (&'a View, &'a mut Lookup),
+        (scope, member, lookup): (Scope<'a>, Member, &'a mut Lookup),
         (burst, packet): (&'a Burst, usize),
         context: &'a Context,
         verdicts: &'a mut Verdicts,
         rewriter: &'a mut Rewriter,
-        again: &'a mut Vec<Again>,
+        (onward, carried): (&'a mut Onward, &'a Carried),
         tracking: Tracking<'a>,
     ) -> Self {
         let (edit, is_decided, has_port) = (Some(EditId::NONE), false, true);
         Self {
-            view,
+            scope,
+            member,
             lookup,
             burst,
             packet,
             context,
             verdicts,
             rewriter,
-            again,
+            onward,
+            carried,
             tracking,
             edit,
             is_decided,
@@ -83,14 +80,15 @@ impl<'a> Executor<'a> {
     }
 
     pub(super) fn list(&mut self, key: &Key, operations: &[Operation]) -> Result<(), Stopped> {
-        let (operations, last) = match operations {
-            // Nothing follows that needs the packet as it is before it.
-            [before @ .., Operation::Clone(copy)] => (before, Some(copy)),
-            _ => (operations, None),
-        };
-        operations.iter().try_for_each(|operation| self.one(key, operation))?;
-        // A refusal ends the list of the copy only.
-        last.map_or(Ok(()), |copy| self.list(key, copy).or(Ok(())))
+        let Some((last, before)) = operations.split_last() else { return Ok(()) };
+        before.iter().try_for_each(|operation| self.one(key, operation))?;
+        // Nothing follows that needs the packet as it is before a copy. A refusal ends the list of the copy only.
+        match last {
+            Operation::Clone(copy) => self.list(key, copy).or(Ok(())),
+            Operation::Encapsulate(way) => self.encapsulate(key, way).or(Ok(())),
+            Operation::Decapsulate { kind, port } => self.decapsulate(*kind, *port).or(Ok(())),
+            last => self.one(key, last),
+        }
     }
 
     fn one(&mut self, key: &Key, operation: &Operation) -> Result<(), Stopped> {
@@ -108,19 +106,25 @@ impl<'a> Executor<'a> {
             Operation::Ct(operation) => self.track(operation)?,
             Operation::CtClear => self.untrack(),
             Operation::Meter(id) => self.meter(*id)?,
-            Operation::Select(selection) => self.copy(key, selection.operations(key)),
-            Operation::Clone(operations) => self.copy(key, operations),
+            Operation::Select(selection) => self.copy(|copy| copy.list(key, selection.operations(key))),
+            Operation::Clone(operations) => self.copy(|copy| copy.list(key, operations)),
+            Operation::Encapsulate(way) => self.copy(|copy| copy.encapsulate(key, way)),
+            Operation::Unreachable(why) => self.unreachable(*why),
+            Operation::Decapsulate { kind, port } => {
+                self.copy(|copy| copy.decapsulate(*kind, *port));
+            }
+            Operation::Local => self.deliver_locally()?,
             Operation::Recirculate(rest) => self.resume(rest)?,
             change => self.change(change)?,
         }
         Ok(())
     }
 
-    /// Executes a list on a copy of the packet.
-    fn copy(&mut self, key: &Key, operations: &[Operation]) {
+    /// Executes `run` on a copy of the packet.
+    fn copy(&mut self, run: impl FnOnce(&mut Self) -> Result<(), Stopped>) {
         let (before, edit, states) = (self.rewriter.clone(), self.edit, self.tracking.states);
         // A refusal ends the list of the copy only.
-        let _ = self.list(key, operations);
+        let _ = run(self);
         (*self.rewriter, self.edit, self.tracking.states) = (before, edit, states);
     }
 
@@ -155,7 +159,7 @@ impl<'a> Executor<'a> {
 
     fn output(&mut self, port: PortNo) -> Result<(), Stopped> {
         let edit = self.edit()?;
-        match self.view.ports.get(&port) {
+        match self.scope.view.ports.get(&port) {
             Some(place) => self.emit(place.port, edit),
             None => self.drop(DropReason::NoDestination),
         }
@@ -167,15 +171,13 @@ impl<'a> Executor<'a> {
         self.is_decided = true;
     }
 
-    fn flood(
-        &mut self,
-        except: PortNo,
-        is_member: impl Fn(&super::directory::Place) -> bool,
-    ) -> Result<(), Stopped> {
+    fn flood(&mut self, except: PortNo, is_member: impl Fn(&Place) -> bool) -> Result<(), Stopped> {
         let (edit, mut has_sent) = (self.edit()?, false);
-        for (_, place) in
-            self.view.ports.iter().filter(|(number, place)| **number != except && is_member(place))
-        {
+        // Copies for tunnels are operations of their own.
+        let gets = |number: PortNo, place: &Place| {
+            number != except && !place.is_reserved && !place.is_tunnel() && is_member(place)
+        };
+        for (_, place) in self.scope.view.ports.iter().filter(|(number, place)| gets(**number, place)) {
             self.verdicts.emit(self.packet, place.port, edit);
             has_sent = true;
         }
@@ -209,9 +211,15 @@ impl<'a> Executor<'a> {
 
     fn punt(&mut self, why: PuntReason, note: Arc<ControllerOperation>) -> Result<(), Stopped> {
         let note: PuntNote = Some(note);
+        self.punt_noted(why, note)
+    }
+
+    /// Punts the packet as it is now.
+    pub(super) fn punt_noted(&mut self, why: PuntReason, note: PuntNote) -> Result<(), Stopped> {
         if self.edit()? != EditId::NONE {
-            self.again.push(Again::Punt(why, note));
-            return self.recirculate(self.again.len() as u32);
+            let (member, carried) = (self.member, Carried::default());
+            let stage = self.onward.push(Again { member, carried, what: What::Punt(why, note) });
+            return self.recirculate(stage);
         }
         self.verdicts.punt_with(self.packet, why, note);
         self.is_decided = true;

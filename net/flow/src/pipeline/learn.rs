@@ -1,8 +1,9 @@
 //! The control side of `learn`.
 
 use super::directory::Bridge;
+use super::error::UnknownBridge;
 use super::exchange::{Learned, lock};
-use super::switch::{FlowSwitch, UnknownBridge};
+use super::switch::FlowSwitch;
 use crate::tables::Changes;
 use port::Now;
 use std::sync::Arc;
@@ -21,8 +22,8 @@ pub struct LearnCounts {
 
 impl FlowSwitch {
     /// Adds flows that packets have learned since the last call. Workers apply them from their next burst on. Returns what
-    /// was changed, by bridge. Must be called soon after the waker ([`FlowSwitch::set_waker`]), which is called again if
-    /// there may be more.
+    /// was changed, by bridge, with recorded changes. Must be called soon after the waker ([`FlowSwitch::set_waker`]),
+    /// which is called again if there may be more.
     pub fn learn(&self, now: Now) -> Vec<(String, Changes)> {
         let mut changed: Vec<(Arc<Bridge>, Changes)> = Vec::new();
         for Learned { bridge, flow, used } in self.exchange.take_learned() {
@@ -40,7 +41,10 @@ impl FlowSwitch {
         let publish = |(bridge, changes): (Arc<Bridge>, Changes)| {
             let mut control = lock(&bridge.control);
             bridge.tables.publish(control.seal());
-            (bridge.name.clone(), changes)
+            let all = bridge.with_recorded(changes);
+            drop(control);
+            self.renew_underlay(&bridge.name);
+            (bridge.name.clone(), all)
         };
         changed.into_iter().map(publish).collect()
     }

@@ -1,17 +1,17 @@
 //! The caches of a worker for one bridge, and the way to the tables when they have no result.
 
-use super::directory::View;
+use super::directory::{PortChanges, Scope};
 use super::exchange::Learner;
 use super::program::Program;
 use crate::Key;
 use crate::cache::{
-    Effort, HeadCache, Megaflow, MegaflowCache, MegaflowId, Shape, Uncredited, V4_TAGGED_WORDS, V4_WORDS,
-    V6_WORDS, agrees, masked,
+    Effort, HeadCache, Megaflow, MegaflowCache, MegaflowId, Shape, V4_TAGGED_WORDS, V4_WORDS, V6_WORDS,
+    agrees, masked,
 };
 use crate::modify::PortNo;
 use crate::tables::Tables;
 use crate::translate::{Resume, resume, translate};
-use port::{Burst, Now, PortId};
+use port::{BURST, Burst, Now, PortId, work};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
@@ -19,24 +19,37 @@ use std::sync::Arc;
 
 /// Megaflows of a worker for one bridge.
 const MEGAFLOWS: usize = 1 << 17;
-/// Entries of the head caches.
-const HEADS: usize = 1 << 15;
+/// Entries of the head caches, so many that two places are enough for most keys of 10^5 flows. The memory is that of the
+/// entries in use, at most 16 MiB.
+const HEADS: usize = 1 << 18;
 /// See [`HEADS`]; for frames with a tag, and for IPv6.
-const OTHER_HEADS: usize = 1 << 13;
-/// Slots that a sweep visits for each millisecond since the last one, so that it visits all about twice a second.
-const SWEEP: usize = 256;
+const OTHER_HEADS: usize = 1 << 15;
+/// Milliseconds in which sweeps visit all megaflows.
+const SWEEP: usize = 500;
 /// Milliseconds for which one sweep makes up.
 const MAX_SWEEP: usize = 16;
+/// Work units of a translation, beyond those of a packet.
+const TRANSLATION: u64 = 2000;
 
-/// The bytes of a packet by which a head cache finds it.
-#[derive(Clone, Copy)]
-pub(super) enum Head {
-    V4(Shape, [u64; V4_WORDS]),
-    V4Tagged(Shape, [u64; V4_TAGGED_WORDS]),
-    V6(Shape, [u64; V6_WORDS]),
+/// In place of a port, for packets of the bridge itself.
+pub(super) const BRIDGE_ITSELF: PortId = PortId(u16::MAX);
+
+/// Work units of a search by key.
+pub(super) fn work_of(is_translated: bool) -> u64 {
+    if is_translated { TRANSLATION + work::EDIT } else { work::EDIT }
 }
 
-/// Hits since they were last reported.
+/// Packets that follow each other and have one head.
+pub(super) struct Run {
+    pub(super) packets: Range<usize>,
+    pub(super) bytes: u64,
+    /// `None` if the frame has no shape: then it is one packet, which is found by its key.
+    pub(super) shape: Option<Shape>,
+    /// Place in the head cache of the shape.
+    place: usize,
+}
+
+/// Packets by the place of their first result, since they were last reported.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Hits {
     pub(super) head: u64,
@@ -48,12 +61,14 @@ pub(super) struct Hits {
 pub(super) struct Lookup {
     pub(super) tables: Arc<Tables>,
     pub(super) generation: u64,
-    /// Generation of the ports. Results with an older one are wrong.
-    pub(super) ports: u64,
+    /// Changes of the ports.
+    pub(super) ports: PortChanges,
     megaflows: MegaflowCache<Program>,
     v4: HeadCache<V4_WORDS>,
     v4_tagged: HeadCache<V4_TAGGED_WORDS>,
     v6: HeadCache<V6_WORDS>,
+    /// Runs of a burst, kept for their memory.
+    pub(super) runs: Vec<(Run, MegaflowId)>,
     /// Identifiers of the rests of translations, by their addresses, which are not reused as long as they are here.
     resumes: HashMap<usize, (u32, Arc<Resume>)>,
     /// By ingress port: the megaflow of all its packets, if results depend on nothing else.
@@ -67,7 +82,11 @@ pub(super) struct Lookup {
 }
 
 impl Lookup {
-    pub(super) fn new((generation, tables): (u64, Arc<Tables>), ports: u64, learner: Learner) -> Self {
+    pub(super) fn new(
+        (generation, tables): (u64, Arc<Tables>),
+        ports: PortChanges,
+        learner: Learner,
+    ) -> Self {
         let random = RandomState::new();
         let secret = [random.hash_one(1), random.hash_one(2) | 1];
         Self {
@@ -78,6 +97,7 @@ impl Lookup {
             v4: HeadCache::new(HEADS, secret),
             v4_tagged: HeadCache::new(OTHER_HEADS, secret),
             v6: HeadCache::new(OTHER_HEADS, secret),
+            runs: Vec::with_capacity(BURST),
             resumes: HashMap::new(),
             by_port: Vec::new(),
             resumed: 0,
@@ -87,55 +107,44 @@ impl Lookup {
         }
     }
 
-    /// The bytes of a packet that are compared. Returns `None` if its frame has no shape.
+    /// The packets from `first` on that have the head of `first`. Loads their entry into the cache.
     #[inline(always)]
-    pub(super) fn head(&self, head: &[u8], len: usize) -> Option<Head> {
-        let shape = Shape::of(head, len)?;
-        Some(match shape {
-            Shape::V4 | Shape::V4Icmp => Head::V4(shape, self.words(shape, head)),
-            Shape::V4Tagged => Head::V4Tagged(shape, self.words(shape, head)),
-            Shape::V6 | Shape::V6Tagged => Head::V6(shape, self.words(shape, head)),
-        })
-    }
-
-    #[inline(always)]
-    fn words<const N: usize>(&self, shape: Shape, head: &[u8]) -> [u64; N] {
-        masked(head, &shape.mask(self.compares_ttl))
-    }
-
-    /// The packets from `first` on that have the head of `first`, which is `head`, and their bytes.
-    #[inline]
-    pub(super) fn run(&self, burst: &Burst, first: usize, head: &Head) -> (Range<usize>, u64) {
-        match head {
-            Head::V4(shape, words) => self.run_of(burst, first, *shape, words),
-            Head::V4Tagged(shape, words) => self.run_of(burst, first, *shape, words),
-            Head::V6(shape, words) => self.run_of(burst, first, *shape, words),
+    pub(super) fn run(&self, burst: &Burst, first: usize, port: PortId) -> Run {
+        let len = burst.frame_len(first);
+        match Shape::of(burst.head(first), len) {
+            None => Run { packets: first..first + 1, bytes: len as u64, shape: None, place: 0 },
+            Some(shape @ (Shape::V4 | Shape::V4Icmp)) => self.run_of(&self.v4, burst, first, shape, port),
+            Some(shape @ Shape::V4Tagged) => self.run_of(&self.v4_tagged, burst, first, shape, port),
+            Some(shape @ (Shape::V6 | Shape::V6Tagged)) => self.run_of(&self.v6, burst, first, shape, port),
         }
     }
 
     #[inline(always)]
     fn run_of<const N: usize>(
         &self,
+        cache: &HeadCache<N>,
         burst: &Burst,
         first: usize,
         shape: Shape,
-        words: &[u64; N],
-    ) -> (Range<usize>, u64) {
+        port: PortId,
+    ) -> Run {
         let mask = shape.mask(self.compares_ttl);
+        let words = &masked(burst.head(first), &mask);
+        let place = cache.place(words, port);
+        cache.prefetch(place);
         let (mut end, mut bytes) = (first + 1, burst.frame_len(first) as u64);
         // Packets of equal length are complete as the first one is.
-        let known = shape.extent(burst.head(first), burst.frame_len(first));
-        while end < burst.len() {
+        let known = || shape.extent(burst.head(first), burst.frame_len(first));
+        while end < burst.len() && agrees(burst.head(end), &mask, words) {
             let (head, len) = (burst.head(end), burst.frame_len(end));
-            let is_complete =
-                || known.is_some() && shape.extent(head, len) == known || shape.is_complete(head, len);
-            if !agrees(head, &mask, words) || !is_complete() {
+            let extent = shape.extent(head, len);
+            if !(extent.is_some() && extent == known() || shape.is_complete(head, len)) {
                 break;
             }
             bytes += len as u64;
             end += 1;
         }
-        (first..end, bytes)
+        Run { packets: first..end, bytes, shape: Some(shape), place }
     }
 
     /// The megaflow of every packet of `port`, if the tables look at nothing but the ingress port.
@@ -145,20 +154,39 @@ impl Lookup {
         self.current(id).map(|_| id)
     }
 
-    /// The megaflow of a head that was received on `port`.
-    #[inline]
-    pub(super) fn find_head(&self, head: &Head, port: PortId) -> Option<MegaflowId> {
-        match head {
-            Head::V4(_, words) => self.v4.find(words, port),
-            Head::V4Tagged(_, words) => self.v4_tagged.find(words, port),
-            Head::V6(_, words) => self.v6.find(words, port),
-        }
+    /// The megaflow of a run from `port`, of which nothing says yet whether it is current. Loads it into the cache.
+    #[inline(always)]
+    pub(super) fn find_run(&self, run: &Run, burst: &Burst, port: PortId) -> MegaflowId {
+        let head = burst.head(run.packets.start);
+        let found = match run.shape {
+            None => None,
+            Some(shape @ (Shape::V4 | Shape::V4Icmp)) => {
+                self.find_head(&self.v4, shape, head, run.place, port)
+            }
+            Some(shape @ Shape::V4Tagged) => self.find_head(&self.v4_tagged, shape, head, run.place, port),
+            Some(shape @ (Shape::V6 | Shape::V6Tagged)) => {
+                self.find_head(&self.v6, shape, head, run.place, port)
+            }
+        };
+        found.inspect(|id| self.megaflows.prefetch(*id)).unwrap_or_default()
     }
 
-    /// The megaflow of an identifier, if its result is right for the present tables.
+    #[inline(always)]
+    fn find_head<const N: usize>(
+        &self,
+        cache: &HeadCache<N>,
+        shape: Shape,
+        head: &[u8],
+        place: usize,
+        port: PortId,
+    ) -> Option<MegaflowId> {
+        cache.find(place, &masked(head, &shape.mask(self.compares_ttl)), port)
+    }
+
+    /// The megaflow of an identifier, if its result is right for the present tables and ports.
     #[inline]
     pub(super) fn current(&mut self, id: MegaflowId) -> Option<&mut Megaflow<Program>> {
-        let (version, ports) = (self.tables.version(), self.ports);
+        let (version, ports) = (self.tables.version(), self.ports.latest);
         let megaflow = self.megaflows.get(id)?;
         if megaflow.version != version || megaflow.value.ports != ports {
             return self.renewed(id);
@@ -174,41 +202,39 @@ impl Lookup {
         let is_right = tables
             .changes_since(megaflow.version)
             .is_some_and(|mut changes| !changes.any(|change| megaflow.value.is_affected(change)));
-        if is_right && megaflow.value.ports == *ports {
-            megaflow.version = tables.version();
+        if is_right && megaflow.value.follows(ports) {
+            (megaflow.version, megaflow.value.ports) = (tables.version(), ports.latest);
             return self.megaflows.get(id);
         }
         megaflows.remove(id).into_iter().for_each(|megaflow| credit(&megaflow, tables, learner));
         None
     }
 
-    /// The megaflow of a key, translated if there is none.
+    /// The megaflow of a key, and whether there was none, so that it was translated ([`work_of`]).
     pub(super) fn find_key(
         &mut self,
         (key, in_port): (&Key, PortNo),
         rest: Option<&Resume>,
-        (view, now): (&View, Now),
-    ) -> MegaflowId {
+        (scope, now): (&Scope<'_>, Now),
+    ) -> (MegaflowId, bool) {
         let found = self.megaflows.find(key).filter(|id| self.current(*id).is_some());
         if let Some(id) = found {
-            self.hits.megaflow += 1;
             self.learn_again(id, now);
-            return id;
+            return (id, false);
         }
-        self.hits.tables += 1;
-        self.translate((key, in_port), rest, view, now)
+        (self.translate((key, in_port), rest, scope, now), true)
     }
 
     fn translate(
         &mut self,
         (key, in_port): (&Key, PortNo),
         rest: Option<&Resume>,
-        view: &View,
+        scope: &Scope<'_>,
         now: Now,
     ) -> MegaflowId {
         let mut translation = match rest {
-            None => translate(&self.tables, key, in_port, view),
-            Some(rest) => resume(&self.tables, key, rest, view),
+            None => translate(&self.tables, key, in_port, scope),
+            Some(rest) => resume(&self.tables, key, rest, scope),
         };
         translation.mask = translation.mask.or(&ingress());
         // It is 0 in every packet, and another value in the search for a conjunction.
@@ -219,7 +245,7 @@ impl Lookup {
             self.learn_again(id, now);
             return id;
         }
-        let mut program = Program::new(translation, key, (view, self.ports));
+        let mut program = Program::new(translation, key, (scope.view, self.ports.latest));
         let Self { tables, megaflows, learner, .. } = self;
         program.is_unlearned = !learner.learn(tables, &program.learned, now);
         let removed = &mut |megaflow| credit(&megaflow, tables, learner);
@@ -234,25 +260,39 @@ impl Lookup {
         }
     }
 
-    /// Identifier of the rest of a translation, for [`crate::Field::RecircId`]. It is not reused.
+    /// Identifier of the rest of a translation, for [`crate::Field::RecircId`]. No two results have the same one.
     pub(super) fn resume_id(&mut self, rest: &Arc<Resume>) -> u32 {
-        let (id, _) = self.resumes.entry(Arc::as_ptr(rest).addr()).or_insert_with(|| {
-            self.resumed = self.resumed.wrapping_add(1);
-            (self.resumed, rest.clone())
-        });
-        *id
+        if let Some((id, _)) = self.resumes.get(&Arc::as_ptr(rest).addr()) {
+            return *id;
+        }
+        self.resumed = self.resumed.checked_add(1).unwrap_or_else(|| self.restart());
+        self.resumes.insert(Arc::as_ptr(rest).addr(), (self.resumed, rest.clone()));
+        self.resumed
+    }
+
+    /// Uses up all identifiers.
+    #[cfg(test)]
+    pub(super) fn exhaust_identifiers(&mut self) {
+        self.resumed = u32::MAX;
+    }
+
+    /// Removes all results, so that identifiers can be reused. Returns the first one.
+    #[cold]
+    fn restart(&mut self) -> u32 {
+        let Self { tables, megaflows, learner, .. } = self;
+        megaflows.clear(&mut |megaflow| credit(&megaflow, tables, learner));
+        self.resumes.clear();
+        1
     }
 
     /// Adds a head. Returns `false` if the result depends on bytes that the head leaves out, so that another packet with
     /// the same head may have another result, or if control had no room for the flows that the result learns.
-    pub(super) fn remember(&mut self, head: &Head, port: PortId, id: MegaflowId) -> bool {
+    pub(super) fn remember(&mut self, (shape, head): (Shape, &[u8]), port: PortId, id: MegaflowId) -> bool {
         let Some(megaflow) = self.megaflows.get(id) else { return false };
         let mask = megaflow.value.matching.mask();
         let is_outside = |field| mask.get(field) != 0;
-        if is_outside(crate::Field::TcpFlags)
-            || is_outside(crate::Field::TunnelId)
-            || megaflow.value.is_unlearned
-        {
+        let is_tunnel_outside = mask.words()[Key::TUNNEL].iter().any(|word| *word != 0);
+        if is_outside(crate::Field::TcpFlags) || is_tunnel_outside || megaflow.value.is_unlearned {
             return false;
         }
         if mask.get(crate::Field::IpTtl) != 0 && !self.compares_ttl {
@@ -261,17 +301,20 @@ impl Lookup {
             self.forget_heads();
             return false;
         }
-        match head {
-            Head::V4(_, words) => self.v4.insert(words, port, id),
-            Head::V4Tagged(_, words) => self.v4_tagged.insert(words, port, id),
-            Head::V6(_, words) => self.v6.insert(words, port, id),
+        let compares_ttl = self.compares_ttl;
+        match shape {
+            Shape::V4 | Shape::V4Icmp => self.v4.insert(&masked(head, &shape.mask(compares_ttl)), port, id),
+            Shape::V4Tagged => self.v4_tagged.insert(&masked(head, &shape.mask(compares_ttl)), port, id),
+            Shape::V6 | Shape::V6Tagged => self.v6.insert(&masked(head, &shape.mask(compares_ttl)), port, id),
         }
         true
     }
 
     /// Keeps the megaflow of a packet of `port`, if it is that of all packets of the port.
     pub(super) fn remember_port(&mut self, port: PortId, id: MegaflowId) {
-        let megaflow = self.megaflows.get(id).filter(|megaflow| !megaflow.value.is_unlearned);
+        let is_known =
+            |megaflow: &&mut Megaflow<Program>| !megaflow.value.is_unlearned && port != BRIDGE_ITSELF;
+        let megaflow = self.megaflows.get(id).filter(is_known);
         if megaflow.is_some_and(|megaflow| *megaflow.value.matching.mask() == ingress()) {
             let at = usize::from(port.0);
             self.by_port.resize(self.by_port.len().max(at + 1), MegaflowId::default());
@@ -291,11 +334,12 @@ impl Lookup {
         let Self { tables, megaflows, learner, .. } = self;
         let keep = |megaflow: &mut Megaflow<Program>| {
             credit(megaflow, tables, learner);
-            megaflow.uncredited = Uncredited::default();
+            (megaflow.packets, megaflow.bytes) = (0, 0);
             true
         };
-        let slots = SWEEP * millis.clamp(1, MAX_SWEEP);
-        megaflows.sweep(slots, now, keep, &mut |megaflow| credit(&megaflow, tables, learner));
+        megaflows.sweep(SWEEP / millis.clamp(1, MAX_SWEEP), now, keep, &mut |megaflow| {
+            credit(&megaflow, tables, learner);
+        });
     }
 
     /// Work of the megaflow cache since the last call.
@@ -325,9 +369,8 @@ fn ingress() -> Key {
 }
 
 fn credit(megaflow: &Megaflow<Program>, tables: &Tables, learner: &Learner) {
-    let counts = megaflow.uncredited;
-    if counts.packets > 0 {
-        megaflow.value.credit(counts.packets, counts.bytes, megaflow.used);
+    if megaflow.packets > 0 {
+        megaflow.value.credit(megaflow.packets.into(), megaflow.bytes, megaflow.used);
         // A result of older tables may have the action of a removed flow. What control has no room for now is learned by
         // a later packet.
         if megaflow.version == tables.version() {

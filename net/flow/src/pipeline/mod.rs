@@ -1,34 +1,46 @@
 //! OpenFlow bridges as a pipeline: workers, their caches, and the control API.
 //!
-//! A worker (`worker`) takes a burst, finds the bridge of its port (`directory`), and looks each packet up: by its first
-//! bytes in the head cache, by its key in the megaflow cache, and in the tables, in this order (`lookup`). If the tables
-//! look at nothing but the ingress port, the burst is not looked at either. The result is a program (`program`) that the
-//! worker executes on the packet (`execute`), possibly with the state of its connection (`track`). [`FlowSwitch`] is the
-//! control API. Workers pass learned flows to it (`exchange`, `learn`), and execute its packet-outs (`packet_out`).
+//! A worker (`worker`) takes a burst, finds the bridge of its port (`directory`), and looks each packet up (`pass`): by
+//! its first bytes in the head cache, by its key in the megaflow cache, and in the tables, in this order (`lookup`). If
+//! the tables look at nothing but the ingress port, the burst is not looked at either. The result is a program
+//! (`program`) that the worker executes on the packet (`execute`), possibly with the state of its connection (`track`),
+//! or through a tunnel (`tunnel`). Some packets pass through the pipeline again (`again`). [`FlowSwitch`] is the control
+//! API (`switch`, `change`), `observer` receives the reports of the engine. Workers pass learned flows and what tunnels
+//! need to it (`exchange`, `learn`, `underlay`), and execute its packet-outs (`packet_out`).
 //!
 //! A worker never waits for control and takes snapshots of the tables at burst boundaries only. Nothing is written that
-//! other workers write, except counters once a millisecond, the rates of meters, and connections. Packets of other ports,
-//! and those for the port `NORMAL`, go to the pipeline that the switch was created with.
+//! other workers write, except counters once a millisecond, the rates of meters, and connections. Packets of other
+//! ports, and those for the port `NORMAL`, go to the pipeline that the switch was created with.
 
+mod again;
+mod change;
 mod directory;
 mod drops;
+mod error;
 mod exchange;
 mod execute;
 mod learn;
 mod lookup;
+mod observer;
 mod packet_out;
+mod pass;
 mod program;
+mod support;
 mod switch;
 mod track;
+mod tunnel;
+mod underlay;
 mod worker;
 
 #[cfg(test)]
 mod tests;
 
+pub use again::TunnelCounts;
 pub use drops::TableDrops;
+pub use error::{AddBridgeError, AddPortError, ChangeError, UnknownBridge};
 pub use exchange::PortEvent;
 pub use learn::LearnCounts;
 pub use packet_out::PacketOutError;
-pub use switch::{
-    AddBridgeError, AddPortError, CacheCounts, ChangeError, FlowSwitch, UnknownBridge, check_changes,
-};
+pub use support::check_changes;
+pub use switch::{CacheCounts, FlowSwitch};
+pub use underlay::TunnelReport;

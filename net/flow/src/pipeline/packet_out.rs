@@ -1,12 +1,14 @@
 //! Packet-outs: actions of a controller on a frame that it sends (OpenFlow 1.3.5, 7.3.7).
 //!
-//! The engine has a worker process the frame at a stage of its own, which names the actions. They wait in a ring of slots,
-//! in the order of the frames. A worker takes a slot without waiting: the only other access at that time would be by
-//! control, if it gives up a packet-out whose worker has not come for [`LOST`].
+//! The engine has a worker process the frame at a stage of its own, which names the slot where the actions wait. A worker
+//! takes a slot without waiting: the only other access at that time would be by control, if it gives up a packet-out
+//! whose worker has not come for [`LOST`].
 
 use super::directory::{Bridge, Member};
+use super::error::UnknownBridge;
 use super::exchange::lock;
-use super::switch::{FlowSwitch, UnknownBridge, not_executed};
+use super::support::not_executed;
+use super::switch::FlowSwitch;
 use crate::action::Action;
 use crate::modify::PortNo;
 use crate::tables::{ActionError, Tables};
@@ -16,7 +18,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 /// Maximum number of packet-outs that wait for a worker.
 const WAITING: usize = 1024;
-/// Stages of packet-outs have this bit and their number. Other stages are lower, or [`super::worker::NORMAL`].
+/// Stages of packet-outs have this bit and their number. Other stages are lower, [`super::worker::NORMAL`], or
+/// [`port::Context::TRANSMIT`].
 const STAGE: u32 = 1 << 31;
 /// Numbers of packet-outs, after which they start again at 0.
 const NUMBERS: u32 = 1 << 30;
@@ -78,6 +81,15 @@ struct Slot {
     content: Mutex<Option<(u32, PacketOut)>>,
 }
 
+impl Slot {
+    /// Whether control may fill it: it is empty, or its packet-out is lost.
+    fn is_free(&self, now: Now) -> bool {
+        // Acquire pairs with the Release in `take`: no worker accesses an empty slot.
+        let since = self.since.load(Ordering::Acquire);
+        since == 0 || now.0.saturating_sub(since) >= LOST
+    }
+}
+
 /// Packet-outs that wait for a worker.
 pub(super) struct PacketOuts {
     slots: Box<[Slot]>,
@@ -92,17 +104,22 @@ impl PacketOuts {
         Self { slots, next: Mutex::new(0), inject: OnceLock::new() }
     }
 
+    fn slot(&self, number: u32) -> &Slot {
+        &self.slots[number as usize % WAITING]
+    }
+
     /// Has a worker execute a packet-out on behalf of `port`. Returns `false` if none can.
     fn put(&self, (port, frame): (PortId, &[u8]), packet_out: PacketOut, now: Now) -> bool {
         let Some(inject) = self.inject.get() else { return false };
         let mut next = lock(&self.next);
-        let slot = &self.slots[*next as usize % WAITING];
-        // Acquire pairs with the Release in `take`: no worker accesses an empty slot.
-        let since = slot.since.load(Ordering::Acquire);
-        if since > 0 && now.0.saturating_sub(since) < LOST {
+        // A frame that the engine loses occupies its slot for some time: others use the next ones.
+        let numbers = (0..WAITING as u32).map(|i| (*next + i) % NUMBERS);
+        let Some((number, slot)) =
+            numbers.map(|number| (number, self.slot(number))).find(|(_, slot)| slot.is_free(now))
+        else {
             return false;
-        }
-        let stage = STAGE | *next;
+        };
+        let stage = STAGE | number;
         *lock(&slot.content) = Some((stage, packet_out));
         // The worker is told of the slot later, by the engine.
         slot.since.store(now.0.max(1), Ordering::Relaxed);
@@ -111,13 +128,13 @@ impl PacketOuts {
             slot.since.store(0, Ordering::Relaxed);
             return false;
         }
-        *next = (*next + 1) % NUMBERS;
+        *next = (number + 1) % NUMBERS;
         true
     }
 
     /// The packet-out of a stage. Called by its worker. Returns `None` if control has given it up.
     pub(super) fn take(&self, stage: u32) -> Option<PacketOut> {
-        let slot = &self.slots[(stage & !STAGE) as usize % WAITING];
+        let slot = self.slot(stage & !STAGE);
         let found = slot.content.try_lock().ok()?.take_if(|(of, _)| *of == stage);
         let (_, packet_out) = found?;
         // Pairs with the Acquire in `put`.

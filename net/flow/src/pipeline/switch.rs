@@ -2,81 +2,24 @@
 //!
 //! Operations may wait for other control operations, and never for a worker.
 
-use super::directory::{Bridge, Counts, Directory, Member, Place, View};
+use super::directory::{Bridge, Counts, Directory, Member, Place, PortChanges, Scope, View};
 use super::drops::TableDrops;
-use super::exchange::{Exchange, PortEvent, lock};
+use super::error::{AddBridgeError, AddPortError, UnknownBridge};
+use super::exchange::{Exchange, PortEvent, lock, take};
+use super::observer::{Observer, update};
+use super::underlay;
 use super::worker::Worker;
-use crate::action::{Action, Instructions};
 use crate::modify::PortNo;
-use crate::tables::{Changes, Control, Modification, ModificationError, Tables};
+use crate::tables::{Changes, Control, Tables};
 use crate::trace::{Trace, TracedPacket, trace};
 use conntrack::{Config, Listed, Tracker};
-use port::{Now, Pipeline, Pipelines, PortId, PortObserver, Published, Punted, Remedy};
-use std::borrow::Cow;
+use port::{Now, Pipeline, Pipelines, PortId, PortObserver, Published, Punted};
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Packets for controllers that wait for [`FlowSwitch::take_punted`].
-const MAX_PUNTED: usize = 1024;
-
-/// No OpenFlow bridge has this name.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no OpenFlow bridge \"{0}\"")]
-pub struct UnknownBridge(pub String);
-
-/// Why a bridge is not added.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AddBridgeError {
-    /// The name is in use.
-    #[error("there is an OpenFlow bridge \"{0}\" already")]
-    Exists(String),
-    /// No further number is free.
-    #[error("there are too many OpenFlow bridges for \"{0}\"")]
-    TooMany(String),
-}
-
-/// Why a port is not added.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AddPortError {
-    /// See [`UnknownBridge`].
-    #[error(transparent)]
-    Bridge(#[from] UnknownBridge),
-    /// It is on a bridge.
-    #[error("port {0:?} is on an OpenFlow bridge already")]
-    Member(PortId),
-    /// The number is in use, 0, or reserved.
-    #[error("number {0} of bridge \"{1}\" is in use, or not one of a port")]
-    Number(u32, String),
-}
-
-impl Remedy for AddPortError {
-    fn remedy(&self) -> Option<Cow<'static, str>> {
-        let remedy = match self {
-            Self::Bridge(_) => "name a bridge with `pipeline = \"openflow\"`",
-            Self::Member(_) => "remove it from its bridge first",
-            Self::Number(..) => "choose another number, from 1 to 4294967040",
-        };
-        Some(remedy.into())
-    }
-}
-
-/// Why changes of tables are refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ChangeError {
-    /// See [`UnknownBridge`].
-    #[error(transparent)]
-    Bridge(#[from] UnknownBridge),
-    /// The change at this position is not valid.
-    #[error("change {0}: {1}")]
-    Invalid(usize, ModificationError),
-    /// The change at this position has an action that workers do not execute.
-    #[error("change {0}: the action `{1}` is not supported")]
-    Unsupported(usize, &'static str),
-}
-
-/// Packets of a bridge by the place where their result was found.
+/// Packets of a bridge by the place where their first result was found. A packet that continues is counted once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheCounts {
     /// In the head cache, or by the ingress port alone.
@@ -100,6 +43,7 @@ pub struct FlowSwitch {
     punted: Arc<Mutex<VecDeque<Punted>>>,
     pub(super) exchange: Arc<Exchange>,
     tracker: Arc<Tracker>,
+    pub(super) underlay: Mutex<underlay::Control>,
 }
 
 impl FlowSwitch {
@@ -112,7 +56,8 @@ impl FlowSwitch {
     pub fn with_connections(normal: Arc<dyn Pipelines>, connections: Config) -> Self {
         let (published, changing, punted) = (Arc::default(), Arc::default(), Arc::default());
         let (exchange, tracker) = (Arc::new(Exchange::new()), Arc::new(Tracker::new(connections)));
-        Self { published, changing, normal, punted, exchange, tracker }
+        let underlay = Mutex::default();
+        Self { published, changing, normal, punted, exchange, tracker, underlay }
     }
 
     /// The connections of all bridges.
@@ -132,7 +77,7 @@ impl FlowSwitch {
         self.exchange.set_waker(Box::new(waker));
     }
 
-    fn change(&self) -> (MutexGuard<'_, ()>, Directory) {
+    pub(super) fn change(&self) -> (MutexGuard<'_, ()>, Directory) {
         let changing = lock(&self.changing);
         (changing, Directory::clone(&self.published.current()))
     }
@@ -153,9 +98,15 @@ impl FlowSwitch {
         let mut control = Control::new(RandomState::new().hash_one(free));
         let tables = Published::new(control.seal());
         let control = Mutex::new(control);
-        let bridge = Arc::new(Bridge { name: name.to_owned(), control, tables, counts: Counts::default() });
+        let (name, recorded, counts) = (name.to_owned(), Mutex::default(), Counts::default());
+        let bridge = Arc::new(Bridge { name, control, tables, recorded, counts });
         directory.bridges.resize(directory.bridges.len().max(free + 1), None);
-        directory.bridges[free] = Some(View { bridge, ports: BTreeMap::new(), is_standalone: false });
+        directory.bridges[free] = Some(View {
+            bridge,
+            ports: BTreeMap::new(),
+            changes: PortChanges::default(),
+            is_standalone: false,
+        });
         self.published.publish(Arc::new(directory));
         Ok(())
     }
@@ -231,6 +182,11 @@ impl FlowSwitch {
         self.update(port, |place| place.is_flooded = is_flooded);
     }
 
+    /// Sets whether a port is reserved for the copies of mirrors, so that it gets no packets for several ports.
+    pub fn set_reserved(&self, port: PortId, is_reserved: bool) {
+        self.update(port, |place| place.is_reserved = is_reserved);
+    }
+
     /// Sets whether a bridge ignores its tables: then its packets go to the pipeline of the port `NORMAL`. Its flows stay.
     ///
     /// # Errors
@@ -240,6 +196,7 @@ impl FlowSwitch {
         let named = directory.named(bridge).map(|(number, _)| usize::from(number));
         let number = named.ok_or_else(|| UnknownBridge(bridge.to_owned()))?;
         directory.bridges[number].iter_mut().for_each(|view| view.is_standalone = is_standalone);
+        directory.renew(number as u16);
         self.published.publish(Arc::new(directory));
         Ok(())
     }
@@ -248,21 +205,24 @@ impl FlowSwitch {
         update((&self.changing, &self.published), port, change);
     }
 
-    /// Executes all changes of a bridge's tables, or none. Workers apply them from their next burst on, all at once.
-    ///
-    /// # Errors
-    /// If a change is not valid.
-    pub fn modify(&self, bridge: &str, changes: &[Modification], now: Now) -> Result<Changes, ChangeError> {
-        let bridge = self.bridge(bridge)?;
-        supported(changes)?;
-        let mut control = lock(&bridge.control);
-        let done = control.bundle(changes, now).map_err(|(i, error)| ChangeError::Invalid(i, error))?;
-        bridge.tables.publish(control.seal());
-        Ok(done)
+    /// Discards the results of all bridges that may contain those of a bridge whose tables have changed.
+    pub(super) fn renew_underlay(&self, bridge: &str) {
+        let of = |directory: &Directory| {
+            let (number, _) = directory.named(bridge)?;
+            Some(number).filter(|number| directory.is_underlay(*number))
+        };
+        if of(&self.published.current()).is_none() {
+            return;
+        }
+        let (_changing, mut directory) = self.change();
+        if let Some(number) = of(&directory) {
+            directory.renew(number);
+            self.published.publish(Arc::new(directory));
+        }
     }
 
-    /// Removes flows whose timeout has passed, of all bridges. Returns what was removed, by bridge, and the time of the
-    /// next call.
+    /// Removes flows whose timeout has passed, of all bridges. Returns what was changed, by bridge, with recorded changes,
+    /// and the time of the next call.
     pub fn expire(&self, now: Now) -> (Vec<(String, Changes)>, Option<Now>) {
         let (mut removed, mut next) = (Vec::new(), None);
         for bridge in self.published.current().bridges.iter().flatten().map(|view| &view.bridge) {
@@ -270,7 +230,8 @@ impl FlowSwitch {
             let changes = control.expire(now);
             if !changes.removed.is_empty() {
                 bridge.tables.publish(control.seal());
-                removed.push((bridge.name.clone(), changes));
+                removed.push((bridge.name.clone(), bridge.with_recorded(changes)));
+                self.renew_underlay(&bridge.name);
             }
             bridge.tables.collect();
             next = next.into_iter().chain(control.next_deadline()).min();
@@ -312,8 +273,9 @@ impl FlowSwitch {
     /// If there is no such bridge.
     pub fn trace(&self, bridge: &str, packet: &TracedPacket) -> Result<Trace, UnknownBridge> {
         let directory = self.published.current();
-        let (_, view) = directory.named(bridge).ok_or_else(|| UnknownBridge(bridge.to_owned()))?;
-        Ok(trace(&view.bridge.tables.current(), packet, view))
+        let (number, view) = directory.named(bridge).ok_or_else(|| UnknownBridge(bridge.to_owned()))?;
+        let scope = Scope { directory: &directory, view, bridge: number, is_nested: false };
+        Ok(trace(&view.bridge.tables.current(), packet, &scope))
     }
 
     /// Number of a port on its bridge, and the name of the bridge.
@@ -326,7 +288,7 @@ impl FlowSwitch {
     /// Packets for controllers since the last call.
     pub fn take_punted(&self) -> VecDeque<Punted> {
         self.exchange.begin_taking();
-        std::mem::take(&mut *lock(&self.punted))
+        take(&self.punted)
     }
 
     pub(super) fn bridge(&self, name: &str) -> Result<Arc<Bridge>, UnknownBridge> {
@@ -339,45 +301,6 @@ impl FlowSwitch {
 impl std::fmt::Debug for FlowSwitch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("FlowSwitch").finish_non_exhaustive()
-    }
-}
-
-/// Checks that a new bridge would execute all changes.
-///
-/// # Errors
-/// As [`FlowSwitch::modify`].
-pub fn check_changes(changes: &[Modification]) -> Result<(), ChangeError> {
-    supported(changes)?;
-    let done = Control::new(0).bundle(changes, Now(0));
-    done.map(drop).map_err(|(i, error)| ChangeError::Invalid(i, error))
-}
-
-fn supported(changes: &[Modification]) -> Result<(), ChangeError> {
-    let found = changes.iter().enumerate().find_map(|(i, change)| Some((i, unsupported(change)?)));
-    found.map_or(Ok(()), |(i, action)| Err(ChangeError::Unsupported(i, action)))
-}
-
-/// An action of a change that workers do not execute.
-fn unsupported(change: &Modification) -> Option<&'static str> {
-    let any = |actions: &[Action]| actions.iter().find_map(not_executed);
-    match change {
-        Modification::Flow(change) => {
-            let Instructions { apply, write, .. } = &change.instructions;
-            any(apply).or_else(|| any(write))
-        }
-        Modification::Group(change) => change.buckets.iter().find_map(|bucket| any(&bucket.actions)),
-        Modification::Meter(_) => None,
-    }
-}
-
-pub(super) fn not_executed(action: &Action) -> Option<&'static str> {
-    match action {
-        // Learned flows would have this action.
-        Action::Learn(learn) if learn.fin_idle_timeout != 0 || learn.fin_hard_timeout != 0 => {
-            Some("fin_timeout")
-        }
-        Action::Clone(actions) => actions.iter().find_map(not_executed),
-        _ => None,
     }
 }
 
@@ -395,62 +318,5 @@ impl Pipelines for FlowSwitch {
             exchange: self.exchange.clone(),
             normal: self.normal.observer(),
         }))
-    }
-}
-
-/// Changes a port, and publishes the directory if that is different then.
-fn update(
-    (changing, published): (&Mutex<()>, &Published<Directory>),
-    port: PortId,
-    change: impl FnOnce(&mut Place),
-) {
-    let _changing = lock(changing);
-    let mut directory = Directory::clone(&published.current());
-    if directory.update(port, change) {
-        published.publish(Arc::new(directory));
-    }
-}
-
-/// Keeps packets for controllers and states of ports, and passes everything else on.
-struct Observer {
-    published: Arc<Published<Directory>>,
-    changing: Arc<Mutex<()>>,
-    punted: Arc<Mutex<VecDeque<Punted>>>,
-    exchange: Arc<Exchange>,
-    normal: Option<Box<dyn PortObserver>>,
-}
-
-impl Observer {
-    fn set_up(&self, port: PortId, is_up: bool) {
-        update((&self.changing, &self.published), port, |place| place.is_live = is_up);
-        let directory = self.published.current();
-        let Some(Member { bridge, number }) = directory.member(port) else { return };
-        if let Some(view) = directory.view(bridge) {
-            let bridge = view.bridge.name.clone();
-            self.exchange.port_changed(PortEvent { port, bridge, number, is_up });
-        }
-    }
-}
-
-impl PortObserver for Observer {
-    fn changed(&mut self, port: PortId, is_up: bool, now: Now) {
-        self.normal.iter_mut().for_each(|observer| observer.changed(port, is_up, now));
-        self.set_up(port, is_up);
-    }
-
-    fn stopped(&mut self, port: PortId, now: Now) {
-        self.normal.iter_mut().for_each(|observer| observer.stopped(port, now));
-    }
-
-    fn punted(&mut self, packet: Punted) {
-        if self.published.current().by_tables(packet.context.from).is_none() {
-            return self.normal.iter_mut().for_each(|observer| observer.punted(packet.clone()));
-        }
-        let mut punted = lock(&self.punted);
-        if punted.len() < MAX_PUNTED {
-            punted.push_back(packet);
-        }
-        drop(punted);
-        self.exchange.wake();
     }
 }

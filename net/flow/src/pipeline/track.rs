@@ -3,20 +3,26 @@
 //! A packet that has passed through connection tracking continues at once with its connection state in its key, and
 //! with the changed head: a recirculation by the engine would cost a pass for each packet.
 
-use super::execute::{Again, Executor, Stopped};
+use super::again::{Again, Carried, What};
+use super::execute::{Executor, Stopped};
+use super::lookup::work_of;
 use super::program::Form;
-use super::worker::TRANSLATION;
 use crate::action::Nat;
 use crate::modify::PortNo;
 use crate::translate::{CtOperation, Resume};
 use crate::{Field, Key};
-use conntrack::{Direction, Helper, Request, State, Tracker};
-use port::{BURST, DropReason, MAX_PASSES, work};
+use conntrack::{Direction, Effort, Exhausted, Helper, Request, State, Tracker};
+use port::{BURST, DropReason, MAX_PASSES};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Continuations of all packets of a burst together, so that copies of copies end.
 pub(super) const MAX_RESUMED: usize = 8 * BURST;
+
+/// Work units of a search for a connection.
+const SEARCH: u64 = 50;
+/// Work units of the addition of a connection.
+const ADDITION: u64 = 300;
 
 /// Connection state of a packet in execution.
 pub(super) struct Tracking<'a> {
@@ -29,10 +35,10 @@ pub(super) struct Tracking<'a> {
 }
 
 /// Connection states of a packet, and of each copy.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq)]
 pub(super) struct States {
     /// As flows match on it.
-    visible: State,
+    pub(super) visible: State,
     /// After the last passage. Without a table to continue in, a passage is not visible.
     last: State,
     /// Whether the packet continues because of the last passage.
@@ -40,9 +46,8 @@ pub(super) struct States {
 }
 
 impl<'a> Tracking<'a> {
-    /// `visible` is the connection state of the packet so far.
-    pub(super) fn new(tracker: &'a Tracker, left: &'a mut usize, visible: State) -> Self {
-        Self { tracker, left, depth: 0, states: States { visible, last: visible, continues: false } }
+    pub(super) fn new(tracker: &'a Tracker, left: &'a mut usize, states: States) -> Self {
+        Self { tracker, left, depth: 0, states }
     }
 }
 
@@ -54,9 +59,14 @@ impl Executor<'_> {
         let packet = self.rewriter.head().get(network..).filter(|_| is_ip && network != 0);
         let Tracking { tracker, states, .. } = &mut self.tracking;
         let (request, now) = (request(operation), self.context.now.0);
-        let Ok(outcome) = tracker.track(packet.unwrap_or_default(), &states.last, &request, now) else {
-            return self.refuse();
+        let outcome = match tracker.track(packet.unwrap_or_default(), &states.last, &request, now) {
+            Ok(outcome) => outcome,
+            Err(Exhausted { tried }) => {
+                self.verdicts.charge(cost(Effort { added: 0, tried }));
+                return self.refuse();
+            }
         };
+        self.verdicts.charge(cost(outcome.effort));
         states.last = outcome.state;
         if operation.resumes {
             (states.visible, states.continues) = (outcome.state, true);
@@ -70,8 +80,10 @@ impl Executor<'_> {
     pub(super) fn resume(&mut self, rest: &Arc<Resume>) -> Result<(), Stopped> {
         let Tracking { left, depth, states, .. } = &mut self.tracking;
         if !std::mem::take(&mut states.continues) {
-            self.again.push(Again::Resume(rest.clone(), states.visible));
-            return self.recirculate(self.again.len() as u32);
+            let carried = Carried { states: Some(*states), ..self.carried.clone() };
+            let again = Again { member: self.member, carried, what: What::Resume(rest.clone()) };
+            let stage = self.onward.push(again);
+            return self.recirculate(stage);
         }
         if **left == 0 || *depth == MAX_PASSES {
             self.drop(DropReason::RecirculationLimit);
@@ -94,9 +106,8 @@ impl Executor<'_> {
         set_state(&mut key, &self.tracking.states.visible);
         key.set(Field::RecircId, self.lookup.resume_id(rest).into());
         let (port, now) = (PortNo(key.get(Field::InPort) as u32), self.context.now);
-        let before = self.lookup.hits.tables;
-        let found = self.lookup.find_key((&key, port), Some(rest), (self.view, now));
-        self.verdicts.charge((self.lookup.hits.tables - before) * TRANSLATION + work::EDIT);
+        let (found, is_translated) = self.lookup.find_key((&key, port), Some(rest), (&self.scope, now));
+        self.verdicts.charge(work_of(is_translated));
         let Some(megaflow) = self.lookup.current(found) else { return self.drop(DropReason::NoFlow) };
         megaflow.count(1, self.rewriter.frame_len() as u64, now);
         match megaflow.value.form.clone() {
@@ -118,6 +129,11 @@ impl Executor<'_> {
     pub(super) fn untrack(&mut self) {
         self.tracking.states = States::default();
     }
+}
+
+/// Work units of a packet.
+fn cost(effort: Effort) -> u64 {
+    SEARCH + u64::from(effort.added) * ADDITION + u64::from(effort.tried) * SEARCH
 }
 
 /// The request of an operation.

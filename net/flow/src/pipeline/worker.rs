@@ -1,20 +1,16 @@
 //! The pipeline of one worker.
 
-use super::directory::{Bridge, Directory, Member, View};
+use super::again::{Again, Carried, Onward, What};
+use super::directory::{Bridge, Directory, Member, Scope};
 use super::exchange::{Exchange, Learner};
-use super::execute::{Again, Executor};
-use super::lookup::{Head, Lookup};
+use super::lookup::Lookup;
 use super::packet_out::{PacketOut, is_packet_out};
-use super::program::Form;
-use super::track::{MAX_RESUMED, Tracking, set_state};
-use crate::action::Action;
-use crate::cache::MegaflowId;
-use crate::packet::{Layout, Rewriter, parse};
-use crate::translate::{Resume, translate_actions};
-use crate::{Field, Key};
-use conntrack::{State, Tracker};
-use port::{Burst, Context, DropReason, EditId, Now, Pipeline, Published, Verdicts, work};
-use std::ops::Range;
+use super::pass::Pass;
+use super::track::MAX_RESUMED;
+use crate::modify::PortNo;
+use crate::packet::Rewriter;
+use conntrack::Tracker;
+use port::{Burst, Context, DropReason, Now, Pipeline, PortId, Published, Verdicts};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -30,8 +26,6 @@ const RANKING: u64 = 1000 * MILLI;
 const VISITS: usize = 8;
 /// Milliseconds for which one sweep makes up.
 const MAX_MILLIS: u64 = 128;
-/// Work units of a translation, beyond those of a packet.
-pub(super) const TRANSLATION: u64 = 2000;
 
 /// The pipeline of one worker over all bridges.
 pub(super) struct Worker {
@@ -42,10 +36,7 @@ pub(super) struct Worker {
     lookups: Vec<Option<Box<Lookup>>>,
     normal: Box<dyn Pipeline>,
     rewriter: Box<Rewriter>,
-    /// Of recirculated packets of this burst, by stage.
-    again: Vec<Again>,
-    /// Bridge and ingress port of this burst, if it is a packet-out.
-    origin: Option<Member>,
+    onward: Onward,
     tracker: Arc<Tracker>,
     /// Packets of this burst that may continue after connection tracking.
     left: usize,
@@ -67,8 +58,7 @@ impl Worker {
             lookups: Vec::new(),
             normal,
             rewriter: Box::default(),
-            again: Vec::new(),
-            origin: None,
+            onward: Onward::default(),
             tracker,
             left: 0,
             swept: Now(0),
@@ -78,7 +68,7 @@ impl Worker {
         worker
     }
 
-    /// Takes newer ports, if any. Earlier results are wrong then, because they contain numbers of ports.
+    /// Takes newer ports, if any.
     #[inline]
     fn follow(&mut self) {
         if let Some((generation, directory)) = self.published.newer(self.generation) {
@@ -92,12 +82,13 @@ impl Worker {
         self.generation = generation;
         self.lookups.resize_with(self.directory.bridges.len(), || None);
         for (i, lookup) in self.lookups.iter_mut().enumerate() {
-            let bridge = |directory: &Directory| Some(directory.view(i as u16)?.bridge.clone());
-            match (lookup, bridge(&before), bridge(&self.directory)) {
-                (Some(lookup), Some(old), Some(new)) if Arc::ptr_eq(&old, &new) => lookup.ports = generation,
+            match (lookup, before.view(i as u16), self.directory.view(i as u16)) {
+                (Some(lookup), Some(old), Some(new)) if Arc::ptr_eq(&old.bridge, &new.bridge) => {
+                    lookup.ports = new.changes;
+                }
                 (lookup, _, Some(new)) => {
-                    let learner = Learner::new(self.exchange.clone(), new.clone());
-                    *lookup = Some(Box::new(Lookup::new(new.tables.latest(), generation, learner)));
+                    let learner = Learner::new(self.exchange.clone(), new.bridge.clone());
+                    *lookup = Some(Box::new(Lookup::new(new.bridge.tables.latest(), new.changes, learner)));
                 }
                 (lookup, _, None) => *lookup = None,
             }
@@ -111,39 +102,65 @@ impl Worker {
         &'a mut self,
         burst: &'a mut Burst,
         context: &'a Context,
-        member: Member,
+        (member, carried): (Member, Carried),
         verdicts: &'a mut Verdicts,
     ) -> Option<Pass<'a>> {
-        let Self { directory, lookups, rewriter, again, tracker, left, .. } = self;
-        let view = directory.view(member.bridge)?;
-        let lookup = lookups[usize::from(member.bridge)].as_deref_mut()?;
-        take_tables(lookup, &view.bridge);
-        let (state, keyed) = (State::default(), 0);
+        let Self { directory, lookups, rewriter, onward, tracker, left, .. } = self;
+        let (bridge, is_nested) = (member.bridge, false);
+        let scope = Scope { directory, view: directory.view(bridge)?, bridge, is_nested };
+        let lookup = lookups[usize::from(bridge)].as_deref_mut()?;
+        take_tables(lookup, &scope.view.bridge);
         Some(Pass {
-            view,
+            scope,
             lookup,
             burst,
             context,
             member,
             verdicts,
             rewriter,
-            again,
+            onward,
             tracker,
             left,
-            state,
-            keyed,
+            carried,
+            keyed: 0,
         })
     }
 
-    fn received(&mut self, burst: &mut Burst, context: &Context, member: Member, verdicts: &mut Verdicts) {
-        let Some(mut pass) = self.pass(burst, context, member, verdicts) else { return };
-        match stage(pass.again, context.stage) {
-            Stage::Received => pass.received(),
-            Stage::Resume(rest, state) => {
-                pass.state = state;
-                pass.resumed(&rest);
-            }
-            Stage::Punt(again) => pass.punted(&again),
+    /// Packets of an earlier pass of this burst.
+    fn again(&mut self, burst: &mut Burst, context: &Context, verdicts: &mut Verdicts) {
+        let again = self.onward.get(context.stage).cloned();
+        let Some(Again { member, carried, what }) = again else { return };
+        if let What::Punt(reason, note) = what {
+            return (0..burst.len()).for_each(|i| verdicts.punt_with(i, reason, note.clone()));
+        }
+        let is_standalone = self.directory.view(member.bridge).is_some_and(|view| view.is_standalone);
+        let is_own = member.number == PortNo::LOCAL;
+        if is_standalone && !is_own && matches!(what, What::Enter) {
+            return self.normal(burst, context, verdicts);
+        }
+        let Some(mut pass) = self.pass(burst, context, (member, carried), verdicts) else { return };
+        match what {
+            What::Resume(rest) => pass.resumed(&rest),
+            _ if is_standalone => pass.flood(),
+            _ => pass.received(),
+        }
+    }
+
+    /// Passes packets to the learning bridges. What they send to tunnels passes through the tables once more.
+    fn normal(&mut self, burst: &mut Burst, context: &Context, verdicts: &mut Verdicts) {
+        self.normal.process(burst, &Context { stage: 0, ..*context }, verdicts);
+        if !self.directory.has_tunnels() {
+            return;
+        }
+        for at in 0..verdicts.batches().len() {
+            let port = verdicts.batches()[at].port();
+            let Some(tunnel) = self.directory.tunnel(port) else { continue };
+            let Some(own) = self.directory.member(port) else { continue };
+            let from = self.directory.member(context.from).filter(|from| from.bridge == own.bridge);
+            let member = from.unwrap_or(Member { number: PortNo::ANY, ..own });
+            let (carried, what) = (Carried::default(), What::Resume(tunnel.output.clone()));
+            let stage = self.onward.push(Again { member, carried, what });
+            verdicts.recirculate_port(port, Context { stage, ..*context });
         }
     }
 
@@ -151,7 +168,7 @@ impl Worker {
     #[cold]
     fn packet_out(&mut self, burst: &mut Burst, context: &Context, verdicts: &mut Verdicts) {
         self.follow();
-        self.again.clear();
+        self.onward.clear();
         self.left = MAX_RESUMED;
         let packet_out = self.exchange.packet_outs.take(context.stage);
         let is_done = packet_out.is_some_and(|of| self.execute_packet_out(&of, burst, context, verdicts));
@@ -169,9 +186,9 @@ impl Worker {
         context: &Context,
         verdicts: &mut Verdicts,
     ) -> bool {
-        let member = packet_out.origin;
-        let pass = self.pass(burst, context, member, verdicts);
-        let Some(mut pass) = pass.filter(|pass| Arc::ptr_eq(&pass.view.bridge, &packet_out.bridge)) else {
+        let pass = self.pass(burst, context, (packet_out.origin, Carried::default()), verdicts);
+        let is_same = |pass: &Pass<'_>| Arc::ptr_eq(&pass.scope.view.bridge, &packet_out.bridge);
+        let Some(mut pass) = pass.filter(is_same) else {
             return false;
         };
         if packet_out.tables.version() > pass.lookup.tables.version() {
@@ -179,7 +196,6 @@ impl Worker {
             pass.lookup.tables = packet_out.tables.clone();
         }
         (0..pass.burst.len()).for_each(|i| pass.packet_out(i, &packet_out.actions));
-        self.origin = Some(member);
         true
     }
 
@@ -199,24 +215,17 @@ impl Worker {
                 lookup.rank();
             }
         }
+        self.count_tunnels();
     }
-}
 
-/// How packets reached the pipeline.
-enum Stage {
-    Received,
-    Resume(Arc<Resume>, State),
-    Punt(Again),
-}
-
-fn stage(again: &mut Vec<Again>, stage: u32) -> Stage {
-    match stage.checked_sub(1).and_then(|at| again.get(at as usize)) {
-        None => {
-            again.clear();
-            Stage::Received
+    /// Adds to the counters of tunnels.
+    fn count_tunnels(&mut self) {
+        for (port, counts) in (0..).map(PortId).zip(&mut self.onward.counts) {
+            let counts = std::mem::take(counts);
+            if let Some(tunnel) = self.directory.tunnel(port) {
+                tunnel.counts.add(&counts);
+            }
         }
-        Some(Again::Resume(rest, state)) => Stage::Resume(rest.clone(), *state),
-        Some(punt) => Stage::Punt(punt.clone()),
     }
 }
 
@@ -243,193 +252,25 @@ fn count(bridge: &Bridge, lookup: &mut Lookup) {
     }
 }
 
-/// One call of the pipeline for the packets of one port.
-struct Pass<'a> {
-    view: &'a View,
-    lookup: &'a mut Lookup,
-    burst: &'a mut Burst,
-    context: &'a Context,
-    member: Member,
-    verdicts: &'a mut Verdicts,
-    rewriter: &'a mut Rewriter,
-    again: &'a mut Vec<Again>,
-    tracker: &'a Tracker,
-    left: &'a mut usize,
-    /// Connection state of the packets.
-    state: State,
-    /// Packets that were looked up by their keys.
-    keyed: u64,
-}
-
-/// Packets that follow each other and have one megaflow.
-struct Run {
-    id: MegaflowId,
-    packets: Range<usize>,
-    bytes: u64,
-}
-
-impl Pass<'_> {
-    fn received(&mut self) {
-        *self.left = MAX_RESUMED;
-        match self.lookup.find_port(self.context.from) {
-            Some(id) => self.whole(id),
-            None => self.runs(),
-        }
-    }
-
-    /// All packets have one megaflow.
-    #[inline]
-    fn whole(&mut self, id: MegaflowId) {
-        let packets = 0..self.burst.len();
-        let bytes = packets.clone().map(|i| self.burst.frame_len(i) as u64).sum();
-        self.lookup.hits.head += packets.len() as u64;
-        self.execute(&Run { id, packets, bytes });
-    }
-
-    /// Packets of one head that follow each other are looked up and forwarded together.
-    fn runs(&mut self) {
-        let mut i = 0;
-        while i < self.burst.len() {
-            let head = self.lookup.head(self.burst.head(i), self.burst.frame_len(i));
-            let (head, id) = self.find(i, head);
-            let (packets, bytes) = match &head {
-                Some(head) => self.lookup.run(self.burst, i, head),
-                None => (i..i + 1, self.burst.frame_len(i) as u64),
-            };
-            i = packets.end;
-            self.execute(&Run { id, packets, bytes });
-        }
-        self.lookup.hits.head += self.burst.len() as u64 - self.keyed;
-    }
-
-    /// The megaflow of packet `i`, and its head if that alone decides the megaflow.
-    #[inline(never)]
-    fn find(&mut self, i: usize, head: Option<Head>) -> (Option<Head>, MegaflowId) {
-        let port = self.context.from;
-        let found = head.as_ref().and_then(|head| self.lookup.find_head(head, port));
-        if let Some(id) = found.filter(|id| self.lookup.current(*id).is_some()) {
-            return (head, id);
-        }
-        self.keyed += 1;
-        let id = self.by_key(i, (0, None));
-        self.lookup.remember_port(port, id);
-        (head.filter(|head| self.lookup.remember(head, port, id)), id)
-    }
-
-    /// The key of packet `i`, at the place `id` of the pipeline, and where its headers are.
-    fn key(&self, i: usize, id: u32) -> (Key, Layout) {
-        let mut key = Key::ZERO;
-        key.set(Field::InPort, self.member.number.0.into());
-        key.set(Field::InPhyPort, self.member.number.0.into());
-        key.set(Field::RecircId, id.into());
-        key.set(Field::TunnelId, self.burst.notes(i).tunnel.into());
-        if self.state.bits != 0 {
-            set_state(&mut key, &self.state);
-        }
-        let layout = parse(self.burst.head(i), self.burst.frame_len(i), &mut key);
-        (key, layout)
-    }
-
-    #[inline(never)]
-    fn by_key(&mut self, i: usize, (id, rest): (u32, Option<&Resume>)) -> MegaflowId {
-        let (key, _) = self.key(i, id);
-        let before = self.lookup.hits.tables;
-        let found = self.lookup.find_key((&key, self.member.number), rest, (self.view, self.context.now));
-        self.verdicts.charge((self.lookup.hits.tables - before) * TRANSLATION + work::EDIT);
-        found
-    }
-
-    /// Continues with packets of an earlier pass.
-    fn resumed(&mut self, rest: &Arc<Resume>) {
-        let id = self.lookup.resume_id(rest);
-        for i in 0..self.burst.len() {
-            let found = self.by_key(i, (id, Some(rest)));
-            let bytes = self.burst.frame_len(i) as u64;
-            self.execute(&Run { id: found, packets: i..i + 1, bytes });
-        }
-    }
-
-    fn packet_out(&mut self, i: usize, actions: &[Action]) {
-        let (key, _) = self.key(i, 0);
-        let Self { view, lookup, context, member, .. } = self;
-        let translation = translate_actions(&lookup.tables, &key, member.number, actions, *view);
-        let bytes = self.burst.frame_len(i) as u64;
-        translation.flows.iter().for_each(|flow| flow.count(1, bytes, context.now));
-        let learned: Vec<_> = translation.learned.into_iter().map(Arc::new).collect();
-        // Without room, a controller may send again.
-        lookup.learner.learn(&lookup.tables, &learned, context.now);
-        self.verdicts.charge(TRANSLATION + work::EDIT);
-        self.run(i, &translation.operations);
-    }
-
-    fn punted(&mut self, again: &Again) {
-        let Again::Punt(reason, note) = again else { return };
-        (0..self.burst.len()).for_each(|i| self.verdicts.punt_with(i, *reason, note.clone()));
-    }
-
-    /// Executes the program of a run.
-    #[inline]
-    fn execute(&mut self, run: &Run) {
-        let packets = run.packets.clone();
-        if packets.is_empty() {
-            return;
-        }
-        let Some(megaflow) = self.lookup.current(run.id) else {
-            return packets.for_each(|i| self.verdicts.drop(i, DropReason::NoFlow));
-        };
-        megaflow.count(packets.len() as u64, run.bytes, self.context.now);
-        match &megaflow.value.form {
-            Form::Forward(port) => self.verdicts.emit_run(packets, *port, EditId::NONE),
-            Form::Drop => packets.for_each(|i| self.verdicts.drop(i, DropReason::FlowDrop)),
-            Form::NoFlow => packets.for_each(|i| self.verdicts.drop(i, DropReason::NoFlow)),
-            Form::Operations(operations) => {
-                let operations = operations.clone();
-                packets.for_each(|i| self.run(i, &operations));
-            }
-        }
-    }
-
-    #[inline(never)]
-    fn run(&mut self, i: usize, operations: &[crate::translate::Operation]) {
-        let (key, layout) = self.key(i, 0);
-        let Self {
-            view,
-            lookup,
-            burst,
-            context,
-            verdicts,
-            rewriter,
-            again,
-            tracker,
-            left,
-            state,
-            member,
-            ..
-        } = self;
-        // A packet-out may come from no port.
-        let has_port = !context.injected || view.ports.contains_key(&member.number);
-        let tracking = Tracking::new(tracker, left, *state);
-        let mut executor =
-            Executor::new((view, lookup), (burst, i), context, verdicts, rewriter, again, tracking);
-        executor.has_port = has_port;
-        executor.run((&key, &layout), operations);
-    }
-}
-
 impl Pipeline for Worker {
     fn process(&mut self, burst: &mut Burst, context: &Context, verdicts: &mut Verdicts) {
-        if context.stage == NORMAL {
-            return self.normal.process(burst, &Context { stage: 0, ..*context }, verdicts);
+        match context.stage {
+            NORMAL => return self.normal(burst, context, verdicts),
+            Context::TRANSMIT => return self.normal.process(burst, context, verdicts),
+            stage if is_packet_out(stage) => return self.packet_out(burst, context, verdicts),
+            0 => {}
+            _ => return self.again(burst, context, verdicts),
         }
-        if context.stage == 0 {
-            self.follow();
-            self.origin = None;
-        } else if is_packet_out(context.stage) {
-            return self.packet_out(burst, context, verdicts);
-        }
-        match self.origin.or_else(|| self.directory.by_tables(context.from)) {
-            Some(member) => self.received(burst, context, member, verdicts),
-            None => self.normal.process(burst, context, verdicts),
+        self.follow();
+        self.onward.clear();
+        self.left = MAX_RESUMED;
+        match self.directory.by_tables(context.from) {
+            None => self.normal(burst, context, verdicts),
+            Some(member) => {
+                if let Some(mut pass) = self.pass(burst, context, (member, Carried::default()), verdicts) {
+                    pass.received();
+                }
+            }
         }
     }
 

@@ -62,7 +62,8 @@ impl Changes {
         self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
     }
 
-    pub(crate) fn extend(&mut self, other: Self) {
+    /// Adds later changes.
+    pub fn extend(&mut self, other: Self) {
         self.added.extend(other.added);
         self.modified.extend(other.modified);
         self.removed.extend(other.removed);
@@ -92,6 +93,7 @@ impl Tables {
         if !deletes {
             validate::flow(self, change)?;
         }
+        self.work += self.effort(change);
         match change.command {
             FlowCommand::Add => self.add(change, instructions, now),
             FlowCommand::Modify | FlowCommand::ModifyStrict => Ok(self.modify(change, instructions)),

@@ -1,12 +1,12 @@
 //! The tables as control changes them: shared instructions, bundles, expiry, and snapshots for workers.
 
 use super::apply::{Changes, RemovedReason};
-use super::error::{FlowModError, GroupModError, MeterModError};
+use super::error::{ActionError, FlowModError, GroupModError, MeterModError};
 use super::flow::{Entry, Flow};
 use super::learn::{LearnedFlow, Learning};
 use super::limits;
 use super::snapshot::Tables;
-use crate::action::Instructions;
+use crate::action::{Action, Instructions};
 use crate::modify::{FlowCommand, FlowMod, GroupMod, MeterMod};
 use port::Now;
 use std::cmp::{Ordering, Reverse};
@@ -26,6 +26,8 @@ pub enum Modification {
     Group(GroupMod),
     /// Of meters.
     Meter(MeterMod),
+    /// No change: the actions of a packet-out must be valid at this place, or the bundle is refused.
+    Packet(Box<[Action]>),
 }
 
 /// Why a change of a bundle is refused.
@@ -40,6 +42,12 @@ pub enum ModificationError {
     /// See [`MeterModError`].
     #[error(transparent)]
     Meter(#[from] MeterModError),
+    /// Actions of a packet are not valid.
+    #[error(transparent)]
+    Packet(#[from] ActionError),
+    /// The changes before it have looked at [`limits::WORK`] flows.
+    #[error("the bundle needs too much work: divide it")]
+    Work,
 }
 
 /// A flow with a timeout, and a lower bound of the time at which it expires.
@@ -100,6 +108,10 @@ impl Control {
             }
             Modification::Group(change) => self.tables.apply_group_at(change, now)?,
             Modification::Meter(change) => self.tables.apply_meter(change, now)?,
+            Modification::Packet(actions) => {
+                self.tables.check_packet_out(actions)?;
+                Changes::default()
+            }
         };
         self.tables.remove_orphans(&mut changes);
         self.watch(&changes.added);
@@ -117,6 +129,7 @@ impl Control {
         now: Now,
     ) -> Result<Changes, ModificationError> {
         match self.tables.learning(learned, used) {
+            _ if self.tables.is_orphan(learned) => {}
             Learning::Known(flow) => flow.entry().refresh(used),
             Learning::Superseded | Learning::Full => {}
             Learning::Unknown => {
@@ -137,10 +150,11 @@ impl Control {
         changes: &[Modification],
         now: Now,
     ) -> Result<Changes, (usize, ModificationError)> {
+        self.tables.work = 0;
         let before = self.tables.clone();
         let mut done = Changes::default();
         for (i, change) in changes.iter().enumerate() {
-            match self.apply(change, now) {
+            match self.apply_within_budget(change, now) {
                 Ok(more) => done.extend(more),
                 Err(error) => {
                     // Deadlines of flows that are no longer there are skipped when they pass.
@@ -150,6 +164,13 @@ impl Control {
             }
         }
         Ok(done)
+    }
+
+    fn apply_within_budget(&mut self, change: &Modification, now: Now) -> Result<Changes, ModificationError> {
+        if self.tables.work >= limits::WORK {
+            return Err(ModificationError::Work);
+        }
+        self.apply(change, now)
     }
 
     /// Removes flows whose timeout has passed. Looks at no more than [`limits::EXPIRED`] flows; must be called again at

@@ -97,6 +97,12 @@ pub enum GroupModError {
     /// `OFPGMFC_CHAINED_GROUP`.
     #[error("group {0} is executed by another group")]
     Chained(u32),
+    /// `OFPGMFC_BUCKET_EXISTS`.
+    #[error("group {0} would have two buckets with the same identifier")]
+    BucketExists(u32),
+    /// `OFPGMFC_UNKNOWN_BUCKET`.
+    #[error("group {0} has no bucket {1}")]
+    UnknownBucket(u32, u32),
     /// See [`ActionError`].
     #[error(transparent)]
     Action(#[from] ActionError),

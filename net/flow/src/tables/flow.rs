@@ -229,10 +229,16 @@ impl Flow {
         any(&self.instructions, &|action| matches!(action, Action::Group(group) if *group == id))
     }
 
-    /// Whether it applies meter `id`.
-    pub(super) fn has_meter(&self, id: u32) -> bool {
-        let action = |action: &Action| matches!(action, Action::Meter(meter) if *meter == id);
-        self.instructions.meter == Some(id) || any(&self.instructions, &action)
+    /// Whether it executes a group.
+    pub(super) fn has_any_group(&self) -> bool {
+        any(&self.instructions, &|action| matches!(action, Action::Group(_)))
+    }
+
+    /// Whether it applies a meter; `id`: `None` for any.
+    pub(super) fn has_meter(&self, id: Option<u32>) -> bool {
+        let is = |meter: u32| id.is_none_or(|id| id == meter);
+        let action = |action: &Action| matches!(action, Action::Meter(meter) if is(*meter));
+        self.instructions.meter.is_some_and(is) || any(&self.instructions, &action)
     }
 }
 

@@ -1,24 +1,36 @@
 //! Groups (OpenFlow 1.3.5, 5.6 and 7.3.4.3).
 
-use super::apply::{Changes, RemovedReason};
-use super::error::{ActionError, GroupModError};
 use super::flow::visit;
-use super::log::Change;
-use super::snapshot::Tables;
-use super::{limits, validate};
-use crate::action::{Action, Bucket};
+use crate::action::{Action, Bucket, LearnSpec};
 use crate::lookup::fold;
-use crate::modify::{GroupCommand, GroupKind, GroupMod};
+use crate::modify::{GroupKind, GroupMod};
 use port::Now;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// All groups; in deletions only.
-const ALL: u32 = 0xffff_fffc;
-/// Highest number of a group.
-const MAX: u32 = 0xffff_ff00;
 /// Hash values that a select group distinguishes.
 pub(crate) const SLOTS: usize = 256;
+
+/// Packets and bytes of a group or a bucket, which outlive its modifications.
+#[derive(Debug, Default)]
+pub struct GroupCounter {
+    packets: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl GroupCounter {
+    /// Adds packets and bytes. Called by workers, once for many packets.
+    pub fn add(&self, packets: u64, bytes: u64) {
+        self.packets.fetch_add(packets, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Packets and bytes.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.packets.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
+    }
+}
 
 /// A group.
 pub struct Group {
@@ -28,8 +40,9 @@ pub struct Group {
     /// Scores of each bucket of a select group for each hash value.
     scores: Vec<[f32; SLOTS]>,
     created: Now,
-    packets: AtomicU64,
-    bytes: AtomicU64,
+    counter: Arc<GroupCounter>,
+    /// Of each bucket; empty in a select group, where the hash of each packet selects the bucket.
+    bucket_counters: Vec<Arc<GroupCounter>>,
 }
 
 impl std::fmt::Debug for Group {
@@ -44,18 +57,26 @@ impl std::fmt::Debug for Group {
 }
 
 impl Group {
-    fn new(change: &GroupMod, seed: u64, created: Now) -> Self {
+    /// A group after a change. It continues to count what `old` has counted; buckets are the same if their identifiers are.
+    pub(super) fn new(change: &GroupMod, old: Option<&Self>, seed: u64, now: Now) -> Self {
         let scores = |bucket: &Bucket| std::array::from_fn(|slot| score(bucket, slot as u64, seed));
         let select = change.kind == GroupKind::Select;
+        let counted: &[Bucket] = if select { &[] } else { &change.buckets[..] };
+        let before = old.map(Self::counters_by_bucket).unwrap_or_default();
+        let counter = |bucket: &Bucket| before.get(&bucket.id).copied().cloned().unwrap_or_default();
         Self {
             id: change.id,
             kind: change.kind,
             buckets: change.buckets.clone(),
             scores: if select { change.buckets.iter().map(scores).collect() } else { Vec::new() },
-            created,
-            packets: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
+            created: old.map_or(now, |old| old.created),
+            counter: old.map(|old| old.counter.clone()).unwrap_or_default(),
+            bucket_counters: counted.iter().map(counter).collect(),
         }
+    }
+
+    fn counters_by_bucket(&self) -> HashMap<u32, &Arc<GroupCounter>> {
+        self.buckets.iter().map(|bucket| bucket.id).zip(&self.bucket_counters).collect()
     }
 
     /// Number.
@@ -73,15 +94,14 @@ impl Group {
         &self.buckets
     }
 
-    /// Adds packets and bytes.
-    pub fn count(&self, packets: u64, bytes: u64) {
-        self.packets.fetch_add(packets, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    /// Counter of all packets.
+    pub fn counter(&self) -> &Arc<GroupCounter> {
+        &self.counter
     }
 
-    /// Packets and bytes.
-    pub fn counts(&self) -> (u64, u64) {
-        (self.packets.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
+    /// Counter of the bucket at a position. Buckets of a select group have none.
+    pub fn bucket_counter(&self, position: usize) -> Option<&Arc<GroupCounter>> {
+        self.bucket_counters.get(position)
     }
 
     /// Time at which it was added.
@@ -105,13 +125,14 @@ impl Group {
         (0..SLOTS).filter_map(best).collect()
     }
 
-    /// Groups that its buckets execute.
-    fn next(&self) -> impl Iterator<Item = u32> {
-        groups(&self.buckets)
+    /// Groups that its buckets execute or watch.
+    pub(super) fn next(&self) -> impl Iterator<Item = u32> {
+        executed(&self.buckets).into_iter().chain(self.buckets.iter().filter_map(|bucket| bucket.watch_group))
     }
 }
 
-fn groups(buckets: &[Bucket]) -> impl Iterator<Item = u32> {
+/// Groups that buckets execute.
+pub(super) fn executed(buckets: &[Bucket]) -> Vec<u32> {
     let mut found = Vec::new();
     for bucket in buckets {
         visit(&bucket.actions, &mut |action| {
@@ -120,7 +141,27 @@ fn groups(buckets: &[Bucket]) -> impl Iterator<Item = u32> {
             }
         });
     }
-    found.into_iter()
+    found
+}
+
+/// Memory of a group with these buckets, in bytes.
+pub(super) fn memory(kind: GroupKind, buckets: &[Bucket]) -> usize {
+    let own = if kind == GroupKind::Select { size_of::<[f32; SLOTS]>() } else { size_of::<GroupCounter>() };
+    let bucket = |bucket: &Bucket| size_of::<Bucket>() + own + memory_of(&bucket.actions);
+    size_of::<Group>() + buckets.iter().map(bucket).sum::<usize>()
+}
+
+fn memory_of(actions: &[Action]) -> usize {
+    let boxed = |action: &Action| match action {
+        Action::Controller(output) => size_of_val(&**output) + output.userdata.len(),
+        Action::DecNwTtl(controllers) => size_of_val(&**controllers),
+        Action::Learn(learn) => size_of_val(&**learn) + learn.specs.len() * size_of::<LearnSpec>(),
+        Action::Ct(tracking) => size_of_val(&**tracking) + memory_of(&tracking.actions),
+        Action::Clone(actions) => memory_of(actions),
+        Action::Note(note) => note.len(),
+        _ => 0,
+    };
+    actions.iter().map(|action| size_of::<Action>() + boxed(action)).sum()
 }
 
 /// Score of a bucket for a hash value: an exponential variable with the weight as its rate.
@@ -128,109 +169,4 @@ fn score(bucket: &Bucket, slot: u64, seed: u64) -> f32 {
     let hash = fold(fold(seed, slot << 32 | u64::from(bucket.id)), slot);
     let uniform = ((hash >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
     (f64::from(bucket.weight) / -uniform.ln()) as f32
-}
-
-impl Tables {
-    /// Changes groups. A deletion also removes the flows that execute them.
-    ///
-    /// # Errors
-    /// If the change is not valid. Nothing is changed then.
-    pub fn apply_group(&mut self, change: &GroupMod) -> Result<Changes, GroupModError> {
-        self.apply_group_at(change, Now::default())
-    }
-
-    /// As [`Tables::apply_group`], with the time of the change.
-    ///
-    /// # Errors
-    /// If the change is not valid. Nothing is changed then.
-    pub fn apply_group_at(&mut self, change: &GroupMod, now: Now) -> Result<Changes, GroupModError> {
-        match change.command {
-            GroupCommand::Add if self.group(change.id).is_some() => Err(GroupModError::Exists(change.id)),
-            GroupCommand::Add if self.groups.len() >= limits::GROUPS => Err(GroupModError::OutOfGroups),
-            GroupCommand::Modify if self.group(change.id).is_none() => Err(GroupModError::Unknown(change.id)),
-            GroupCommand::Add | GroupCommand::Modify => self.put_group(change, now),
-            GroupCommand::Delete if change.id == ALL => Ok(self.delete_all_groups()),
-            GroupCommand::Delete => self.delete_group(change.id),
-        }
-    }
-
-    fn put_group(&mut self, change: &GroupMod, now: Now) -> Result<Changes, GroupModError> {
-        self.validate_group(change)?;
-        let old = self.take_group(change.id);
-        let created = old.as_ref().map_or(now, |old| old.created);
-        let group = Group::new(change, self.seed, created);
-        if let Some(old) = old {
-            group.count(old.counts().0, old.counts().1);
-        }
-        self.groups.insert(self.number_key(change.id), Arc::new(group));
-        self.log.add(Change::Group(change.id));
-        Ok(Changes::default())
-    }
-
-    fn validate_group(&self, change: &GroupMod) -> Result<(), GroupModError> {
-        let invalid = |why| Err(GroupModError::Invalid(change.id, why));
-        if change.id > MAX {
-            return invalid("numbers above 0xffffff00 are reserved");
-        }
-        if change.buckets.len() > limits::BUCKETS {
-            return Err(GroupModError::OutOfBuckets(change.id));
-        }
-        if change.kind == GroupKind::Indirect && change.buckets.len() != 1 {
-            return invalid("an indirect group has exactly one bucket");
-        }
-        let unwatched = |bucket: &Bucket| bucket.watch_port.is_none() && bucket.watch_group.is_none();
-        if change.kind == GroupKind::FastFailover && change.buckets.iter().any(unwatched) {
-            return invalid("each bucket of a fast failover group watches a port or a group");
-        }
-        for bucket in &change.buckets {
-            if let Some(id) = bucket.watch_group.filter(|id| self.group(*id).is_none() && *id != change.id) {
-                return Err(ActionError::OutGroup(id).into());
-            }
-            validate::bucket(self, change.id, &bucket.actions)?;
-        }
-        let watched = change.buckets.iter().filter_map(|bucket| bucket.watch_group);
-        let mut next = groups(&change.buckets).chain(watched);
-        if next.any(|id| self.leads_to(id, change.id, limits::CHAIN)) {
-            return Err(GroupModError::Loop(change.id));
-        }
-        Ok(())
-    }
-
-    /// Whether group `from` executes or watches group `to`, or more than `depth` groups follow each other.
-    fn leads_to(&self, from: u32, to: u32, depth: usize) -> bool {
-        if from == to || depth == 0 {
-            return true;
-        }
-        self.group(from).is_some_and(|group| {
-            let watched = group.buckets.iter().filter_map(|bucket| bucket.watch_group);
-            group.next().chain(watched).any(|next| self.leads_to(next, to, depth - 1))
-        })
-    }
-
-    fn delete_group(&mut self, id: u32) -> Result<Changes, GroupModError> {
-        if self.groups.iter().any(|group| group.next().any(|next| next == id)) {
-            return Err(GroupModError::Chained(id));
-        }
-        let mut changes = Changes::default();
-        if self.take_group(id).is_some() {
-            self.remove_users(id, RemovedReason::GroupDelete, &mut changes);
-            self.log.add(Change::Group(id));
-        }
-        Ok(changes)
-    }
-
-    fn delete_all_groups(&mut self) -> Changes {
-        let (mut changes, ids): (_, Vec<_>) =
-            (Changes::default(), self.groups.iter().map(|group| group.id).collect());
-        for id in ids {
-            self.take_group(id);
-            self.remove_users(id, RemovedReason::GroupDelete, &mut changes);
-            self.log.add(Change::Group(id));
-        }
-        changes
-    }
-
-    fn take_group(&mut self, id: u32) -> Option<Arc<Group>> {
-        self.groups.remove(self.number_key(id), |group| group.id == id)
-    }
 }

@@ -13,12 +13,37 @@ use crate::action::{Action, Instructions, Learn};
 use crate::lookup::fold;
 use crate::modify::{FlowMod, TableId};
 use port::Now;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Flags of `NXT_LEARN` (nicira-ext.h).
 const DELETE_LEARNED: u16 = 2;
 pub(crate) const WRITE_RESULT: u16 = 4;
+
+/// The flow whose `learn` action makes another flow.
+#[derive(Clone, Debug)]
+pub struct Parent(Flow);
+
+impl Parent {
+    pub(crate) fn new(flow: &Flow) -> Self {
+        Self(flow.clone())
+    }
+
+    /// Whether the tables have the flow with the same instructions.
+    fn is_in(&self, tables: &Tables) -> bool {
+        let entry = self.0.entry();
+        let found = tables.exact(entry.table(), &entry.matching(), entry.priority());
+        found.is_some_and(|found| Self(found.clone()) == *self)
+    }
+}
+
+impl PartialEq for Parent {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.is(other.0.entry()) && Arc::ptr_eq(self.0.instructions(), other.0.instructions())
+    }
+}
+
+impl Eq for Parent {}
 
 /// A flow that a packet has learned.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +52,8 @@ pub struct LearnedFlow {
     pub flow: FlowMod,
     /// Maximum number of flows with its table and cookie; 0 for no limit.
     pub limit: u32,
+    /// Flow that learns it. It is not added once the tables have this flow no longer. `None` for a packet-out.
+    pub parent: Option<Parent>,
 }
 
 /// What the tables have of a learned flow.
@@ -66,6 +93,11 @@ fn learns(instructions: &Instructions) -> Vec<&Learn> {
 }
 
 impl Tables {
+    /// Whether the flow that has learned another one was removed or modified since.
+    pub(super) fn is_orphan(&self, learned: &LearnedFlow) -> bool {
+        learned.parent.as_ref().is_some_and(|parent| !parent.is_in(self))
+    }
+
     /// What the tables have of a flow that a packet at `used` has learned.
     pub(crate) fn learning(&self, learned: &LearnedFlow, used: Now) -> Learning<'_> {
         let flow = &learned.flow;
@@ -93,6 +125,14 @@ impl Tables {
         } else {
             Err(ActionError::TooMany)
         }
+    }
+
+    /// Flows that must be counted for the limits of `learn` actions that no flow has yet.
+    pub(super) fn to_count(&self, instructions: &Instructions) -> usize {
+        let is_new = |learn: &&&Learn| {
+            learn.limit != 0 && !self.limits.contains_key(&(learn.table, learn.cookie, learn.limit))
+        };
+        learns(instructions).iter().filter(is_new).map(|learn| self.len(learn.table)).sum()
     }
 
     /// Counts the `learn` actions of an added flow.
@@ -159,12 +199,15 @@ impl Tables {
 
     /// Removes the flows whose last `learn` action with `delete_learned` was removed.
     pub(super) fn remove_orphans(&mut self, changes: &mut Changes) {
-        while let Some((table, cookie)) = self.orphans.pop() {
-            if self.uses.contains(self.learn_key(table, cookie)) {
-                continue;
-            }
-            let flows = self.flows(table).filter(|flow| flow.entry().cookie() == cookie);
+        while let Some((table, _)) = self.orphans.last().copied() {
+            // One pass finds the flows of all cookies of a table.
+            let of_table: BTreeSet<_> = self.orphans.extract_if(.., |(other, _)| *other == table).collect();
+            let is_orphan = |cookie: u64| {
+                of_table.contains(&(table, cookie)) && !self.uses.contains(self.learn_key(table, cookie))
+            };
+            let flows = self.flows(table).filter(|flow| is_orphan(flow.entry().cookie()));
             let flows: Vec<_> = flows.cloned().collect();
+            self.work += self.len(table);
             self.remove_all(flows, RemovedReason::Delete, changes);
         }
     }

@@ -121,11 +121,18 @@ impl Tables {
     }
 
     fn delete_meters(&mut self, id: u32) -> Changes {
-        let mut changes = Changes::default();
-        let selected = self.meters.iter().map(|meter| meter.id).filter(|other| id == ALL || *other == id);
-        for id in selected.collect::<Vec<_>>() {
+        let (mut changes, one) = (Changes::default(), Some(id).filter(|id| *id != ALL));
+        let selected: Vec<_> = match one {
+            Some(id) => self.meter(id).map(|meter| meter.id).into_iter().collect(),
+            None => self.meters.iter().map(|meter| meter.id).collect(),
+        };
+        self.work += selected.len();
+        let is_used = selected.iter().any(|id| self.meter_users(*id) > 0);
+        for id in selected {
             self.take_meter(id);
-            self.remove_users(id, RemovedReason::MeterDelete, &mut changes);
+        }
+        if is_used {
+            self.remove_users(|flow| flow.has_meter(one), RemovedReason::MeterDelete, &mut changes);
         }
         changes
     }

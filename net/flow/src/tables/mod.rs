@@ -9,6 +9,7 @@ mod control;
 mod error;
 mod flow;
 mod group;
+mod groups;
 mod learn;
 mod log;
 mod meter;
@@ -20,14 +21,15 @@ mod table;
 #[expect(clippy::large_types_passed_by_value, reason = "short tests")]
 mod tests;
 mod validate;
+mod work;
 
 pub use apply::{Changes, Removed, RemovedReason};
 pub use control::{Control, Modification, ModificationError};
 pub use error::{ActionError, FlowModError, GroupModError, InstructionError, MeterModError};
 pub use flow::{Entry, Flow};
-pub use group::Group;
 pub(crate) use group::SLOTS;
-pub use learn::LearnedFlow;
+pub use group::{Group, GroupCounter};
+pub use learn::{LearnedFlow, Parent};
 pub(crate) use learn::{Learning, WRITE_RESULT};
 pub use log::Change;
 pub use meter::{Meter, Metering};
@@ -40,6 +42,8 @@ pub mod limits {
     pub const GROUPS: usize = 65_536;
     /// Buckets of a group.
     pub const BUCKETS: usize = 256;
+    /// Bytes of all groups of a switch.
+    pub const GROUP_BYTES: usize = 64 << 20;
     /// Groups on a chain of groups.
     pub const CHAIN: usize = 16;
     /// Meters of a switch.
@@ -56,6 +60,9 @@ pub mod limits {
     pub const LOGGED_CHANGES: usize = 1024;
     /// Versions that a snapshot remembers for caches.
     pub const LOGGED_VERSIONS: usize = 64;
+    /// Work of a bundle before its last change, in units of [`super::Tables::effort`]. As one change may need as much as
+    /// the tables have flows, a bundle needs at most this and one change more.
+    pub const WORK: usize = 1 << 22;
     /// Flows that one call of [`super::Control::expire`] looks at.
     pub const EXPIRED: usize = 1024;
 }

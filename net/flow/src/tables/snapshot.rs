@@ -9,7 +9,7 @@ use super::log::{Change, Log};
 use super::meter::Meter;
 use super::radix::{Counts, Radix};
 use super::table::{Table, TableConfig};
-use super::validate;
+use super::{limits, validate};
 use crate::action::{Action, Instructions};
 use crate::key::Key;
 use crate::lookup::fold;
@@ -32,6 +32,12 @@ pub struct Tables {
     pub(super) limits: Arc<Limits>,
     /// Tables and cookies of learned flows that may have to be removed.
     pub(super) orphans: Vec<(TableId, u64)>,
+    /// Memory of `groups` in bytes.
+    pub(super) group_bytes: usize,
+    /// Maximum number of flows of a table without another limit.
+    limit: usize,
+    /// Flows, groups and buckets that the changes of the current bundle have looked at.
+    pub(super) work: usize,
     pub(super) log: Log,
 }
 
@@ -47,6 +53,9 @@ impl Tables {
             uses: Counts::default(),
             limits: Arc::default(),
             orphans: Vec::new(),
+            group_bytes: 0,
+            limit: limits::FLOWS,
+            work: 0,
             log: Log::default(),
         }
     }
@@ -129,7 +138,20 @@ impl Tables {
 
     /// Settings of a table.
     pub fn config(&self, table: TableId) -> TableConfig {
-        self.table(table).map_or_else(TableConfig::default, Table::config)
+        self.table(table).map_or_else(|| self.default_config(), Table::config)
+    }
+
+    /// Sets the maximum number of flows of all tables. Flows above it stay. Must be called before other settings.
+    pub fn limit_flows(&mut self, limit: usize) {
+        self.limit = limit;
+        for table in self.by_number.iter_mut().flatten() {
+            let config = TableConfig { limit, ..table.config() };
+            Arc::make_mut(table).configure(config);
+        }
+    }
+
+    fn default_config(&self) -> TableConfig {
+        TableConfig { limit: self.limit, eviction: false }
     }
 
     /// Changes the settings of a table. Flows above a new limit stay.
@@ -162,8 +184,13 @@ impl Tables {
     }
 
     /// Number of actions of flows that execute a group.
-    pub fn group_users(&self, id: u32) -> u32 {
+    pub(super) fn group_users(&self, id: u32) -> u32 {
         self.uses.count(self.number_key(id))
+    }
+
+    /// Number of actions of flows and buckets that execute a group.
+    pub fn group_references(&self, id: u32) -> u32 {
+        self.group_users(id) + self.uses.count(self.chained_key(id))
     }
 
     /// Number of actions and instructions of flows that apply a meter.
@@ -182,7 +209,8 @@ impl Tables {
         if self.by_number.len() <= i {
             self.by_number.resize(i + 1, None);
         }
-        Arc::make_mut(self.by_number[i].get_or_insert_default())
+        let config = self.default_config();
+        Arc::make_mut(self.by_number[i].get_or_insert_with(|| Arc::new(Table::new(config))))
     }
 
     pub(super) fn insert(&mut self, flow: &Flow) {
@@ -231,22 +259,29 @@ impl Tables {
         }
     }
 
-    /// Removes the flows that use a group or a meter.
-    pub(super) fn remove_users(&mut self, id: u32, reason: RemovedReason, changes: &mut Changes) {
-        let meter = reason == RemovedReason::MeterDelete;
-        let key = if meter { !self.number_key(id) } else { self.number_key(id) };
-        if !self.uses.contains(key) {
-            return;
-        }
-        let uses = |flow: &&Flow| if meter { flow.has_meter(id) } else { flow.has_group(id) };
-        let tables = self.used_tables().into_iter();
-        let flows: Vec<_> = tables.flat_map(|table| self.flows(table).filter(uses).cloned()).collect();
+    /// Removes the flows that use a group or a meter. Looks at all flows.
+    pub(super) fn remove_users(
+        &mut self,
+        uses: impl Fn(&Flow) -> bool,
+        reason: RemovedReason,
+        changes: &mut Changes,
+    ) {
+        let uses = |flow: &&Flow| uses(flow);
+        let tables = self.used_tables();
+        let flows: Vec<_> =
+            tables.iter().flat_map(|table| self.flows(*table).filter(uses).cloned()).collect();
+        self.work += tables.iter().map(|table| self.len(*table)).sum::<usize>();
         self.remove_all(flows, reason, changes);
     }
 
     /// Key of a number in the maps of groups and meters.
     pub(super) fn number_key(&self, id: u32) -> u64 {
         key(self.seed, id)
+    }
+
+    /// Key of a group that buckets execute in the map of uses.
+    pub(super) fn chained_key(&self, id: u32) -> u64 {
+        fold(key(self.seed, id), 2 << 32)
     }
 }
 

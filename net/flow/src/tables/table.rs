@@ -1,7 +1,6 @@
 //! One table: its flows, its limit, and the order of eviction.
 
 use super::flow::Flow;
-use super::limits;
 use super::radix::Radix;
 use crate::lookup::Classifier;
 use std::sync::Arc;
@@ -24,7 +23,7 @@ struct Counters {
 }
 
 /// A table of a snapshot.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Table {
     pub(super) classifier: Classifier,
     config: TableConfig,
@@ -33,13 +32,12 @@ pub(crate) struct Table {
     counters: Arc<Counters>,
 }
 
-impl Default for TableConfig {
-    fn default() -> Self {
-        Self { limit: limits::FLOWS, eviction: false }
-    }
-}
-
 impl Table {
+    pub(super) fn new(config: TableConfig) -> Self {
+        let (classifier, order, counters) = (Classifier::default(), Radix::default(), Arc::default());
+        Self { classifier, config, order, counters }
+    }
+
     pub(super) fn config(&self) -> TableConfig {
         self.config
     }

@@ -2,14 +2,14 @@
 
 use super::names::named;
 use super::value::{self, Look};
-use super::{Out, Separated, actions, control, instructions, show_match};
+use super::{NoNames, Out, Separated, actions, control, instructions, show_match};
 use crate::action::{Action, ConnectionTracking, ControllerOutput, LearnValue};
 use crate::field::Field;
 use crate::matching::Match;
 use crate::modify::PortNo;
 use crate::tables::Flow;
 use crate::trace::{FieldChange, Fields, exact};
-use crate::translate::{CtOperation, Event, Operation, Selection};
+use crate::translate::{CtOperation, Encapsulation, Event, Operation, Selection};
 use std::fmt;
 
 /// Prints fields under the names that they have in the packet.
@@ -87,6 +87,10 @@ fn print_operation(out: &mut Out, operation: &Operation) -> fmt::Result {
         Operation::Ct(tracking) => Action::Ct(Box::new(ct(tracking))),
         Operation::CtClear => Action::CtClear,
         Operation::Recirculate(_) => return out.f.write_str("recirculate"),
+        Operation::Encapsulate(way) => return print_encapsulation(out, way),
+        Operation::Unreachable(why) => return write!(out.f, "unreachable({why})"),
+        Operation::Decapsulate { kind, .. } => return write!(out.f, "decapsulate({kind})"),
+        Operation::Local => output(PortNo::LOCAL),
         Operation::Select(selection) => return print_selection(out, selection),
         Operation::Clone(operations) => return print_nested(out, "clone", operations),
         change => match change.change() {
@@ -105,6 +109,18 @@ fn print_nested(out: &mut Out, name: &str, operations: &[Operation]) -> fmt::Res
     write!(out.f, "{name}(")?;
     print_operations(out, operations)?;
     out.f.write_str(")")
+}
+
+fn print_encapsulation(out: &mut Out, way: &Encapsulation) -> fmt::Result {
+    write!(out.f, "encapsulate({})", way.template)?;
+    // Ports of the other bridge have no names here.
+    match &way.then {
+        None => write!(out.f, ",continue(LOCAL of the underlay)"),
+        Some(operations) => {
+            let mut plain = Out { ports: &NoNames, f: &mut *out.f };
+            print_nested(&mut plain, ",underlay", operations)
+        }
+    }
 }
 
 fn print_selection(out: &mut Out, selection: &Selection) -> fmt::Result {

@@ -55,7 +55,10 @@ impl<'a> Follower<'a> {
             Operation::Recirculate(rest) => self.recirculate(rest),
             Operation::Ct(tracking) => self.track(tracking),
             Operation::CtClear => self.zone = None,
-            Operation::Meter(_) | Operation::Queue(_) => {}
+            Operation::Unreachable(why) if self.verdict.is_none() => {
+                self.verdict = Some(Verdict::Dropped(DropCause::Tunnel(*why)));
+            }
+            Operation::Unreachable(_) | Operation::Meter(_) | Operation::Queue(_) => {}
             change if change.change().is_some() => return self.change(change),
             _ => self.verdict = Some(Verdict::Sent),
         }

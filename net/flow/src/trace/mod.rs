@@ -19,6 +19,7 @@ use crate::packet::ActionError;
 use crate::tables::Tables;
 use crate::translate::{Environment, Event, Record, Step, TranslateError, Translation, translate_recorded};
 use crate::{Field, PortNo};
+use ::tunnel::Unreachable;
 use follow::Follower;
 use std::collections::VecDeque;
 
@@ -77,6 +78,9 @@ pub enum DropCause {
     /// The translation failed.
     #[error("flow-drop: {0}")]
     Failed(TranslateError),
+    /// The remote end of a tunnel cannot be reached.
+    #[error("tunnel: {0}")]
+    Tunnel(Unreachable),
     /// An action does not fit the packet.
     #[error("action-failed: {0}")]
     Action(ActionError),

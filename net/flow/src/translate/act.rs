@@ -52,16 +52,16 @@ impl<E: Environment, R: Recorder> Translator<'_, E, R> {
             }
             PortNo::TABLE => self.enter(TableId(0)),
             PortNo::ANY => Ok(()),
-            PortNo::IN_PORT => self.send(Operation::Output(in_port)),
-            PortNo::NORMAL => self.send(Operation::Normal { in_port }),
-            PortNo::FLOOD => self.send(Operation::Flood { except: in_port }),
-            PortNo::ALL => self.send(Operation::All { except: in_port }),
+            PortNo::IN_PORT => self.send_to(in_port),
+            PortNo::NORMAL => self.normal(in_port),
+            PortNo::FLOOD => self.flood(Operation::Flood { except: in_port }, in_port),
+            PortNo::ALL => self.flood(Operation::All { except: in_port }, in_port),
             port if port == in_port => Ok(()),
-            port => self.send(Operation::Output(port)),
+            port => self.send_to(port),
         }
     }
 
-    fn send(&mut self, operation: Operation) -> Progress {
+    pub(super) fn send(&mut self, operation: Operation) -> Progress {
         self.commit()?;
         self.emit(operation)
     }

@@ -14,11 +14,14 @@ impl<E: Environment, R: Recorder> Translator<'_, E, R> {
     pub(super) fn group(&mut self, id: u32, site: Site) -> Progress {
         self.result.groups.push(id);
         let Some(group) = self.tables.group(id).cloned() else { return self.no_bucket() };
-        let mut buckets = group.buckets().iter().enumerate();
+        self.result.counters.push(group.counter().clone());
+        let mut positions = 0..group.buckets().len();
         match group.kind() {
-            GroupKind::All | GroupKind::Indirect => buckets.try_for_each(|each| self.bucket(each, site)),
-            GroupKind::FastFailover => match buckets.find(|(_, bucket)| self.is_live(bucket, 0)) {
-                Some(live) => self.bucket(live, site),
+            GroupKind::All | GroupKind::Indirect => {
+                positions.try_for_each(|at| self.bucket(&group, at, site))
+            }
+            GroupKind::FastFailover => match positions.find(|at| self.is_live(&group.buckets()[*at], 0)) {
+                Some(live) => self.bucket(&group, live, site),
                 None => self.no_bucket(),
             },
             GroupKind::Select => self.select(&group, site),
@@ -29,8 +32,9 @@ impl<E: Environment, R: Recorder> Translator<'_, E, R> {
         self.recorded(|_| Event::NoBucket, |_| Ok(()))
     }
 
-    fn bucket(&mut self, (position, bucket): (usize, &Bucket), site: Site) -> Progress {
-        let actions = list(bucket);
+    fn bucket(&mut self, group: &Group, position: usize, site: Site) -> Progress {
+        let actions = list(&group.buckets()[position]);
+        self.result.counters.extend(group.bucket_counter(position).cloned());
         let event = |_: &Key| Event::Bucket { position, is_selected: true };
         self.recorded(event, |this| this.on_copy(|copy| copy.actions(&actions, site)))
     }

@@ -40,7 +40,7 @@ impl<E: Environment, R: Recorder> Translator<'_, E, R> {
             instructions: Instructions { apply, ..Instructions::default() },
             ..FlowMod::new(FlowCommand::Add, &matching, learn.priority)
         };
-        let learned = LearnedFlow { flow, limit: learn.limit };
+        let learned = LearnedFlow { flow, limit: learn.limit, parent: self.parent.clone() };
         if let Some((field, bit)) = learn.result.filter(|_| learn.flags & WRITE_RESULT != 0) {
             let is_full = matches!(self.tables.learning(&learned, Now(u64::MAX)), Learning::Full);
             self.set_field(field, u128::from(!is_full) << bit, 1 << bit)?;

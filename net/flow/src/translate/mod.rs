@@ -17,24 +17,33 @@ mod learn;
 mod operation;
 mod pipeline;
 mod record;
+mod seen;
 mod set;
 mod state;
 #[cfg(test)]
 #[expect(clippy::large_types_passed_by_value, reason = "short tests")]
 mod tests;
+mod tunnel;
 
 #[cfg(test)]
 pub(crate) use tests::matching as random_match;
 
-pub use operation::{ControllerOperation, CtOperation, Operation, Resume, Selection, reason, select_slot};
+pub use operation::{
+    ControllerOperation, CtOperation, Encapsulation, Operation, Resume, Selection, flow_hash, reason,
+    select_slot,
+};
 pub(crate) use record::Record;
 pub use record::{Event, Step};
+pub use seen::Seen;
 
 use crate::action::Action;
 use crate::key::Key;
 use crate::modify::{PortNo, TableId};
-use crate::tables::{Entry, LearnedFlow, Tables};
+use crate::tables::{Entry, GroupCounter, LearnedFlow, Tables};
+use ::tunnel::{Interface, Path, Paths, Tunnel, Tunnels, Unreachable};
 use pipeline::Translator;
+use port::PortId;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Bounds of the work of one translation.
@@ -55,6 +64,51 @@ pub mod limits {
 pub trait Environment {
     /// Whether a port can send.
     fn is_live(&self, port: PortNo) -> bool;
+
+    /// The tunnel that a port is, if any.
+    fn tunnel(&self, port: PortNo) -> Option<&Tunnel> {
+        let _ = port;
+        None
+    }
+
+    /// Ports that are tunnels, or those of them that get flooded packets.
+    fn tunnels(&self, flooded: bool) -> Vec<PortNo> {
+        let _ = flooded;
+        Vec::new()
+    }
+
+    /// The addresses of the bridge itself, if any, and the tunnels that end there.
+    fn local(&self) -> Option<Local<'_>> {
+        None
+    }
+
+    /// The path to the remote end of a tunnel.
+    ///
+    /// # Errors
+    /// If there is none.
+    fn path(&self, source: Option<IpAddr>, destination: IpAddr) -> Result<Path, Unreachable> {
+        let _ = (source, destination);
+        Err(Unreachable::NoRoute)
+    }
+
+    /// Translates a packet of the bridge itself on another bridge; `None` if that must be done when it gets there.
+    fn underlay(&self, bridge: u16, key: &Key) -> Option<Translation> {
+        let _ = (bridge, key);
+        None
+    }
+}
+
+/// The addresses of a bridge.
+#[derive(Clone, Copy, Debug)]
+pub struct Local<'a> {
+    /// Number of the bridge.
+    pub bridge: u16,
+    /// Addresses.
+    pub interface: &'a Interface,
+    /// Neighbours.
+    pub paths: &'a Paths,
+    /// Tunnels that end at the addresses.
+    pub tunnels: &'a Tunnels<PortId>,
 }
 
 /// Why a packet is dropped instead of executing its actions.
@@ -81,16 +135,16 @@ pub struct Translation {
     pub operations: Vec<Operation>,
     /// Bits of the key that the result depends on.
     pub mask: Key,
-    /// Tables that were looked up; bit `i % 64` of word `i / 64` for table `i`.
-    pub tables: [u64; 4],
+    /// What the lookups have seen.
+    pub seen: Vec<Seen>,
     /// The last table that was looked up.
     pub last: TableId,
-    /// Number of lookups. The second one and later ones may see another key than the packet's.
-    pub lookups: usize,
     /// Flows that were executed.
     pub flows: Vec<Arc<Entry>>,
     /// Groups that were executed.
     pub groups: Vec<u32>,
+    /// Counters of these groups, and of their buckets as far as all packets get to the same ones.
+    pub counters: Vec<Arc<GroupCounter>>,
     /// Meters that were applied.
     pub meters: Vec<u32>,
     /// Whether it depends on the [`Environment`].
@@ -104,7 +158,7 @@ pub struct Translation {
 impl Translation {
     /// Whether `table` was looked up.
     pub fn visited(&self, table: TableId) -> bool {
-        self.tables[usize::from(table.0 / 64)] >> (table.0 % 64) & 1 == 1
+        self.seen.iter().any(|seen| seen.visited(table))
     }
 }
 

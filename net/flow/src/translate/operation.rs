@@ -7,6 +7,8 @@ use crate::key::Key;
 use crate::lookup::fold;
 use crate::matching::Match;
 use crate::modify::{PortNo, TableId};
+use crate::tables::Parent;
+use ::tunnel::{Kind, Template, Unreachable};
 use std::sync::Arc;
 
 /// Reasons of packets to controllers (OpenFlow 1.5, `ofp_packet_in_reason`).
@@ -87,6 +89,38 @@ pub enum Operation {
     CtClear,
     /// Extracts a new key and continues with [`super::resume`].
     Recirculate(Arc<Resume>),
+    /// Sends a copy through a tunnel.
+    Encapsulate(Box<Encapsulation>),
+    /// The remote end of a tunnel cannot be reached: drops the copy for it.
+    Unreachable(Unreachable),
+    /// Removes the outer headers of a tunnel; the packet continues as one that was received from the tunnel.
+    Decapsulate {
+        /// Kind of the tunnel.
+        kind: Kind,
+        /// UDP destination port.
+        port: u16,
+    },
+    /// Delivers to the addresses of the bridge itself.
+    Local,
+}
+
+/// How packets enter a tunnel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Encapsulation {
+    /// Port of the tunnel.
+    pub port: PortNo,
+    /// Outer headers.
+    pub template: Template,
+    /// Maximum length of the outer IP packet in bytes.
+    pub mtu: u16,
+    /// Traffic class of the outer header without congestion bits; `None` for that of the payload.
+    pub tos: Option<u8>,
+    /// Whether the time to live is that of the payload.
+    pub inherits_ttl: bool,
+    /// Bridge of the underlay, on which the packet continues from [`PortNo::LOCAL`].
+    pub bridge: u16,
+    /// Operations of that bridge; `None` if they are not the same for all packets, or need the state of the bridge.
+    pub then: Option<Box<[Operation]>>,
 }
 
 /// Output to controllers.
@@ -150,6 +184,7 @@ pub struct CtOperation {
 
 /// The rest of a translation.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(test, derive(Default))]
 pub struct Resume {
     pub(super) steps: Vec<Step>,
     pub(super) set: ActionSet,
@@ -159,13 +194,23 @@ pub struct Resume {
     pub(super) queue: Option<u32>,
 }
 
+impl Resume {
+    /// A translation that only outputs to a port.
+    pub(crate) fn output(port: PortNo) -> Self {
+        let site = Site { table: TableId(0), cookie: u64::MAX, reason: reason::ACTION };
+        let steps = vec![Step::Actions(vec![Action::Output { port, max_len: 0 }], site, None)];
+        let (set, stack, pipeline, queue) = (ActionSet::default(), Vec::new(), Match::any(), None);
+        Self { steps, set, stack, pipeline, queue }
+    }
+}
+
 /// A part of the rest of a translation.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Step {
     /// Looks up a table; `resubmit`: without consequence if nothing is found.
     Table { table: TableId, resubmit: bool },
-    /// Executes actions.
-    Actions(Vec<Action>, Site),
+    /// Executes actions of a flow, if they are of one.
+    Actions(Vec<Action>, Site, Option<Parent>),
     /// Executes the instructions after the applied actions.
     Rest(Arc<Instructions>, Site),
 }
@@ -178,9 +223,13 @@ pub(super) struct Site {
     pub(super) reason: u8,
 }
 
-/// Number of the hash value by which a select group selects: the same for both directions of a connection, and for all
-/// fragments of a packet.
+/// Number of the hash value by which a select group selects.
 pub fn select_slot(key: &Key) -> usize {
+    flow_hash(key) as usize % crate::tables::SLOTS
+}
+
+/// Hash of the flow of a packet: the same for both directions of a connection, and for all fragments of a packet.
+pub fn flow_hash(key: &Key) -> u32 {
     let get = |field| key.get(field) as u64;
     let (kind, frag, proto) = (get(Field::EthType), get(Field::IpFrag), get(Field::IpProto));
     let mut hash = fold(0x6a09_e667_f3bc_c908, kind << 8 | proto);
@@ -193,10 +242,22 @@ pub fn select_slot(key: &Key) -> usize {
     if [6, 17, 132].contains(&proto) && frag & u64::from(frag::ANY) == 0 {
         hash = fold(hash, get(Field::TcpSrc) ^ get(Field::TcpDst));
     }
-    (hash >> 32) as usize % crate::tables::SLOTS
+    (hash >> 32) as u32
 }
 
 impl Operation {
+    /// Whether it can be executed for a packet of another bridge: it needs neither tables, meters, connections, controllers
+    /// nor the learning bridge.
+    pub(super) fn is_portable(&self) -> bool {
+        match self {
+            Self::Output(port) => *port <= PortNo::MAX,
+            Self::Clone(operations) => operations.iter().all(Self::is_portable),
+            Self::Select(selection) => selection.buckets.iter().flatten().all(Self::is_portable),
+            Self::All { .. } | Self::Flood { .. } | Self::Queue(_) => true,
+            change => matches!(change, Self::Set { .. } | Self::PushVlan(_) | Self::PopVlan),
+        }
+    }
+
     /// Whether later operations see the same packet as without it.
     pub(super) fn keeps_packet(&self) -> bool {
         matches!(
@@ -208,6 +269,9 @@ impl Operation {
                 | Self::Controller(_)
                 | Self::Select(_)
                 | Self::Clone(_)
+                | Self::Encapsulate(_)
+                | Self::Unreachable(_)
+                | Self::Local
         )
     }
 

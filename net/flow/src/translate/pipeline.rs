@@ -2,6 +2,7 @@
 
 use super::operation::{Operation, Resume, Site, Step, reason};
 use super::record::{Event, Recorder};
+use super::seen::Seen;
 use super::set::ActionSet;
 use super::state::State;
 use super::{Environment, TranslateError, Translation, limits};
@@ -10,7 +11,7 @@ use crate::field::Field;
 use crate::key::Key;
 use crate::matching::Match;
 use crate::modify::{PortNo, TableId};
-use crate::tables::{Flow, Tables};
+use crate::tables::{Flow, Parent, Tables};
 use std::sync::Arc;
 
 /// Value of `actset_output` while the action set has no output (OpenFlow 1.5, `OFPP_UNSET`).
@@ -42,7 +43,10 @@ pub(super) struct Translator<'a, E, R> {
     /// The rest of the translation while [`Halt::Freeze`] is returned.
     pub(super) steps: Vec<Step>,
     site: Site,
+    /// Flow whose actions are executed.
+    pub(super) parent: Option<Parent>,
     pub(super) depth: usize,
+    lookups: usize,
     emitted: usize,
 }
 
@@ -64,13 +68,13 @@ impl<'a, E: Environment, R: Recorder> Translator<'a, E, R> {
         let result = Translation {
             operations: Vec::new(),
             mask,
-            tables: [0; 4],
+            seen: Vec::new(),
             last: TableId(0),
             flows: Vec::new(),
             groups: Vec::new(),
+            counters: Vec::new(),
             meters: Vec::new(),
             live: false,
-            lookups: 0,
             learned: Vec::new(),
             error: None,
         };
@@ -86,7 +90,9 @@ impl<'a, E: Environment, R: Recorder> Translator<'a, E, R> {
             queue: None,
             steps: Vec::new(),
             site,
+            parent: None,
             depth: 0,
+            lookups: 0,
             emitted: 0,
         }
     }
@@ -124,7 +130,10 @@ impl<'a, E: Environment, R: Recorder> Translator<'a, E, R> {
     fn step(&mut self, step: &Step) -> Progress {
         match step {
             Step::Table { table, resubmit } => self.walk(*table, *resubmit),
-            Step::Actions(actions, site) => self.actions(actions, *site),
+            Step::Actions(actions, site, parent) => {
+                self.parent.clone_from(parent);
+                self.actions(actions, *site)
+            }
             Step::Rest(instructions, site) => match self.rest(instructions, *site) {
                 Some(table) => self.walk(table, false),
                 None => Ok(()),
@@ -198,8 +207,9 @@ impl<'a, E: Environment, R: Recorder> Translator<'a, E, R> {
         if self.state.opaque.get(field) & bits != 0 {
             return Err(Halt::Freeze);
         }
-        let fresh = bits & !self.state.written.get(field);
-        self.result.mask.set(field, self.result.mask.get(field) | fresh);
+        let mut all = Key::ZERO;
+        all.set(field, bits);
+        self.result.mask = self.result.mask.or(&self.state.fresh(&all));
         Ok(self.state.key.get(field) & bits)
     }
 
@@ -239,8 +249,8 @@ impl<'a, E: Environment, R: Recorder> Translator<'a, E, R> {
     }
 
     pub(super) fn lookup(&mut self, table: TableId) -> Progress<Option<Flow>> {
-        self.result.lookups += 1;
-        if self.result.lookups > limits::LOOKUPS {
+        self.lookups += 1;
+        if self.lookups > limits::LOOKUPS {
             return Err(Halt::Error(TranslateError::TooManyLookups));
         }
         let mut bits = Key::ZERO;
@@ -248,10 +258,8 @@ impl<'a, E: Environment, R: Recorder> Translator<'a, E, R> {
         if bits.and(&self.state.opaque) != Key::ZERO {
             return Err(Halt::Freeze);
         }
-        let written = &self.state.written;
-        let fresh = Key(std::array::from_fn(|i| bits.0[i] & !written.0[i]));
-        self.result.mask = self.result.mask.or(&fresh);
-        self.result.tables[usize::from(table.0 / 64)] |= 1 << (table.0 % 64);
+        self.result.mask = self.result.mask.or(&self.state.fresh(&bits));
+        Seen::add(&mut self.result.seen, table, &self.state);
         self.result.last = table;
         if found.is_none() {
             self.recorded(|_| Event::Miss(table), |_| ());
@@ -273,7 +281,9 @@ impl<'a, E: Environment, R: Recorder> Translator<'a, E, R> {
         if let Some(id) = instructions.meter {
             self.recorded(|_| Event::Action(Action::Meter(id)), |this| this.meter(id))?;
         }
+        let before = self.parent.replace(Parent::new(flow));
         let applied = self.actions(&instructions.apply, site);
+        self.parent = before;
         if applied == Err(Halt::Freeze) {
             self.steps.push(Step::Rest(instructions.clone(), site));
         }
@@ -318,7 +328,7 @@ impl<'a, E: Environment, R: Recorder> Translator<'a, E, R> {
                 // Without steps, the action has not begun.
                 let rest = if self.steps.is_empty() { &list[i..] } else { &list[i + 1..] };
                 if !rest.is_empty() {
-                    self.steps.push(Step::Actions(rest.to_vec(), site));
+                    self.steps.push(Step::Actions(rest.to_vec(), site, self.parent.clone()));
                 }
             }
             end?;

@@ -6,8 +6,9 @@ use std::ops::Range;
 
 /// Words of the fields that are in the packet.
 const PACKET: Range<usize> = 23..37;
-/// Words of the tunnel fields, which the packet carries beside its bytes.
-const TUNNEL: Range<usize> = 2..9;
+
+/// Fields that actions change to a function of their own value.
+const COMPUTED: [Field; 2] = [Field::IpTtl, Field::MplsTtl];
 
 /// Kind of a header that was pushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub(super) struct State {
     pub(super) written: Key,
     /// Bits that are not known.
     pub(super) opaque: Key,
+    /// Bits that are or were a function of their own values.
+    pub(super) computed: Key,
     /// Fields after all operations so far.
     base: Key,
     /// Bits of `base` that are the same for all packets.
@@ -54,6 +57,7 @@ impl State {
             key: *key,
             written: Key::ZERO,
             opaque: Key::ZERO,
+            computed: Key::ZERO,
             base: *key,
             known: Key::ZERO,
             unknown: Key::ZERO,
@@ -94,6 +98,18 @@ impl State {
         sets
     }
 
+    /// The bits of the packet's key that some bits of the present one depend on.
+    pub(super) fn fresh(&self, bits: &Key) -> Key {
+        let mut fresh = bits.and(&not(&self.written));
+        for field in COMPUTED {
+            // Each bit may depend on all bits of the field.
+            if fresh.get(field) & self.computed.get(field) != 0 {
+                fresh.set(field, field.full());
+            }
+        }
+        fresh
+    }
+
     /// Changes bits without an operation of their own: an operation has the same effect. The value must be the same for
     /// all packets.
     pub(super) fn become_constant(&mut self, field: Field, value: u128, mask: u128) {
@@ -111,10 +127,11 @@ impl State {
         }
     }
 
-    /// As above, with a function of the bits' own values.
+    /// As above, with a function of the own value of a field of [`COMPUTED`].
     pub(super) fn become_function(&mut self, field: Field, value: u128) {
         self.key.set(field, value);
         self.base.set(field, value);
+        self.computed.set(field, field.full());
     }
 
     /// Forgets bits.
@@ -191,7 +208,7 @@ impl State {
 /// Whether operations set the field.
 fn is_in_packet(field: Field) -> bool {
     let word = usize::from(field.info().word);
-    PACKET.contains(&word) || TUNNEL.contains(&word) || field == Field::PktMark
+    PACKET.contains(&word) || Key::TUNNEL.contains(&word) || field == Field::PktMark
 }
 
 /// Bits of the fields that a header hides when it is pushed.

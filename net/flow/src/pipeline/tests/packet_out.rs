@@ -108,6 +108,21 @@ fn packet_outs_wait_in_order_and_their_number_is_limited() {
 }
 
 #[test]
+fn a_lost_frame_does_not_delay_others() {
+    let mut controller = Controller::new(&[]);
+    let request = |controller: &Controller, port| {
+        controller.request(PortNo::ANY, &[output(port)], &udp(1, 2, (1, 1), 9))
+    };
+    request(&controller, 1).unwrap();
+    drop(controller.waiting.try_recv().unwrap());
+    for _ in 0..2 {
+        (0..1023).for_each(|_| request(&controller, 2).unwrap());
+        assert_eq!(request(&controller, 2), Err(PacketOutError::Busy));
+        (0..1023).for_each(|_| assert_eq!(controller.execute().1.sent[&1].len(), 1));
+    }
+}
+
+#[test]
 fn what_cannot_be_executed_is_refused() {
     let controller = Controller::new(&[]);
     let frame = udp(1, 2, (1, 1), 9);
@@ -165,4 +180,30 @@ fn a_group_follows_the_ports_that_can_send() {
     observer.changed(PortId(7), true, lab.now);
     lab.switch.remove_port(PortId(3));
     assert!(lab.switch.take_port_events().is_empty(), "they are on no bridge");
+}
+
+#[test]
+fn only_results_that_watch_ports_depend_on_whether_these_can_send() {
+    let buckets = [3, 4].map(|port| bucket(port, Some(PortNo(port)))).into();
+    let group = GroupMod { command: GroupCommand::Add, kind: GroupKind::FastFailover, id: 1, buckets };
+    let watching = flow(2, &by_port(2), vec![Action::Group(1)]);
+    let mut lab = Lab::new(&[Modification::Group(group), flow(1, &ip(), vec![output(4)]), watching]);
+    let mut observer = lab.switch.observer().unwrap();
+    let frame = udp(1, 2, (1, 1), 9);
+    assert_eq!((lab.ports(0, &frame), lab.ports(1, &frame)), (vec![3], vec![2]));
+    let (_, _, before) = lab.counts();
+    for is_up in [false, true] {
+        observer.changed(PortId(2), is_up, lab.now);
+        let expected = if is_up { 2 } else { 3 };
+        assert_eq!((lab.ports(0, &frame), lab.ports(1, &frame)), (vec![3], vec![expected]));
+    }
+    let (_, _, after) = lab.counts();
+    assert_eq!(after - before, 2, "the other result was kept");
+    // Ports of another bridge do not matter either.
+    lab.switch.add_bridge("br1").unwrap();
+    lab.switch.add_port(PortId(9), "br1", None).unwrap();
+    lab.switch.remove_port(PortId(9));
+    lab.switch.set_flooded(PortId(0), false);
+    assert_eq!((lab.ports(0, &frame), lab.ports(1, &frame)), (vec![3], vec![2]));
+    assert_eq!(lab.counts().2, after);
 }

@@ -2,9 +2,12 @@
 
 use super::*;
 use crate::action::Bucket;
-use crate::modify::{Band, GroupCommand, GroupKind, GroupMod, MeterCommand, MeterFlags, MeterMod};
+use crate::modify::{
+    Band, BucketPlace, GroupCommand, GroupKind, GroupMod, MeterCommand, MeterFlags, MeterMod,
+};
 use crate::tables::{
     ActionError, Control, GroupModError, MeterModError, Modification, ModificationError, RemovedReason,
+    limits,
 };
 
 fn bucket(id: u32, weight: u16, actions: &[Action]) -> Bucket {
@@ -77,6 +80,92 @@ fn kinds_of_groups_have_their_rules() {
 }
 
 #[test]
+fn buckets_are_inserted_and_removed_at_their_places() {
+    let mut tables = Tables::new(1);
+    let change = |command, ids: &[u32]| GroupMod {
+        buckets: ids.iter().map(|id| bucket(*id, 0, &[output(*id)])).collect(),
+        ..group(command, 1, &[])
+    };
+    let insert = |at, ids: &[u32]| change(GroupCommand::InsertBuckets(at), ids);
+    let remove = |at| change(GroupCommand::RemoveBuckets(at), &[]);
+    let unknown = tables.apply_group(&insert(BucketPlace::First, &[1])).unwrap_err();
+    assert_eq!(unknown, GroupModError::Unknown(1));
+    tables.apply_group(&GroupMod { kind: GroupKind::Select, ..change(GroupCommand::Add, &[3]) }).unwrap();
+    for (change, expected) in [
+        (insert(BucketPlace::Last, &[5, 6]), &[3, 5, 6][..]),
+        (insert(BucketPlace::First, &[1]), &[1, 3, 5, 6]),
+        (insert(BucketPlace::Bucket(3), &[4]), &[1, 3, 4, 5, 6]),
+        (remove(BucketPlace::First), &[3, 4, 5, 6]),
+        (remove(BucketPlace::Last), &[3, 4, 5]),
+        (remove(BucketPlace::Bucket(4)), &[3, 5]),
+        (remove(BucketPlace::All), &[]),
+        (remove(BucketPlace::First), &[]),
+        (insert(BucketPlace::First, &[7]), &[7]),
+    ] {
+        tables.apply_group(&change).unwrap();
+        let group = tables.group(1).unwrap();
+        let ids: Vec<_> = group.buckets().iter().map(|bucket| bucket.id).collect();
+        assert_eq!((&ids[..], group.kind()), (expected, GroupKind::Select), "{:?}", change.command);
+    }
+    let missing = tables.apply_group(&remove(BucketPlace::Bucket(4))).unwrap_err();
+    assert_eq!(missing, GroupModError::UnknownBucket(1, 4));
+    let twice = tables.apply_group(&insert(BucketPlace::Last, &[7])).unwrap_err();
+    assert_eq!(twice, GroupModError::BucketExists(1));
+}
+
+#[test]
+fn counters_of_a_group_outlive_its_modification() {
+    let mut tables = Tables::new(1);
+    let change = |command, ids: &[u32]| GroupMod {
+        buckets: ids.iter().map(|id| bucket(*id, 0, &[])).collect(),
+        ..group(command, 1, &[])
+    };
+    tables.apply_group(&change(GroupCommand::Add, &[1, 2])).unwrap();
+    let before = tables.group(1).unwrap().clone();
+    tables.apply_group(&change(GroupCommand::Modify, &[2, 3])).unwrap();
+    // A worker that has not taken the newest tables counts on the old group.
+    before.counter().add(1, 60);
+    before.bucket_counter(1).unwrap().add(1, 60);
+    let after = tables.group(1).unwrap();
+    let counts = |position| after.bucket_counter(position).unwrap().counts();
+    assert_eq!((after.counter().counts(), counts(0), counts(1)), ((1, 60), (1, 60), (0, 0)));
+}
+
+#[test]
+fn memory_of_all_groups_is_bounded() {
+    let mut tables = Tables::new(1);
+    let large = |id| GroupMod {
+        kind: GroupKind::Select,
+        buckets: (0..limits::BUCKETS as u32).map(|id| bucket(id, 1, &[])).collect(),
+        ..group(GroupCommand::Add, id, &[])
+    };
+    let added = (1..1000).take_while(|id| tables.apply_group(&large(*id)).is_ok()).count() as u32;
+    assert!((200..250).contains(&added), "{added} groups of 256 KiB and their buckets");
+    let refused = tables.apply_group(&large(added + 1)).unwrap_err();
+    assert_eq!(refused, GroupModError::OutOfBuckets(added + 1));
+    // A modification takes the place of the group.
+    tables.apply_group(&GroupMod { command: GroupCommand::Modify, ..large(1) }).unwrap();
+    tables.apply_group(&group(GroupCommand::Delete, 2, &[])).unwrap();
+    tables.apply_group(&large(added + 1)).unwrap();
+    tables.apply_group(&group(GroupCommand::Delete, 0xffff_fffc, &[])).unwrap();
+    assert_eq!(tables.group_bytes, 0);
+}
+
+#[test]
+fn groups_that_use_each_other_in_many_ways_are_checked_in_bounded_time() {
+    let mut tables = Tables::new(1);
+    add_group(&mut tables, 1, &[output(1)]);
+    for id in 2..=limits::CHAIN as u32 {
+        // 256 buckets each: 256^15 paths lead to group 1.
+        let next = |at| bucket(at, 0, &[Action::Group(id - 1)]);
+        let buckets = (0..limits::BUCKETS as u32).map(next).collect();
+        tables.apply_group(&GroupMod { buckets, ..group(GroupCommand::Add, id, &[]) }).unwrap();
+    }
+    let around = tables.apply_group(&group(GroupCommand::Modify, 1, &[Action::Group(limits::CHAIN as u32)]));
+    assert_eq!(around.unwrap_err(), GroupModError::Loop(1));
+}
+
+#[test]
 fn a_select_group_follows_the_weights_and_moves_few_flows() {
     let mut tables = Tables::new(1);
     let mut change = group(GroupCommand::Add, 1, &[]);
@@ -119,6 +208,33 @@ fn meters_are_deleted_with_their_flows() {
     let changes = tables.apply_meter(&meter(MeterCommand::Delete, 0xffff_ffff), now(0)).unwrap();
     assert_eq!(changes.removed[0].reason, RemovedReason::MeterDelete);
     assert_eq!(priorities(&tables), [2]);
+}
+
+#[test]
+fn a_bundle_with_too_much_work_is_refused_as_a_whole() {
+    let mut control = Control::new(1);
+    let flows = 1 << 12;
+    let flow = |i: u32| Modification::Flow(Box::new(add(port(i), 1)));
+    control.bundle(&(0..flows).map(flow).collect::<Vec<_>>(), now(0)).unwrap();
+    let modify = FlowMod { cookie: 7, ..change(FlowCommand::Modify, Match::any(), 0) };
+    let modify = vec![Modification::Flow(Box::new(modify)); 2 * limits::WORK / flows as usize];
+    let (i, error) = control.bundle(&modify, now(0)).unwrap_err();
+    assert_eq!((i, error), (limits::WORK.div_ceil(flows as usize + 2), ModificationError::Work));
+    let strict = FlowMod { command: FlowCommand::ModifyStrict, ..change(FlowCommand::Modify, port(1), 1) };
+    let strict = vec![Modification::Flow(Box::new(strict)); 10_000];
+    assert_eq!(control.bundle(&strict, now(0)).unwrap().modified.len(), 10_000, "each looks at one flow");
+}
+
+#[test]
+fn a_bundle_with_an_invalid_packet_is_refused_as_a_whole() {
+    let mut control = Control::new(1);
+    let packet = Modification::Packet([Action::Group(1)].into());
+    let add = Modification::Group(group(GroupCommand::Add, 1, &[output(1)]));
+    let (i, error) = control.bundle(&[packet.clone(), add.clone()], now(0)).unwrap_err();
+    assert_eq!((i, error), (0, ModificationError::Packet(ActionError::OutGroup(1))));
+    assert!(control.tables().group(1).is_none());
+    control.bundle(&[add, packet], now(0)).unwrap();
+    assert!(control.tables().group(1).is_some());
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn a_learned_flow_is_as_old_as_its_packet_and_older_packets_do_not_replace_it() 
     let flow = |number, seconds| {
         let instructions = apply(&[output(number)]);
         let flow = FlowMod { hard_timeout: seconds, instructions, ..add(port(1), 1) };
-        LearnedFlow { flow, limit: 0 }
+        LearnedFlow { flow, limit: 0, parent: None }
     };
     assert_eq!(control.learn(&flow(1, 10), now(5), now(8)).unwrap().added.len(), 1);
     assert!(control.learn(&flow(2, 10), now(4), now(9)).unwrap().is_empty());

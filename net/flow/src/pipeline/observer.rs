@@ -1,0 +1,72 @@
+//! Reports of the engine: which ports can send, and packets for controllers.
+
+use super::directory::{Directory, Member, Place};
+use super::exchange::{Exchange, PortEvent, lock};
+use super::underlay::Local;
+use port::{Now, PortId, PortObserver, Published, Punted};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+/// Packets for controllers that wait for [`super::FlowSwitch::take_punted`].
+const MAX_PUNTED: usize = 1024;
+
+/// Changes a port, and publishes the directory if that is different then.
+pub(super) fn update(
+    (changing, published): (&Mutex<()>, &Published<Directory>),
+    port: PortId,
+    change: impl FnOnce(&mut Place),
+) {
+    let _changing = lock(changing);
+    let mut directory = Directory::clone(&published.current());
+    if directory.update(port, change) {
+        published.publish(Arc::new(directory));
+    }
+}
+
+/// Keeps packets for controllers and states of ports, and passes everything else on.
+pub(super) struct Observer {
+    pub(super) published: Arc<Published<Directory>>,
+    pub(super) changing: Arc<Mutex<()>>,
+    pub(super) punted: Arc<Mutex<VecDeque<Punted>>>,
+    pub(super) exchange: Arc<Exchange>,
+    pub(super) normal: Option<Box<dyn PortObserver>>,
+}
+
+impl Observer {
+    fn set_up(&self, port: PortId, is_up: bool) {
+        update((&self.changing, &self.published), port, |place| place.is_live = is_up);
+        let directory = self.published.current();
+        let Some(Member { bridge, number }) = directory.member(port) else { return };
+        if let Some(view) = directory.view(bridge) {
+            let bridge = view.bridge.name.clone();
+            self.exchange.port_changed(PortEvent { port, bridge, number, is_up });
+        }
+    }
+}
+
+impl PortObserver for Observer {
+    fn changed(&mut self, port: PortId, is_up: bool, now: Now) {
+        self.normal.iter_mut().for_each(|observer| observer.changed(port, is_up, now));
+        self.set_up(port, is_up);
+    }
+
+    fn stopped(&mut self, port: PortId, now: Now) {
+        self.normal.iter_mut().for_each(|observer| observer.stopped(port, now));
+    }
+
+    fn punted(&mut self, packet: Punted) {
+        let note = packet.note.clone();
+        if let Some(local) = note.as_ref().and_then(|note| note.downcast_ref::<Local>()) {
+            return self.exchange.frame(local, packet);
+        }
+        if self.published.current().by_tables(packet.context.from).is_none() {
+            return self.normal.iter_mut().for_each(|observer| observer.punted(packet.clone()));
+        }
+        let mut punted = lock(&self.punted);
+        if punted.len() < MAX_PUNTED {
+            punted.push_back(packet);
+        }
+        drop(punted);
+        self.exchange.wake();
+    }
+}

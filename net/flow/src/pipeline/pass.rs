@@ -1,0 +1,208 @@
+//! One call of the pipeline for the packets of one port: each is looked up, and its result executed.
+
+use super::again::{Carried, Onward};
+use super::directory::{Member, Scope};
+use super::execute::Executor;
+use super::lookup::{BRIDGE_ITSELF, Lookup, Run, work_of};
+use super::program::Form;
+use super::track::{Tracking, set_state};
+use crate::action::Action;
+use crate::cache::MegaflowId;
+use crate::modify::PortNo;
+use crate::packet::{Layout, Rewriter, parse};
+use crate::translate::{Operation, Resume, translate_actions};
+use crate::{Field, Key};
+use conntrack::Tracker;
+use port::{Burst, Context, DropReason, EditId, PortId, Verdicts};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// One call of the pipeline for the packets of one port.
+pub(super) struct Pass<'a> {
+    pub(super) scope: Scope<'a>,
+    pub(super) lookup: &'a mut Lookup,
+    pub(super) burst: &'a mut Burst,
+    pub(super) context: &'a Context,
+    pub(super) member: Member,
+    pub(super) verdicts: &'a mut Verdicts,
+    pub(super) rewriter: &'a mut Rewriter,
+    pub(super) onward: &'a mut Onward,
+    pub(super) tracker: &'a Tracker,
+    pub(super) left: &'a mut usize,
+    pub(super) carried: Carried,
+    /// Packets that were looked up by their keys.
+    pub(super) keyed: u64,
+}
+
+impl Pass<'_> {
+    pub(super) fn received(&mut self) {
+        match self.lookup.find_port(self.origin()) {
+            Some(id) => self.whole(id),
+            None => self.runs(),
+        }
+    }
+
+    /// Port by which the head cache tells packets apart.
+    fn origin(&self) -> PortId {
+        if self.member.number == PortNo::LOCAL { BRIDGE_ITSELF } else { self.context.from }
+    }
+
+    /// Sends all packets to all ports.
+    #[cold]
+    pub(super) fn flood(&mut self) {
+        let flood = [Operation::Flood { except: self.member.number }];
+        (0..self.burst.len()).for_each(|i| self.run(i, &flood));
+    }
+
+    /// All packets have one megaflow.
+    #[inline]
+    fn whole(&mut self, id: MegaflowId) {
+        let packets = 0..self.burst.len();
+        let bytes = packets.clone().map(|i| self.burst.frame_len(i) as u64).sum();
+        self.lookup.hits.head += packets.len() as u64;
+        self.execute(id, packets, bytes);
+    }
+
+    /// Looks all packets up before the first is executed, so that the processor loads the entries of several packets, and
+    /// then their megaflows, at the same time. Packets of one head that follow each other are looked up and forwarded
+    /// together.
+    fn runs(&mut self) {
+        let mut runs = std::mem::take(&mut self.lookup.runs);
+        let (port, mut i) = (self.origin(), 0);
+        while i < self.burst.len() {
+            let run = self.lookup.run(self.burst, i, port);
+            i = run.packets.end;
+            runs.push((run, MegaflowId::default()));
+        }
+        for (run, id) in &mut runs {
+            *id = self.lookup.find_run(run, self.burst, port);
+        }
+        for (run, id) in runs.drain(..) {
+            if !self.execute(id, run.packets.clone(), run.bytes) {
+                self.missed(&run);
+            }
+        }
+        self.lookup.runs = runs;
+        self.lookup.hits.head += self.burst.len() as u64 - self.keyed;
+    }
+
+    /// Finds the packets of a run by their keys: the first one for all, if its head decides the result.
+    #[inline(never)]
+    fn missed(&mut self, run: &Run) {
+        let (port, mut i) = (self.origin(), run.packets.start);
+        while i < run.packets.end {
+            let (id, is_translated) = self.by_key(i, (0, None));
+            self.keyed += 1;
+            let hits = &mut self.lookup.hits;
+            let place = if is_translated { &mut hits.tables } else { &mut hits.megaflow };
+            *place += 1;
+            self.lookup.remember_port(port, id);
+            let head = self.burst.head(i);
+            let is_decided = run.shape.is_some_and(|shape| self.lookup.remember((shape, head), port, id));
+            // What is compared may have changed since.
+            let same = is_decided.then(|| self.lookup.run(self.burst, i, port));
+            let alone = (i..i + 1, self.burst.frame_len(i) as u64);
+            let (packets, bytes) = same.map_or(alone, |same| (same.packets, same.bytes));
+            i = packets.end;
+            if !self.execute(id, packets.clone(), bytes) {
+                packets.for_each(|i| self.verdicts.drop(i, DropReason::NoFlow));
+            }
+        }
+    }
+
+    /// The key of packet `i`, at the place `id` of the pipeline, and where its headers are.
+    fn key(&self, i: usize, id: u32) -> (Key, Layout) {
+        let mut key = Key::ZERO;
+        key.set(Field::InPort, self.member.number.0.into());
+        key.set(Field::InPhyPort, self.member.number.0.into());
+        key.set(Field::RecircId, id.into());
+        key.set(Field::TunnelId, self.burst.notes(i).tunnel.into());
+        if let Some(states) = &self.carried.states {
+            set_state(&mut key, &states.visible);
+        }
+        if let Some(tunnel) = &self.carried.tunnel {
+            tunnel.set(&mut key);
+        }
+        let layout = parse(self.burst.head(i), self.burst.frame_len(i), &mut key);
+        (key, layout)
+    }
+
+    #[inline(never)]
+    fn by_key(&mut self, i: usize, (id, rest): (u32, Option<&Resume>)) -> (MegaflowId, bool) {
+        let (key, _) = self.key(i, id);
+        let found = self.lookup.find_key((&key, self.member.number), rest, (&self.scope, self.context.now));
+        self.verdicts.charge(work_of(found.1));
+        found
+    }
+
+    /// Continues with packets of an earlier pass.
+    pub(super) fn resumed(&mut self, rest: &Arc<Resume>) {
+        let id = self.lookup.resume_id(rest);
+        for i in 0..self.burst.len() {
+            let (found, _) = self.by_key(i, (id, Some(rest)));
+            let bytes = self.burst.frame_len(i) as u64;
+            if !self.execute(found, i..i + 1, bytes) {
+                self.verdicts.drop(i, DropReason::NoFlow);
+            }
+        }
+    }
+
+    pub(super) fn packet_out(&mut self, i: usize, actions: &[Action]) {
+        let (key, _) = self.key(i, 0);
+        let Self { scope, lookup, context, member, .. } = self;
+        let translation = translate_actions(&lookup.tables, &key, member.number, actions, scope);
+        let bytes = self.burst.frame_len(i) as u64;
+        translation.flows.iter().for_each(|flow| flow.count(1, bytes, context.now));
+        translation.counters.iter().for_each(|counter| counter.add(1, bytes));
+        let learned: Vec<_> = translation.learned.into_iter().map(Arc::new).collect();
+        // Without room, a controller may send again.
+        lookup.learner.learn(&lookup.tables, &learned, context.now);
+        self.verdicts.charge(work_of(true));
+        self.run(i, &translation.operations);
+    }
+
+    /// Executes the program of a megaflow for some packets. Returns `false` if its result is not current any more.
+    #[inline]
+    fn execute(&mut self, id: MegaflowId, packets: Range<usize>, bytes: u64) -> bool {
+        let Some(megaflow) = self.lookup.current(id) else { return false };
+        megaflow.count(packets.len() as u32, bytes, self.context.now);
+        match &megaflow.value.form {
+            Form::Forward(port) => self.verdicts.emit_run(packets, *port, EditId::NONE),
+            Form::Drop => packets.for_each(|i| self.verdicts.drop(i, DropReason::FlowDrop)),
+            Form::NoFlow => packets.for_each(|i| self.verdicts.drop(i, DropReason::NoFlow)),
+            Form::Operations(operations) => {
+                let operations = operations.clone();
+                packets.for_each(|i| self.run(i, &operations));
+            }
+        }
+        true
+    }
+
+    #[inline(never)]
+    fn run(&mut self, i: usize, operations: &[Operation]) {
+        let (key, layout) = self.key(i, 0);
+        let Self {
+            scope,
+            lookup,
+            burst,
+            context,
+            verdicts,
+            rewriter,
+            onward,
+            tracker,
+            left,
+            carried,
+            member,
+            ..
+        } = self;
+        // A packet-out, or a packet of the bridge itself, may come from no port.
+        let may_have_port = !context.injected && member.number <= PortNo::MAX;
+        let has_port = may_have_port || scope.view.ports.contains_key(&member.number);
+        let tracking = Tracking::new(tracker, left, carried.states.unwrap_or_default());
+        let of = (*scope, *member, &mut **lookup);
+        let mut executor =
+            Executor::new(of, (burst, i), context, verdicts, rewriter, (onward, carried), tracking);
+        executor.has_port = has_port;
+        executor.run((&key, &layout), operations);
+    }
+}
