@@ -4,8 +4,9 @@ use crate::batch::Batch;
 use crate::datapath::Datapath;
 use crate::request::Request;
 use crate::session::{Kind, Liveness, Session, SessionError, SessionId, SessionReport};
+use crate::vacancy::Vacancies;
 use crate::{handshake, liveness};
-use flow::tables::Changes;
+use flow::tables::{Changes, Tables};
 use openflow::{DecodeError, Description, Header, Message, Version, decode};
 use port::Now;
 use std::collections::BTreeMap;
@@ -20,7 +21,7 @@ pub struct Identity {
     pub description: Description,
     /// Versions that sessions may agree on; at least one.
     pub versions: Vec<Version>,
-    /// Silence of a controller after which it is probed; zero for no probes.
+    /// Silence of a peer after which it is probed, except at the management socket; zero for no probes.
     pub probe_interval: Duration,
 }
 
@@ -41,6 +42,8 @@ pub(crate) struct Switch {
     pub(crate) fragments: u16,
     /// Names that controllers gave to tables.
     pub(crate) table_names: BTreeMap<u8, String>,
+    /// Tables whose vacancy is watched.
+    pub(crate) vacancies: Vacancies,
 }
 
 /// The OpenFlow agent of one bridge.
@@ -52,7 +55,8 @@ pub struct Agent {
 impl Agent {
     /// An agent without sessions.
     pub fn new(identity: Identity) -> Self {
-        let switch = Switch { identity, generation: None, fragments: 0, table_names: BTreeMap::new() };
+        let (table_names, vacancies) = (BTreeMap::new(), Vacancies::default());
+        let switch = Switch { identity, generation: None, fragments: 0, table_names, vacancies };
         Self { sessions: BTreeMap::new(), switch }
     }
 
@@ -64,8 +68,8 @@ impl Agent {
         self.sessions.insert(id, session);
     }
 
-    /// Processes received bytes. While [`Agent::is_full`] is true, messages wait: call this again, with no bytes or
-    /// more of them, after the output was sent.
+    /// Processes received bytes. If [`Agent::waits`] is true then, messages wait: call this again with no bytes, after
+    /// other sessions had their turn and [`Agent::is_full`] is false.
     ///
     /// # Errors
     /// If the session must end: the caller sends the rest of its output, closes the connection and calls
@@ -80,9 +84,7 @@ impl Agent {
         // Without the session in the map, a request can change it and all others.
         let Some(mut session) = self.sessions.remove(&id) else { return Ok(()) };
         session.input.push(bytes);
-        if !bytes.is_empty() {
-            session.liveness = Liveness::new(now);
-        }
+        session.output.begin_turn();
         let result = self.process(&mut session, datapath, now);
         self.sessions.insert(id, session);
         result
@@ -107,15 +109,19 @@ impl Agent {
         datapath: &mut dyn Datapath,
         now: Now,
     ) -> Result<(), SessionError> {
-        while !session.output.is_full() {
+        while !session.output.is_turn_over() {
             let Some(message) = session.input.next_message()? else { return Ok(()) };
             session.counters.received += 1;
+            // Bytes that are no message yet do not count, so that a peer cannot stay in the handshake by sending few.
+            session.liveness = Liveness::new(now);
             let Some(dialect) = session.dialect else {
                 handshake::agree(session, &message, &self.switch.identity.versions)?;
                 continue;
             };
             match decode(&message, dialect) {
-                Ok(Message::FlowMod(change)) if batch.takes(session, &change) => batch.push(*change, message),
+                Ok(Message::FlowMod(change)) if batch.takes(session, &change, datapath) => {
+                    batch.push(*change, message);
+                }
                 decoded => {
                     self.flush(session, batch, datapath, now);
                     self.answer(session, &message, decoded, datapath, now);
@@ -162,13 +168,23 @@ impl Agent {
     pub fn output(&mut self, id: SessionId) -> Vec<u8> {
         let Some(session) = self.sessions.get_mut(&id) else { return Vec::new() };
         session.resume_monitors();
-        session.liveness.reads = true;
+        session.liveness.reads |= session.output.is_full();
         session.output.take()
     }
 
-    /// Whether so much output waits that the session must not be read.
+    /// The peer has read a part of much output that was taken, and more of it waits in the connection.
+    pub fn progressed(&mut self, id: SessionId) {
+        self.sessions.get_mut(&id).iter_mut().for_each(|session| session.liveness.reads = true);
+    }
+
+    /// Whether so much output waits that no message is processed until a part of it is taken.
     pub fn is_full(&self, id: SessionId) -> bool {
         self.sessions.get(&id).is_some_and(|session| session.output.is_full())
+    }
+
+    /// Whether received messages may wait, so that the session must not be read.
+    pub fn waits(&self, id: SessionId) -> bool {
+        self.sessions.get(&id).is_some_and(|session| session.output.is_turn_over())
     }
 
     /// Removes a session with its bundles and monitors.
@@ -176,7 +192,7 @@ impl Agent {
         self.sessions.remove(&id);
     }
 
-    /// Probes silent controllers and discards idle bundles. Returns the sessions to close, with the reason, and the
+    /// Probes silent peers and discards idle bundles. Returns the sessions to close, with the reason, and the
     /// time of the next call. Sessions that were opened since may need an earlier one.
     pub fn tick(&mut self, now: Now) -> (Vec<(SessionId, SessionError)>, Option<Now>) {
         let (mut ended, mut next) = (Vec::new(), None);
@@ -189,9 +205,13 @@ impl Agent {
         (ended, next)
     }
 
-    /// Reports changes that no session has made: expired and learned flows, and changes by others.
-    pub fn changed(&mut self, changes: &Changes, now: Now) {
+    /// Reports changes that no session has made: expired and learned flows, and changes by others. `tables` are those
+    /// after them.
+    pub fn changed(&mut self, changes: &Changes, tables: &Tables, now: Now) {
         self.sessions.values_mut().for_each(|session| session.report_changes(changes, None, now));
+        for status in self.switch.vacancies.crossed(tables) {
+            self.sessions.values_mut().for_each(|session| session.table_status(status));
+        }
     }
 
     /// Sends a packet that arrived on `in_port` to the controllers that its action selects.

@@ -4,11 +4,12 @@
 //! before any other message is processed, so that a barrier, an answer or an error is as it would be without it.
 
 use crate::codes::{change_code, position};
+use crate::datapath::Datapath;
 use crate::limits;
 use crate::request::Request;
 use crate::session::Session;
-use flow::FlowCommand;
 use flow::tables::Modification;
+use flow::{Action, FlowCommand, FlowMod};
 use openflow::{FlowModRequest, Role, Version};
 
 /// Changes of flows that wait for execution, with their messages.
@@ -19,13 +20,18 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Whether a change can wait: only its own error would answer it, and no monitor of the session names its message.
-    pub(crate) fn takes(&self, session: &Session, request: &FlowModRequest) -> bool {
+    /// Whether a change can wait: only its own error would answer it, no monitor of the session names its message, and it
+    /// needs little work.
+    pub(crate) fn takes(&self, session: &Session, request: &FlowModRequest, datapath: &dyn Datapath) -> bool {
         let is_delete = matches!(request.flow.command, FlowCommand::Delete | FlowCommand::DeleteStrict);
         let depends_on_tables = session.version() == Some(Version::V10)
             && matches!(request.flow.command, FlowCommand::Modify | FlowCommand::ModifyStrict);
         let is_refused = session.role == Role::Secondary || request.buffer.is_some() && !is_delete;
-        self.changes.len() < limits::BATCH && !depends_on_tables && !is_refused && session.monitors.is_empty()
+        self.changes.len() < limits::BATCH
+            && !depends_on_tables
+            && !is_refused
+            && session.monitors.is_empty()
+            && (is_small(&request.flow) || datapath.tables().effort(&request.flow) <= limits::TURN)
     }
 
     pub(crate) fn push(&mut self, request: FlowModRequest, message: Vec<u8>) {
@@ -38,13 +44,28 @@ impl Batch {
     }
 }
 
+/// Whether a change looks at one flow, whatever the tables contain.
+fn is_small(change: &FlowMod) -> bool {
+    let is_one = match change.command {
+        FlowCommand::Add => !change.flags.check_overlap,
+        FlowCommand::ModifyStrict | FlowCommand::DeleteStrict => true,
+        FlowCommand::Modify | FlowCommand::Delete => false,
+    };
+    is_one
+        && !change
+            .instructions
+            .apply
+            .iter()
+            .any(|action| matches!(action, Action::Learn(_) | Action::Clone(_)))
+}
+
 impl Request<'_> {
     /// Executes a batch: each change that is valid after the ones before it.
     pub(crate) fn execute_batch(&mut self, batch: &Batch) {
         let (mut changes, mut messages) = (&batch.changes[..], &batch.messages[..]);
         let mut end = changes.len();
         while !changes.is_empty() {
-            let done = match self.datapath.modify(&changes[..end], self.now) {
+            let done = match self.execute_changes(&changes[..end]) {
                 Ok(done) => {
                     self.publish(&done);
                     end

@@ -1,7 +1,8 @@
 //! Bundles (OpenFlow 1.4.1, 7.3.9; extension 230 of the ONF to 1.3).
 //!
-//! All flows and groups of a bundle change at once, whatever its flags are. Ports and packets come after them, in the
-//! order of their messages; their errors do not undo earlier changes, so that an atomic bundle cannot change ports.
+//! All messages of a bundle are validated before anything is changed: packets with the flows and groups at their places,
+//! which change at once, whatever the flags of the bundle are. Changes of ports and packets come after them, in the order
+//! of their messages. An atomic bundle cannot change ports, as in Open vSwitch.
 
 use crate::codes::{change_code, position};
 use crate::flows::check_buffer;
@@ -27,6 +28,31 @@ pub(crate) struct Bundle {
 
 /// A refused message of a bundle: its position and why.
 type Refused = (usize, ErrorCode);
+
+impl Bundle {
+    /// Memory in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        self.bytes + self.messages.capacity() * size_of::<Box<[u8]>>()
+    }
+}
+
+/// A bundle that is executed.
+#[derive(Default)]
+struct Plan {
+    /// Changes of the tables, and the packets that must be valid between them.
+    changes: Vec<Modification>,
+    /// Position of the message of each change.
+    positions: Vec<usize>,
+    /// Messages that are executed after the changes, with their position and transaction identifier.
+    others: Vec<(usize, u32, Message)>,
+}
+
+impl Plan {
+    fn change(&mut self, position: usize, change: Modification) {
+        self.positions.push(position);
+        self.changes.push(change);
+    }
+}
 
 impl Request<'_> {
     pub(crate) fn bundle_control(&mut self, control: BundleControl) -> Answer {
@@ -96,7 +122,8 @@ impl Request<'_> {
         let (messages, bytes) = self.session.bundles.values().fold((0, 0), |(messages, bytes), bundle| {
             (messages + bundle.messages.len(), bytes + bundle.bytes)
         });
-        if messages >= limits::BUNDLE_MESSAGES || bytes + self.bytes.len() > limits::BUNDLE_BYTES {
+        let is_large = bytes + self.bytes.len() > limits::BUNDLE_BYTES;
+        if messages >= limits::BUNDLE_MESSAGES || is_large || !self.has_memory(self.bytes.len()) {
             return Err(ErrorCode::BundleMessageTooMany);
         }
         if !self.session.bundles.contains_key(&add.id) {
@@ -118,6 +145,7 @@ impl Request<'_> {
         if bundle.flags != flags {
             return Err(ErrorCode::BundleBadFlags);
         }
+        self.session.output.end_turn();
         self.execute(&bundle).map_err(|(position, code)| {
             if let Some(message) = bundle.messages.get(position) {
                 self.session.refuse(code, message);
@@ -127,20 +155,18 @@ impl Request<'_> {
     }
 
     fn execute(&mut self, bundle: &Bundle) -> Result<(), Refused> {
-        let (mut changes, mut others) = (Vec::new(), Vec::new());
-        for (i, bytes) in bundle.messages.iter().enumerate() {
-            let add = decode(bytes, self.dialect).map_err(|error| (i, error.code))?;
-            let Message::BundleAdd(add) = add else { return Err((i, ErrorCode::BundleMessageUnsupported)) };
-            match *add.message {
-                Message::FlowMod(change) => changes.push((i, Modification::Flow(Box::new(change.flow)))),
-                Message::GroupMod(change) => changes.push((i, Modification::Group(change))),
-                Message::PortMod(_) if bundle.flags & ATOMIC != 0 => {
-                    return Err((i, ErrorCode::BundleMessageFailed));
+        let Plan { changes, positions, others } = self.plan(bundle)?;
+        if !changes.is_empty() {
+            let done = self.execute_changes(&changes).map_err(|error| {
+                (positions.get(position(&error)).copied().unwrap_or_default(), change_code(&error))
+            })?;
+            self.publish(&done);
+            for change in changes {
+                if let Modification::Group(change) = change {
+                    self.forward_group(change);
                 }
-                other => others.push((i, add.xid, other)),
             }
         }
-        self.change_tables_at_once(changes)?;
         let own = self.xid;
         let result = others.into_iter().try_for_each(|(i, xid, message)| {
             self.xid = xid;
@@ -150,20 +176,33 @@ impl Request<'_> {
         result
     }
 
-    fn change_tables_at_once(&mut self, changes: Vec<(usize, Modification)>) -> Result<(), Refused> {
-        let (positions, changes): (Vec<_>, Vec<_>) = changes.into_iter().unzip();
-        if changes.is_empty() {
-            return Ok(());
-        }
-        let done = self.datapath.modify(&changes, self.now).map_err(|error| {
-            (positions.get(position(&error)).copied().unwrap_or_default(), change_code(&error))
-        })?;
-        self.publish(&done);
-        for change in changes {
-            if let Modification::Group(change) = change {
-                self.forward(Message::GroupMod(change), self.xid);
+    /// Validates what does not depend on the tables.
+    fn plan(&self, bundle: &Bundle) -> Result<Plan, Refused> {
+        let (mut plan, mut ports) = (Plan::default(), 0);
+        for (i, bytes) in bundle.messages.iter().enumerate() {
+            let add = decode(bytes, self.dialect).map_err(|error| (i, error.code))?;
+            let Message::BundleAdd(add) = add else { return Err((i, ErrorCode::BundleMessageUnsupported)) };
+            match *add.message {
+                Message::FlowMod(change) => plan.change(i, Modification::Flow(Box::new(change.flow))),
+                Message::GroupMod(change) => plan.change(i, Modification::Group(change)),
+                Message::PacketOut(packet) => {
+                    plan.change(i, Modification::Packet(packet.actions.as_slice().into()));
+                    plan.others.push((i, add.xid, Message::PacketOut(packet)));
+                }
+                Message::PortMod(_) if bundle.flags & ATOMIC != 0 => {
+                    return Err((i, ErrorCode::BundleMessageFailed));
+                }
+                Message::PortMod(_) if ports == limits::BUNDLE_PORTS => {
+                    return Err((i, ErrorCode::BundleMessageTooMany));
+                }
+                Message::PortMod(change) => {
+                    ports += 1;
+                    self.check_port(&change).map_err(|code| (i, code))?;
+                    plan.others.push((i, add.xid, Message::PortMod(change)));
+                }
+                _ => return Err((i, ErrorCode::BundleMessageUnsupported)),
             }
         }
-        Ok(())
+        Ok(plan)
     }
 }

@@ -29,6 +29,8 @@ pub fn change_code(error: &ChangeError) -> ErrorCode {
         ChangeError::Invalid(_, ModificationError::Flow(error)) => flow_code(error),
         ChangeError::Invalid(_, ModificationError::Group(error)) => group_code(error),
         ChangeError::Invalid(_, ModificationError::Meter(error)) => meter_code(*error),
+        ChangeError::Invalid(_, ModificationError::Packet(error)) => action_code(error),
+        ChangeError::Invalid(_, ModificationError::Work) => ErrorCode::BundleMessageTooMany,
     }
 }
 
@@ -71,6 +73,8 @@ fn group_code(error: &GroupModError) -> ErrorCode {
         GroupModError::Loop(_) => ErrorCode::GroupModLoop,
         GroupModError::Unknown(_) => ErrorCode::GroupModUnknownId,
         GroupModError::Chained(_) => ErrorCode::GroupModChainedGroup,
+        GroupModError::BucketExists(_) => ErrorCode::GroupModBucketExists,
+        GroupModError::UnknownBucket(..) => ErrorCode::GroupModUnknownBucket,
         GroupModError::Action(error) => action_code(error),
     }
 }

@@ -87,7 +87,7 @@ impl Request<'_> {
         let version = self.version();
         let settings = &mut self.session.settings;
         settings.set_asynchronous(config, version)?;
-        if self.session.kind == Kind::Service && settings.miss_send_len == 0 {
+        if self.session.kind != Kind::Controller && settings.miss_send_len == 0 {
             settings.miss_send_len = MISS_SEND_LEN;
         }
         Ok(())

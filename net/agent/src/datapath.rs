@@ -1,7 +1,7 @@
 //! The switch below the agent.
 
-use flow::tables::{Changes, Modification, Tables};
-use flow::{Action, CacheCounts, ChangeError, PacketOutError, PortNo};
+use flow::tables::{Changes, Modification, TableConfig, Tables};
+use flow::{Action, CacheCounts, ChangeError, PacketOutError, PortNo, TableId};
 use openflow::{ErrorCode, Port, PortMod, PortStats};
 use port::Now;
 use std::sync::Arc;
@@ -14,10 +14,16 @@ pub trait Datapath {
     /// Counters of all ports, by number.
     fn port_stats(&self) -> Vec<PortStats>;
 
-    /// Applies the configuration bits of a port modification, whose port exists and has the address of the request.
+    /// Whether the configuration bits of a port modification can be applied. Its port exists.
     ///
     /// # Errors
     /// If the port does not support a bit, usually [`ErrorCode::PortModBadConfig`].
+    fn check_port(&self, change: &PortMod) -> Result<(), ErrorCode>;
+
+    /// Applies the configuration bits of a port modification, whose port exists and has the address of the request.
+    ///
+    /// # Errors
+    /// As [`Datapath::check_port`].
     fn configure_port(&mut self, change: &PortMod) -> Result<(), ErrorCode>;
 
     /// The tables as workers see them, with the changes of all earlier calls of [`Datapath::modify`].
@@ -28,6 +34,16 @@ pub trait Datapath {
     /// # Errors
     /// With the position of the refused change.
     fn modify(&mut self, changes: &[Modification], now: Now) -> Result<Changes, ChangeError>;
+
+    /// Changes by others that preceded the last call of [`Datapath::modify`], and that the agent does not know yet.
+    fn earlier(&mut self) -> Changes {
+        Changes::default()
+    }
+
+    /// Changes by others that the agent does not know yet, and the tables after exactly these.
+    fn synchronize(&mut self) -> (Changes, Arc<Tables>) {
+        (Changes::default(), self.tables())
+    }
 
     /// Executes the actions of a packet-out on a frame. `in_port` is a port, [`PortNo::LOCAL`],
     /// [`PortNo::CONTROLLER`] or [`PortNo::ANY`].
@@ -54,12 +70,6 @@ pub trait Datapath {
         Err(ErrorCode::RequestBadExperimenterType)
     }
 
-    /// Sets whether a full table removes its least important flow for a new one (OpenFlow 1.4, 6.5).
-    ///
-    /// # Errors
-    /// If eviction is not supported.
-    fn set_eviction(&mut self, table: flow::TableId, eviction: bool) -> Result<(), ErrorCode> {
-        let _ = (table, eviction);
-        Err(ErrorCode::TableModBadConfig)
-    }
+    /// Changes the settings of tables.
+    fn configure_tables(&mut self, configs: &[(TableId, TableConfig)]);
 }

@@ -21,6 +21,10 @@ pub struct FakeSwitch {
     pub sent: Vec<(PortNo, Vec<Action>, Vec<u8>)>,
     /// Why packets are refused; `None` if they are sent.
     pub refusal: Option<PacketOutError>,
+    /// Changes by others that the agent does not know yet.
+    pub earlier: Changes,
+    /// Zones whose connections were flushed.
+    pub flushed: Vec<u16>,
 }
 
 impl FakeSwitch {
@@ -29,7 +33,8 @@ impl FakeSwitch {
         let mut control = Control::new(7);
         let tables = control.seal();
         let ports = (1..=ports).chain([0x1_0000]).map(port).collect();
-        Self { control, tables, ports, sent: Vec::new(), refusal: None }
+        let (sent, refusal, earlier, flushed) = (Vec::new(), None, Changes::default(), Vec::new());
+        Self { control, tables, ports, sent, refusal, earlier, flushed }
     }
 
     /// Removes flows whose timeout has passed.
@@ -42,8 +47,7 @@ impl FakeSwitch {
     /// Limits the flows of a table.
     pub fn limit(&mut self, table: TableId, limit: usize) {
         let config = TableConfig { limit, ..self.tables.config(table) };
-        self.control.tables_mut().configure(table, config);
-        self.tables = self.control.seal();
+        self.configure_tables(&[(table, config)]);
     }
 }
 
@@ -79,10 +83,12 @@ impl Datapath for FakeSwitch {
         self.ports.iter().map(stats).collect()
     }
 
+    fn check_port(&self, change: &PortMod) -> Result<(), ErrorCode> {
+        if change.mask & !PORT_DOWN == 0 { Ok(()) } else { Err(ErrorCode::PortModBadConfig) }
+    }
+
     fn configure_port(&mut self, change: &PortMod) -> Result<(), ErrorCode> {
-        if change.mask & !PORT_DOWN != 0 {
-            return Err(ErrorCode::PortModBadConfig);
-        }
+        self.check_port(change)?;
         for port in self.ports.iter_mut().filter(|port| port.number == change.number) {
             port.config = port.config & !change.mask | change.config & change.mask;
         }
@@ -117,10 +123,23 @@ impl Datapath for FakeSwitch {
         CacheCounts::default()
     }
 
-    fn set_eviction(&mut self, table: TableId, eviction: bool) -> Result<(), ErrorCode> {
-        let config = TableConfig { eviction, ..self.tables.config(table) };
-        self.control.tables_mut().configure(table, config);
+    fn configure_tables(&mut self, configs: &[(TableId, TableConfig)]) {
+        for (table, config) in configs {
+            self.control.tables_mut().configure(*table, *config);
+        }
         self.tables = self.control.seal();
+    }
+
+    fn earlier(&mut self) -> Changes {
+        std::mem::take(&mut self.earlier)
+    }
+
+    fn synchronize(&mut self) -> (Changes, Arc<Tables>) {
+        (self.earlier(), self.tables())
+    }
+
+    fn flush_connections(&mut self, zone: u16) -> Result<(), ErrorCode> {
+        self.flushed.push(zone);
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::groups::actions;
 use crate::request::{Answer, Request};
-use crate::tables::EVICTION;
+use crate::tables::{EVICTION, VACANCY};
 use flow::{Access, Field, Masking, TableId};
 use openflow::{ErrorCode, MultipartReply, OxmId, Role, TableFeatures, TableProperty, TypeId, Version};
 
@@ -32,7 +32,7 @@ impl Request<'_> {
             name: self.table_name(table),
             metadata_match: u64::MAX,
             metadata_write: u64::MAX,
-            capabilities: if version >= Version::V14 { EVICTION } else { 0 },
+            capabilities: if version >= Version::V14 { EVICTION | VACANCY } else { 0 },
             max_entries: u32::try_from(config.limit).unwrap_or(u32::MAX),
             properties: properties(table, version),
         }

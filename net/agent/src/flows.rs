@@ -1,14 +1,18 @@
 //! Changes of flows (OpenFlow 1.3.5, 7.3.4.2).
 
 use crate::codes::change_code;
+use crate::limits;
 use crate::request::{Answer, Request};
 use flow::tables::{Changes, Modification, Tables};
-use flow::{FlowCommand, FlowMod, TableId};
+use flow::{ChangeError, FlowCommand, FlowMod, TableId};
 use openflow::{ErrorCode, FlowModRequest, Version};
 
 impl Request<'_> {
     pub(crate) fn flow_mod(&mut self, request: FlowModRequest) -> Answer {
         check_buffer(&request)?;
+        if self.datapath.tables().effort(&request.flow) > limits::TURN {
+            self.session.output.end_turn();
+        }
         let is_modify = matches!(request.flow.command, FlowCommand::Modify | FlowCommand::ModifyStrict);
         if is_modify && self.version() == Version::V10 {
             let changes = modifications_of_v10(&request.flow, &self.datapath.tables());
@@ -19,15 +23,33 @@ impl Request<'_> {
 
     /// Executes all changes, or none, and reports them to all sessions.
     pub(crate) fn modify(&mut self, changes: &[Modification]) -> Answer {
-        let done = self.datapath.modify(changes, self.now).map_err(|error| change_code(&error))?;
+        let done = self.execute_changes(changes).map_err(|error| change_code(&error))?;
         self.publish(&done);
         Ok(())
+    }
+
+    /// Executes all changes, or none. Changes by others before them are reported first.
+    pub(crate) fn execute_changes(&mut self, changes: &[Modification]) -> Result<Changes, ChangeError> {
+        let done = self.datapath.modify(changes, self.now);
+        let earlier = self.datapath.earlier();
+        self.report_others(&earlier);
+        done
     }
 
     /// Reports changes of this session to all sessions.
     pub(crate) fn publish(&mut self, done: &Changes) {
         self.session.report_changes(done, Some(self.xid), self.now);
         self.others.values_mut().for_each(|other| other.report_changes(done, None, self.now));
+        self.report_vacancies();
+    }
+
+    /// Reports changes that no session has made.
+    pub(crate) fn report_others(&mut self, changes: &Changes) {
+        if changes.is_empty() {
+            return;
+        }
+        self.session.report_changes(changes, None, self.now);
+        self.others.values_mut().for_each(|other| other.report_changes(changes, None, self.now));
     }
 }
 

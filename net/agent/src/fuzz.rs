@@ -57,7 +57,7 @@ impl Rig {
         loop {
             let output = self.agent.output(SessionId(id));
             assert!(output.len() <= OUTPUT, "{} bytes wait", output.len());
-            if output.is_empty() && !self.agent.is_full(SessionId(id)) {
+            if output.is_empty() && !self.agent.waits(SessionId(id)) {
                 return found;
             }
             let mut rest = &output[..];
@@ -121,7 +121,7 @@ fn run(rig: &mut Rig, id: u64, step: u8, kind: u8, data: &[u8], version: Version
                 rig.agent.close(id);
             }
             let expired = rig.switch.expire(rig.now);
-            rig.agent.changed(&expired, rig.now);
+            rig.agent.changed(&expired, &rig.switch.tables(), rig.now);
         }
         3 => {
             let context = Context::received(PortId(0), rig.now);

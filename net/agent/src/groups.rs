@@ -4,7 +4,7 @@ use crate::asynchronous::since;
 use crate::request::{Answer, Request};
 use crate::settings::Event;
 use flow::tables::{Group, Meter, Modification, Tables, limits};
-use flow::{GroupMod, MeterMod};
+use flow::{GroupCommand, GroupMod, MeterMod};
 use openflow::{
     ALL_GROUPS, ALL_METERS, BandStats, BucketStats, ErrorCode, GroupDesc, GroupFeatures, GroupStats, Message,
     MeterConfig, MeterFeatures, MeterStats, MultipartReply, Version,
@@ -34,24 +34,43 @@ pub(crate) fn actions(version: Version) -> impl Iterator<Item = u16> {
 
 impl Request<'_> {
     pub(crate) fn group_mod(&mut self, change: GroupMod) -> Answer {
+        // Its validation can look at all groups, and its removal at all flows.
+        self.session.output.end_turn();
         self.modify(&[Modification::Group(change.clone())])?;
-        self.forward(Message::GroupMod(change), self.xid);
+        self.forward_group(change);
         Ok(())
+    }
+
+    /// Sends an executed change of groups to the other sessions that want it. Before OpenFlow 1.5, a change of single
+    /// buckets is one of the group.
+    pub(crate) fn forward_group(&mut self, change: GroupMod) {
+        let is_single =
+            matches!(change.command, GroupCommand::InsertBuckets(_) | GroupCommand::RemoveBuckets(_));
+        let whole = is_single.then(|| self.datapath.tables().group(change.id).cloned()).flatten();
+        let whole = whole.map(|group| {
+            let (command, kind, buckets) = (GroupCommand::Modify, group.kind(), group.buckets().to_vec());
+            Message::GroupMod(GroupMod { command, kind, buckets, ..change })
+        });
+        let change = Message::GroupMod(change);
+        self.forward(&change, whole.as_ref().unwrap_or(&change));
     }
 
     pub(crate) fn meter_mod(&mut self, change: MeterMod) -> Answer {
+        self.session.output.end_turn();
         self.modify(&[Modification::Meter(change.clone())])?;
-        self.forward(Message::MeterMod(change), self.xid);
+        let change = Message::MeterMod(change);
+        self.forward(&change, &change);
         Ok(())
     }
 
-    /// Sends an executed change of groups or meters to the other sessions that want it.
-    pub(crate) fn forward(&mut self, request: Message, xid: u32) {
-        let reason = if matches!(request, Message::GroupMod(_)) { GROUP } else { METER };
-        let message = Message::RequestForward { xid, request: Box::new(request) };
+    /// Sends an executed change of groups or meters to the other sessions that want it; `old` to those before OpenFlow
+    /// 1.5.
+    fn forward(&mut self, request: &Message, old: &Message) {
+        let (reason, xid) = (if matches!(request, Message::GroupMod(_)) { GROUP } else { METER }, self.xid);
         for other in self.others.values_mut() {
             if other.settings.wants(other.kind, other.role, Event::Forward, reason) {
-                other.notify(&message);
+                let request = if other.version() >= Some(Version::V15) { request } else { old };
+                other.notify(&Message::RequestForward { xid, request: Box::new(request.clone()) });
             }
         }
     }
@@ -121,15 +140,20 @@ fn meters(tables: &Tables, id: u32) -> Result<Vec<Arc<Meter>>, ErrorCode> {
 }
 
 fn group_stats(tables: &Tables, group: &Group, now: Now) -> GroupStats {
-    let (packets, bytes) = group.counts();
-    let uncounted = BucketStats { packets: NOT_COUNTED, bytes: NOT_COUNTED };
+    let (packets, bytes) = group.counter().counts();
+    let uncounted = (NOT_COUNTED, NOT_COUNTED);
+    let bucket = |position| {
+        let counter = group.bucket_counter(position);
+        let (packets, bytes) = counter.map_or(uncounted, |counter| counter.counts());
+        BucketStats { packets, bytes }
+    };
     GroupStats {
         id: group.id(),
-        references: tables.group_users(group.id()),
+        references: tables.group_references(group.id()),
         packets,
         bytes,
         duration: since(group.created(), now),
-        buckets: vec![uncounted; group.buckets().len()],
+        buckets: (0..group.buckets().len()).map(bucket).collect(),
     }
 }
 

@@ -31,7 +31,6 @@ pub(crate) fn agree(session: &mut Session, message: &[u8], versions: &[Version])
     };
     session.dialect = Some(Dialect::from(version));
     session.settings.set_defaults(version);
-    session.input.set_version(version as u8);
     Ok(())
 }
 

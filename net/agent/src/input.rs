@@ -12,11 +12,6 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    /// Accepts messages of this version only from now on.
-    pub(crate) fn set_version(&mut self, version: u8) {
-        self.framing.set_version(version);
-    }
-
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.rest.drain(..std::mem::take(&mut self.taken));
         self.rest.extend_from_slice(bytes);

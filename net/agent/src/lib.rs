@@ -8,8 +8,8 @@
 //! session.
 //!
 //! This crate opens no connection, starts no thread and reads no clock. Memory and work for each session are bounded
-//! ([`limits`]): a session whose output is full ([`Agent::is_full`]) must not be read until its output was sent, and
-//! loses asynchronous messages in the meantime.
+//! ([`limits`]): a session with messages that wait ([`Agent::waits`]) must not be read, and one with much output loses
+//! asynchronous messages.
 
 #![forbid(unsafe_code)]
 
@@ -43,6 +43,7 @@ mod session;
 mod settings;
 mod stats;
 mod tables;
+mod vacancy;
 
 pub use agent::{Agent, Identity};
 pub use codes::{action_code, change_code};

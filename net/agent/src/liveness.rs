@@ -1,7 +1,7 @@
-//! Timers of a session: probes of silent controllers, and bundles that were abandoned.
+//! Timers of a session: probes of silent peers, and bundles that were abandoned.
 
 use crate::limits;
-use crate::session::{Kind, Session, SessionError};
+use crate::session::{Kind, Liveness, Session, SessionError};
 use openflow::{ErrorCode, Message};
 use port::Now;
 use std::time::Duration;
@@ -23,11 +23,10 @@ pub(crate) fn tick(session: &mut Session, interval: Duration, now: Now) -> Resul
         return if end <= now { Err(SessionError::Handshake) } else { Ok(Some(end)) };
     }
     let bundles = discard_idle(session, now);
-    let reads = std::mem::take(&mut session.liveness.reads);
+    if std::mem::take(&mut session.liveness.reads) {
+        session.liveness = Liveness::new(now);
+    }
     let deadline = if session.output.is_full() {
-        if reads {
-            session.liveness.heard = now;
-        }
         let end = after(session.liveness.heard, limits::STALLED);
         if end <= now {
             return Err(SessionError::Stalled);
@@ -39,9 +38,10 @@ pub(crate) fn tick(session: &mut Session, interval: Duration, now: Now) -> Resul
     Ok(bundles.into_iter().chain(deadline).min())
 }
 
-/// Probes a controller that was silent for `interval`.
+/// Probes a peer that was silent for `interval`, or for longer at the management socket.
 fn probe(session: &mut Session, interval: Duration, now: Now) -> Result<Option<Now>, SessionError> {
-    if session.kind == Kind::Service || interval.is_zero() {
+    let interval = if session.kind == Kind::Management { limits::MANAGEMENT_PROBE } else { interval };
+    if interval.is_zero() {
         return Ok(None);
     }
     let due = |probes: u32| after(session.liveness.heard, interval.saturating_mul(probes + 1));

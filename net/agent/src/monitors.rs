@@ -41,10 +41,13 @@ pub(crate) struct Monitors {
 impl Request<'_> {
     /// Changes monitors, all or none, and reports the flows that exist.
     pub(crate) fn flow_monitor(&mut self, requests: Vec<MonitorRequest>) -> Answer {
-        let monitors = &self.session.monitors.requests;
-        let (changed, added) = change(monitors, requests)?;
+        let of_others: usize = self.others.values().map(|other| other.monitors.requests.len()).sum();
+        let most = limits::MONITORS.min(limits::ALL_MONITORS.saturating_sub(of_others));
+        let (changed, added) = change(&self.session.monitors.requests, requests, most)?;
+        // Changes before this request are reported to the monitors before it only.
+        let (earlier, tables) = self.datapath.synchronize();
+        self.report_others(&earlier);
         self.session.monitors.requests = changed;
-        let tables = self.datapath.tables();
         let mut flows: HashMap<usize, (Flow, u16)> = HashMap::new();
         for monitor in added.iter().filter(|monitor| monitor.flags & INITIAL != 0) {
             for flow in covered(&tables, monitor.table, &monitor.matching) {
@@ -64,10 +67,11 @@ fn identity(flow: &Flow) -> usize {
     Arc::as_ptr(flow.entry()).addr()
 }
 
-/// Monitors after the requests, and those that are new.
+/// Monitors after the requests, at most `most`, and those that are new.
 fn change(
     before: &BTreeMap<u32, MonitorRequest>,
     requests: Vec<MonitorRequest>,
+    most: usize,
 ) -> Result<(BTreeMap<u32, MonitorRequest>, Vec<MonitorRequest>), ErrorCode> {
     let (mut changed, mut added) = (before.clone(), Vec::new());
     for request in requests {
@@ -80,7 +84,7 @@ fn change(
             (MonitorCommand::Delete, Some(_)) => continue,
             (MonitorCommand::Add, None) | (MonitorCommand::Modify, Some(_)) => {}
         }
-        if changed.len() >= limits::MONITORS || added.len() >= limits::MONITORS {
+        if changed.len() >= most || added.len() >= most {
             return Err(ErrorCode::RequestPermissions);
         }
         changed.insert(request.id, request.clone());
@@ -92,6 +96,11 @@ fn change(
 impl Monitors {
     pub(crate) fn is_empty(&self) -> bool {
         self.requests.is_empty()
+    }
+
+    /// Memory of the changes that are kept, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        self.held.as_ref().map_or(0, |held| held.capacity() * size_of::<(usize, Event)>())
     }
 
     pub(crate) fn cancel(&mut self, id: u32) -> Answer {
@@ -239,6 +248,7 @@ impl Session {
             return self.send_state(FlowUpdate::Resumed, &Message::MonitorResumed);
         }
         let mut events: Vec<_> = std::mem::take(held).into_values().collect();
+        let memory = size_of_val(&*events);
         // A flow that was added can have the match of one that was removed.
         events.sort_by_key(|event| event.kind != FlowEvent::Removed);
         let mut events = events.into_iter();
@@ -246,7 +256,7 @@ impl Session {
             let updates: Vec<_> = events.by_ref().take(limits::CHUNK).map(|event| report(&event)).collect();
             (!updates.is_empty()).then_some(MultipartReply::FlowMonitor(updates))
         });
-        self.output.dump(Box::new(parts), dialect, 0);
+        self.output.dump(Box::new(parts), memory, dialect, 0);
     }
 
     fn send_state(&mut self, update: FlowUpdate, message: &Message) {

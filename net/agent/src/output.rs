@@ -10,6 +10,8 @@ pub(crate) type Parts = Box<dyn Iterator<Item = MultipartReply> + Send>;
 /// The rest of an answer.
 struct Dump {
     parts: Peekable<Parts>,
+    /// Memory of all parts in bytes.
+    memory: usize,
     dialect: Dialect,
     xid: u32,
 }
@@ -19,7 +21,7 @@ struct Dump {
 pub(crate) struct Output {
     bytes: Vec<u8>,
     dump: Option<Dump>,
-    /// Whether an answer that costs much work waits.
+    /// Whether other sessions have their turn before the next request.
     is_turn_over: bool,
 }
 
@@ -29,18 +31,26 @@ impl Output {
         self.bytes.len()
     }
 
-    /// Whether no further request may be processed.
+    /// Whether no further request may be processed before some output is taken.
     pub(crate) fn is_full(&self) -> bool {
-        self.is_turn_over || self.dump.is_some() || self.bytes.len() >= limits::OUTPUT
+        self.dump.is_some() || self.bytes.len() >= limits::OUTPUT
+    }
+
+    /// Whether no further request may be processed now.
+    pub(crate) fn is_turn_over(&self) -> bool {
+        self.is_turn_over || self.is_full()
+    }
+
+    pub(crate) fn begin_turn(&mut self) {
+        self.is_turn_over = false;
     }
 
     /// Whether so much waits that monitors pause.
     pub(crate) fn is_slow(&self) -> bool {
-        self.dump.is_some() || self.bytes.len() >= limits::MONITORED
+        self.dump.is_some() || self.bytes.len() >= limits::NOTICES
     }
 
-    /// Processes no further request until the output is taken: other sessions have their turn after an answer that costs
-    /// much work.
+    /// Processes no further request in this turn, because the last one has cost much work.
     pub(crate) fn end_turn(&mut self) {
         self.is_turn_over = true;
     }
@@ -54,10 +64,15 @@ impl Output {
         encode(message, dialect, xid, &mut self.bytes)
     }
 
-    /// Adds an answer of several parts. Entries that the version cannot express are left out.
-    pub(crate) fn dump(&mut self, parts: Parts, dialect: Dialect, xid: u32) {
+    /// Memory of answers and messages in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        self.bytes.len() + self.dump.as_ref().map_or(0, |dump| dump.memory)
+    }
+
+    /// Adds an answer of several parts, which keep `memory` bytes. Entries that the version cannot express are left out.
+    pub(crate) fn dump(&mut self, parts: Parts, memory: usize, dialect: Dialect, xid: u32) {
         self.end_turn();
-        self.dump = Some(Dump { parts: parts.peekable(), dialect, xid });
+        self.dump = Some(Dump { parts: parts.peekable(), memory, dialect, xid });
         self.refill();
     }
 
@@ -68,7 +83,6 @@ impl Output {
 
     /// What waits, and then the next parts.
     pub(crate) fn take(&mut self) -> Vec<u8> {
-        self.is_turn_over = false;
         self.refill();
         std::mem::take(&mut self.bytes)
     }

@@ -1,6 +1,7 @@
 //! Packets from and to controllers (OpenFlow 1.3.5, 7.3.7 and 7.4.1).
 
 use crate::codes::packet_out_code;
+use crate::limits;
 use crate::request::{Answer, Request};
 use crate::session::Session;
 use crate::settings::Event;
@@ -71,7 +72,7 @@ impl Session {
             data: packet.frame[..len].to_vec(),
             userdata: output.userdata.into_vec(),
         };
-        self.notify(&Message::PacketIn(Box::new(message)));
+        self.notify_within(limits::PACKETS, &Message::PacketIn(Box::new(message)));
     }
 }
 
@@ -83,7 +84,7 @@ fn operation(packet: &Punted) -> ControllerOperation {
         controller: 0,
         reason: match packet.reason {
             PuntReason::NoMatch => reason::NO_MATCH,
-            PuntReason::Action => reason::ACTION,
+            PuntReason::Action | PuntReason::Protocol => reason::ACTION,
             PuntReason::InvalidTtl => reason::INVALID_TTL,
         },
         table: TableId(0),

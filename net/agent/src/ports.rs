@@ -12,10 +12,7 @@ use openflow::{
 impl Request<'_> {
     /// Before OpenFlow 1.5, the controller that changes a port gets no notice of it.
     pub(crate) fn port_mod(&mut self, change: &PortMod) -> Answer {
-        let before = self.port(change.number).ok_or(ErrorCode::PortModBadPort)?;
-        if before.address != change.address {
-            return Err(ErrorCode::PortModBadHwAddr);
-        }
+        let before = self.check_port(change)?;
         self.datapath.configure_port(change)?;
         let Some(after) = self.port(change.number).filter(|after| *after != before) else { return Ok(()) };
         for other in self.others.values_mut() {
@@ -25,6 +22,16 @@ impl Request<'_> {
             self.session.port_status(PortReason::Modify, &after);
         }
         Ok(())
+    }
+
+    /// The port of a valid modification.
+    pub(crate) fn check_port(&self, change: &PortMod) -> Result<Port, ErrorCode> {
+        let port = self.port(change.number).ok_or(ErrorCode::PortModBadPort)?;
+        if port.address != change.address {
+            return Err(ErrorCode::PortModBadHwAddr);
+        }
+        self.datapath.check_port(change)?;
+        Ok(port)
     }
 
     fn port(&self, number: PortNo) -> Option<Port> {

@@ -2,6 +2,7 @@
 
 use crate::agent::Switch;
 use crate::datapath::Datapath;
+use crate::limits;
 use crate::session::{Session, SessionId};
 use openflow::{Dialect, ErrorCode, Message, MultipartReply, Role, Version};
 use port::Now;
@@ -51,7 +52,10 @@ impl Request<'_> {
             Message::BundleControl(control) => self.bundle_control(control),
             Message::BundleAdd(add) => self.bundle_add(&add),
             Message::MonitorCancel(id) => self.session.monitors.cancel(id),
-            Message::CtFlushZone(zone) => self.datapath.flush_connections(zone),
+            Message::CtFlushZone(zone) => {
+                self.session.output.end_turn();
+                self.datapath.flush_connections(zone)
+            }
             other => self.option(&other),
         }
     }
@@ -93,7 +97,9 @@ impl Request<'_> {
     }
 
     /// Sends a list in as many parts as it needs. It is converted while it is sent: `part` makes a part of some entries.
-    #[expect(clippy::unnecessary_wraps, reason = "answers of all kinds have one type")]
+    ///
+    /// # Errors
+    /// If the list needs more memory than is left.
     pub(crate) fn reply_list<T, E, F>(
         &mut self,
         list: Vec<T>,
@@ -105,15 +111,25 @@ impl Request<'_> {
         E: 'static,
         F: FnMut(T) -> E + Send + 'static,
     {
+        let memory = list.len() * size_of::<T>();
+        if !self.has_memory(memory) {
+            return Err(ErrorCode::RequestMultipartBufferOverflow);
+        }
         let (mut list, mut is_first) = (list.into_iter(), true);
         let parts = std::iter::from_fn(move || {
-            let entries: Vec<E> = list.by_ref().take(crate::limits::CHUNK).map(&mut convert).collect();
+            let entries: Vec<E> = list.by_ref().take(limits::CHUNK).map(&mut convert).collect();
             let is_part = std::mem::take(&mut is_first) || !entries.is_empty();
             is_part.then(|| part(entries))
         });
         self.session.counters.sent += 1;
-        self.session.output.dump(Box::new(parts), self.dialect, self.xid);
+        self.session.output.dump(Box::new(parts), memory, self.dialect, self.xid);
         Ok(())
+    }
+
+    /// Whether all sessions may keep `more` bytes.
+    pub(crate) fn has_memory(&self, more: usize) -> bool {
+        let others: usize = self.others.values().map(Session::memory).sum();
+        others + self.session.memory() + more <= limits::MEMORY
     }
 }
 

@@ -17,10 +17,12 @@ pub struct SessionId(pub u64);
 /// Kind of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A controller of the bridge. It is probed while it is silent.
+    /// A controller of the bridge.
     Controller,
-    /// A management client such as ovs-ofctl. It gets asynchronous messages only after it asked for them.
+    /// A peer that has connected to the bridge. It gets asynchronous messages only after it asked for them.
     Service,
+    /// The same at the management socket. It is probed after [`crate::limits::MANAGEMENT_PROBE`].
+    Management,
 }
 
 /// Why a session ends.
@@ -80,9 +82,10 @@ pub struct SessionReport {
 /// When the peer was heard last, and how often it was probed since.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Liveness {
+    /// When the last message was processed; before the first, when the session was opened.
     pub(crate) heard: Now,
     pub(crate) probes: u32,
-    /// Whether output was taken since the last tick: a peer that reads a long answer is not silent.
+    /// Whether the peer has read a part of much output since the last tick: then it is not silent.
     pub(crate) reads: bool,
 }
 
@@ -136,6 +139,13 @@ impl Session {
         SessionReport { id: self.id, kind: self.kind, version, role: self.role, counters: self.counters }
     }
 
+    /// Memory of what it keeps for its peer, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        let bundles: usize = self.bundles.values().map(Bundle::memory).sum();
+        let partial = self.partial.as_ref().map_or(0, Partial::memory);
+        bundles + partial + self.output.memory() + self.monitors.memory()
+    }
+
     pub(crate) fn version(&self) -> Option<Version> {
         self.dialect.map(|dialect| dialect.version)
     }
@@ -151,9 +161,14 @@ impl Session {
         Ok(())
     }
 
-    /// Adds an asynchronous message to the output, unless the output is full or the version cannot express it.
+    /// Adds an asynchronous message to the output, unless too much waits or the version cannot express it.
     pub(crate) fn notify(&mut self, message: &Message) {
-        if self.output.len() >= crate::limits::OUTPUT {
+        self.notify_within(crate::limits::NOTICES, message);
+    }
+
+    /// As [`Session::notify`], unless `limit` bytes wait.
+    pub(crate) fn notify_within(&mut self, limit: usize, message: &Message) {
+        if self.output.len() >= limit {
             self.counters.discarded += 1;
         } else {
             // A version that has no such message does not have the event either.

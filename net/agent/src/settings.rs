@@ -10,6 +10,7 @@ pub(crate) enum Event {
     PortStatus = 1,
     FlowRemoved = 2,
     RoleStatus = 3,
+    TableStatus = 4,
     Forward = 5,
 }
 
@@ -50,7 +51,7 @@ impl Settings {
             Version::V13 => 0xf,
             Version::V14 | Version::V15 => 0x3f,
         };
-        self.masks = [[packet_in, 0], [0x7; 2], [removed, 0], [0x7; 2], [0; 2], [0; 2]];
+        self.masks = [[packet_in, 0], [0x7; 2], [removed, 0], [0x7; 2], [REASONS[4], 0], [0; 2]];
     }
 
     /// Whether a session of this kind and role gets a message.

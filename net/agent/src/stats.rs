@@ -16,6 +16,13 @@ pub(crate) struct Partial {
     bytes: usize,
 }
 
+impl Partial {
+    /// Memory in bytes, at most: decoded entries are larger than their messages.
+    pub(crate) fn memory(&self) -> usize {
+        2 * self.bytes
+    }
+}
+
 impl Request<'_> {
     pub(crate) fn multipart(&mut self, request: MultipartRequest, more: bool) -> Answer {
         let Some(request) = self.assemble(request, more)? else { return Ok(()) };

@@ -22,7 +22,8 @@ fn converse(rig: &Mutex<Rig>, id: u64, mut stream: UnixStream) {
     loop {
         loop {
             let output = rig.lock().unwrap().agent.output(SessionId(id));
-            if output.is_empty() || stream.write_all(&output).is_err() {
+            let waits = rig.lock().unwrap().agent.waits(SessionId(id));
+            if output.is_empty() && !waits || stream.write_all(&output).is_err() {
                 break;
             }
             rig.lock().unwrap().receive(id, &[]);

@@ -2,39 +2,25 @@
 
 use crate::limits;
 
-/// A stream that is not OpenFlow, or not of the version agreed on. The connection must be closed.
+/// A stream that is not OpenFlow. The connection must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FramingError {
     /// A length below that of the header.
     #[error("an OpenFlow message has a length of {0} bytes: the header alone has 8")]
     Length(u16),
-    /// A message of another version than the one agreed on.
-    #[error("an OpenFlow message has version {found:#04x}: the connection uses {expected:#04x}")]
-    Version {
-        /// Version agreed on.
-        expected: u8,
-        /// Version of the message.
-        found: u8,
-    },
 }
 
-/// Collects bytes and returns messages. Holds at most [`limits::FRAMING`] bytes.
+/// Collects bytes and returns messages of every version. Holds at most [`limits::FRAMING`] bytes.
 #[derive(Debug, Default)]
 pub struct Framing {
     buffer: Vec<u8>,
     start: usize,
-    version: Option<u8>,
 }
 
 impl Framing {
-    /// An empty one that accepts every version.
+    /// An empty one.
     pub fn new() -> Self {
         Self::default()
-    }
-
-    /// Accepts only messages of this version from now on.
-    pub fn set_version(&mut self, version: u8) {
-        self.version = Some(version);
     }
 
     /// Number of bytes that [`Self::push`] accepts.
@@ -56,13 +42,8 @@ impl Framing {
     /// # Errors
     /// If the stream cannot be divided into messages. Every later call returns the same error.
     pub fn next_message(&mut self) -> Result<Option<&[u8]>, FramingError> {
-        let Some(&[version, _, high, low]) = self.buffer[self.start..].first_chunk() else {
-            return Ok(None);
-        };
+        let Some(&[_, _, high, low]) = self.buffer[self.start..].first_chunk() else { return Ok(None) };
         let length = u16::from_be_bytes([high, low]);
-        if let Some(expected) = self.version.filter(|expected| *expected != version) {
-            return Err(FramingError::Version { expected, found: version });
-        }
         if length < 8 {
             return Err(FramingError::Length(length));
         }
@@ -114,9 +95,5 @@ mod tests {
         framing.push(&[4, 0, 0, 7, 0, 0, 0, 0]);
         assert_eq!(framing.next_message(), Err(FramingError::Length(7)));
         assert_eq!(framing.next_message(), Err(FramingError::Length(7)));
-        let mut framing = Framing::new();
-        framing.set_version(4);
-        framing.push(&[1, 0, 0, 8]);
-        assert_eq!(framing.next_message(), Err(FramingError::Version { expected: 4, found: 1 }));
     }
 }

@@ -7,7 +7,7 @@ use crate::flow_mod::{group_or_any, some_group};
 use crate::port_no;
 use crate::property;
 use crate::version::Version;
-use flow::{Bucket, GroupCommand, GroupKind, GroupMod, PortNo};
+use flow::{Bucket, BucketPlace, GroupCommand, GroupKind, GroupMod, PortNo};
 use std::time::Duration;
 
 /// Whether buckets have properties: in OpenFlow 1.5, and in Nicira's messages of 1.0.
@@ -17,10 +17,17 @@ fn has_properties(version: Version) -> bool {
 
 /// Every group; in requests and removals.
 pub const ALL_GROUPS: u32 = 0xffff_fffc;
-/// Every bucket; in changes of OpenFlow 1.5.
+/// Highest identifier of a bucket.
+const MAX_BUCKET: u32 = 0xffff_ff00;
+/// Places in the list of buckets; in changes of OpenFlow 1.5.
+const FIRST_BUCKET: u32 = 0xffff_fffd;
+const LAST_BUCKET: u32 = 0xffff_fffe;
 const ALL_BUCKETS: u32 = 0xffff_ffff;
 
 const COMMANDS: [GroupCommand; 3] = [GroupCommand::Add, GroupCommand::Modify, GroupCommand::Delete];
+/// Commands of OpenFlow 1.5.
+const INSERT: u16 = 3;
+const REMOVE: u16 = 5;
 const KINDS: [GroupKind; 4] =
     [GroupKind::All, GroupKind::Select, GroupKind::Indirect, GroupKind::FastFailover];
 
@@ -36,22 +43,69 @@ fn put_kind(out: &mut Vec<u8>, kind: GroupKind) {
 }
 
 pub(crate) fn read_mod(from: &mut Reader<'_>, version: Version) -> Result<GroupMod, ErrorCode> {
-    let command = COMMANDS.get(usize::from(from.u16()?)).copied().ok_or(ErrorCode::GroupModBadCommand)?;
+    let number = from.u16()?;
     let (kind, id) = (read_kind(from)?, from.u32()?);
-    let buckets = if has_properties(version) {
-        let len = usize::from(from.u16()?);
-        from.skip(6)?;
-        let buckets = read_buckets(from.take(len)?, version)?;
-        from.rest();
-        buckets
-    } else {
-        read_buckets(from.drain(), version)?
-    };
+    if !has_properties(version) {
+        let command = command_at(number, None)?;
+        return Ok(GroupMod { command, kind, id, buckets: read_buckets(from.drain(), version)? });
+    }
+    let len = usize::from(from.u16()?);
+    from.skip(2)?;
+    let command = command_at(number, Some(from.u32()?))?;
+    let buckets = read_buckets(from.take(len)?, version)?;
+    from.rest();
+    if matches!(command, GroupCommand::RemoveBuckets(_)) && !buckets.is_empty() {
+        return Err(ErrorCode::GroupModBadBucket);
+    }
     Ok(GroupMod { command, kind, id, buckets })
 }
 
+/// A command; `bucket`: the place that messages of OpenFlow 1.5 have.
+fn command_at(number: u16, bucket: Option<u32>) -> Result<GroupCommand, ErrorCode> {
+    let place = match bucket {
+        None | Some(ALL_BUCKETS) => BucketPlace::All,
+        Some(FIRST_BUCKET) => BucketPlace::First,
+        Some(LAST_BUCKET) => BucketPlace::Last,
+        Some(id @ ..=MAX_BUCKET) => BucketPlace::Bucket(id),
+        Some(_) => return Err(ErrorCode::GroupModBadBucket),
+    };
+    match (number, place) {
+        (INSERT, BucketPlace::All) if bucket.is_some() => Err(ErrorCode::GroupModBadBucket),
+        (INSERT, place) if bucket.is_some() => Ok(GroupCommand::InsertBuckets(place)),
+        (REMOVE, place) if bucket.is_some() => Ok(GroupCommand::RemoveBuckets(place)),
+        (number, BucketPlace::All) => {
+            COMMANDS.get(usize::from(number)).copied().ok_or(ErrorCode::GroupModBadCommand)
+        }
+        _ => Err(ErrorCode::GroupModBadBucket),
+    }
+}
+
+/// Number and place of a command.
+fn number_of(command: GroupCommand) -> (u16, BucketPlace) {
+    match command {
+        GroupCommand::Add => (0, BucketPlace::All),
+        GroupCommand::Modify => (1, BucketPlace::All),
+        GroupCommand::Delete => (2, BucketPlace::All),
+        GroupCommand::InsertBuckets(place) => (INSERT, place),
+        GroupCommand::RemoveBuckets(place) => (REMOVE, place),
+    }
+}
+
+fn place_number(place: BucketPlace) -> u32 {
+    match place {
+        BucketPlace::First => FIRST_BUCKET,
+        BucketPlace::Last => LAST_BUCKET,
+        BucketPlace::All => ALL_BUCKETS,
+        BucketPlace::Bucket(id) => id,
+    }
+}
+
 pub(crate) fn write_mod(out: &mut Vec<u8>, change: &GroupMod, version: Version) -> Result<(), EncodeError> {
-    out.put_u16(COMMANDS.iter().position(|known| *known == change.command).unwrap_or(0) as u16);
+    let (number, place) = number_of(change.command);
+    if !has_properties(version) && usize::from(number) >= COMMANDS.len() {
+        return Err(EncodeError::Unsupported("a change of single buckets"));
+    }
+    out.put_u16(number);
     put_kind(out, change.kind);
     out.put_u32(change.id);
     if !has_properties(version) {
@@ -59,7 +113,7 @@ pub(crate) fn write_mod(out: &mut Vec<u8>, change: &GroupMod, version: Version) 
     }
     let at = out.len();
     out.put_u32(0);
-    out.put_u32(ALL_BUCKETS);
+    out.put_u32(place_number(place));
     write_buckets(out, &change.buckets, version)?;
     out.patch_len(at + 8, at);
     Ok(())

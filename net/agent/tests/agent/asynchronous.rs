@@ -142,7 +142,7 @@ fn removed_flows_are_reported() {
         client.does(&flow_mod(removed_flow()));
         client.rig.now.0 += 3_500_000_000;
         let expired = client.rig.switch.expire(client.rig.now);
-        client.rig.agent.changed(&expired, client.rig.now);
+        client.rig.agent.changed(&expired, &agent::Datapath::tables(&client.rig.switch), client.rig.now);
         let messages = client.take(1);
         let [Message::FlowRemoved(removed)] = &messages[..] else { panic!("{messages:?}") };
         assert_eq!((removed.reason, removed.cookie, removed.priority), (RemovedReason::HardTimeout, 5, 10));

@@ -99,6 +99,54 @@ fn ports_and_packets_follow_the_tables() {
 }
 
 #[test]
+fn a_bundle_with_an_invalid_packet_or_port_changes_nothing() {
+    let mut client = Client::new(Version::V14);
+    let packet = |group| {
+        let (metadata, actions) = (in_port(1), vec![Action::Group(group)]);
+        Message::PacketOut(Box::new(PacketOut { buffer: None, metadata, actions, data: vec![0; 60] }))
+    };
+    let unknown =
+        PortMod { number: PortNo(2), address: [2, 0, 0, 0, 0, 9].into(), config: 1, mask: 1, advertise: 0 };
+    let bit = PortMod { address: [2, 0, 0, 0, 0, 2].into(), config: 4, mask: 4, ..unknown };
+    for (message, code_of) in [
+        (packet(5), ErrorCode::ActionBadOutGroup),
+        (Message::PortMod(unknown), ErrorCode::PortModBadHwAddr),
+        (Message::PortMod(bit), ErrorCode::PortModBadConfig),
+    ] {
+        client.does(&add_to(1, ORDERED, 8, group(GroupCommand::Add, 4, vec![])));
+        client.does(&add_to(1, ORDERED, 9, packet(4)));
+        client.does(&add_to(1, ORDERED, 10, add(1, 2)));
+        client.does(&add_to(1, ORDERED, 11, message));
+        let answers = client.send(1, &control(BundleStep::Commit, 1, ORDERED));
+        let codes: Vec<_> = answers.iter().map(|answer| code(answer, Version::V14)).collect();
+        assert_eq!(codes, [code_of, ErrorCode::BundleMessageFailed]);
+        assert_eq!((client.flows(), client.rig.switch.sent.len()), (0, 0));
+        assert!(agent::Datapath::tables(&client.rig.switch).group(4).is_none());
+    }
+    client.does(&add_to(1, ATOMIC, 8, group(GroupCommand::Add, 4, vec![])));
+    client.does(&add_to(1, ATOMIC, 9, packet(4)));
+    assert_eq!(client.ask(&control(BundleStep::Commit, 1, ATOMIC)), control(BundleStep::CommitReply, 1, 0));
+    assert_eq!(client.rig.switch.sent.len(), 1, "a group of the same bundle");
+}
+
+#[test]
+fn a_bundle_that_modifies_all_flows_too_often_changes_nothing() {
+    let mut client = Client::new(Version::V14);
+    let flows: Vec<_> = (0..50_000)
+        .map(|port| flow::tables::Modification::Flow(Box::new(flow(FlowCommand::Add, in_port(port), 2))))
+        .collect();
+    agent::Datapath::modify(&mut client.rig.switch, &flows, port::Now(0)).unwrap();
+    for xid in 0..100 {
+        client.does(&add_to(1, ORDERED, xid, flow_mod(flow(FlowCommand::Modify, Match::any(), 3))));
+    }
+    let answers = client.send(1, &control(BundleStep::Commit, 1, ORDERED));
+    let codes: Vec<_> = answers.iter().map(|answer| code(answer, Version::V14)).collect();
+    assert_eq!(codes, [ErrorCode::BundleMessageTooMany, ErrorCode::BundleMessageFailed]);
+    let tables = agent::Datapath::tables(&client.rig.switch);
+    assert!(tables.flows(TableId(0)).all(|flow| flow.outputs_to(PortNo(2))));
+}
+
+#[test]
 fn bundles_end_with_their_session_and_when_they_are_idle() {
     let mut client = Client::new(Version::V14);
     client.open(2, Kind::Controller, Version::V14);

@@ -120,12 +120,49 @@ fn a_full_table_refuses_or_evicts() {
     client.does(&Message::TableMod(evict));
     client.does(&add(4, 3));
     assert_eq!(client.flows(), 2);
-    for config in [
-        openflow::TableConfig { config: 8, ..evict },
-        openflow::TableConfig { eviction: Some(4), ..evict },
-        openflow::TableConfig { vacancy: Some(openflow::Vacancy::default()), ..evict },
-    ] {
+    for config in
+        [openflow::TableConfig { config: 16, ..evict }, openflow::TableConfig { eviction: Some(4), ..evict }]
+    {
         assert_eq!(client.error(&Message::TableMod(config)), ErrorCode::TableModBadConfig);
+    }
+    for (down, up) in [(30, 20), (30, 101)] {
+        let vacancy = Some(openflow::Vacancy { down, up, current: 0 });
+        let config = openflow::TableConfig { vacancy, ..evict };
+        assert_eq!(client.error(&Message::TableMod(config)), ErrorCode::PropertyBadValue);
+    }
+}
+
+#[test]
+fn a_table_reports_that_it_becomes_full_and_empty_again() {
+    let mut client = Client::new(Version::V14);
+    client.rig.switch.limit(TableId(0), 10);
+    let thresholds = openflow::Vacancy { down: 20, up: 50, current: 0 };
+    let watched = openflow::TableConfig { config: 8, vacancy: Some(thresholds), ..Default::default() };
+    client.does(&Message::TableMod(watched));
+    let reasons = |messages: Vec<Message>| -> Vec<_> {
+        let status = |message: &Message| match message {
+            Message::TableStatus(status) => (status.reason, status.table.vacancy.unwrap().current),
+            other => panic!("{other:?}"),
+        };
+        messages.iter().map(status).collect()
+    };
+    for port in 1..=8 {
+        client.does(&add(port, 3));
+    }
+    assert_eq!(reasons(client.send(1, &add(9, 3))), [(openflow::TableReason::VacancyDown, 10)]);
+    client.does(&add(10, 3));
+    let delete =
+        |port| flow_mod(FlowMod { table: TableId::ALL, ..flow(FlowCommand::Delete, in_port(port), 3) });
+    for port in 1..=5 {
+        client.does(&delete(port));
+    }
+    assert_eq!(reasons(client.send(1, &delete(6))), [(openflow::TableReason::VacancyUp, 60)]);
+    let described = client.list(openflow::MultipartRequest::TableDesc);
+    let openflow::MultipartReply::TableDesc(tables) = &described[0] else { panic!() };
+    assert_eq!(tables[0].vacancy, Some(openflow::Vacancy { current: 60, ..thresholds }));
+    client.does(&Message::TableMod(openflow::TableConfig { config: 0, vacancy: None, ..watched }));
+    for port in 11..=16 {
+        client.does(&add(port, 3));
     }
 }
 

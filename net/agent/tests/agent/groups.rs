@@ -1,7 +1,8 @@
 use crate::client::{Client, flow, flow_mod, in_port};
+use agent::Kind;
 use flow::{
-    Action, Band, Bucket, FlowCommand, GroupCommand, GroupKind, GroupMod, MeterCommand, MeterFlags, MeterMod,
-    PortNo,
+    Action, Band, Bucket, BucketPlace, FlowCommand, GroupCommand, GroupKind, GroupMod, MeterCommand,
+    MeterFlags, MeterMod, PortNo,
 };
 use openflow::{
     ALL_GROUPS, ALL_METERS, AsyncConfig, ErrorCode, Message, MultipartReply, MultipartRequest, Version,
@@ -54,8 +55,52 @@ fn statistics_of_groups_count_references() {
     let MultipartReply::Group(groups) = client.part(MultipartRequest::Group(ALL_GROUPS)) else { panic!() };
     let [group] = &groups[..] else { panic!("{groups:?}") };
     assert_eq!((group.id, group.references, group.packets, group.buckets.len()), (2, 1, 0, 1));
+    let tables = agent::Datapath::tables(&client.rig.switch);
+    tables.group(2).unwrap().counter().add(3, 180);
+    tables.group(2).unwrap().bucket_counter(0).unwrap().add(3, 180);
+    client.does(&super::groups::group(GroupCommand::Add, 1, vec![Action::Group(2)]));
+    let MultipartReply::Group(counted) = client.part(MultipartRequest::Group(2)) else { panic!() };
+    assert_eq!((counted[0].references, counted[0].packets, counted[0].buckets[0].bytes), (2, 3, 180));
     assert_eq!(group.duration, Duration::from_secs(2), "a modification does not change the age");
     assert_eq!(client.part(MultipartRequest::Group(9)), MultipartReply::Group(vec![]));
+}
+
+#[test]
+fn single_buckets_change_in_openflow_1_5() {
+    let mut client = Client::new(Version::V15);
+    for (id, version) in [(2, Version::V15), (3, Version::V14)] {
+        client.open(id, Kind::Controller, version);
+        let mut wants = AsyncConfig::default();
+        wants.masks[5] = [Some(3), Some(3)];
+        assert_eq!(client.send(id, &Message::SetAsync(wants)), []);
+    }
+    let bucket = |id| Bucket { id, weight: 0, watch_port: None, watch_group: None, actions: output(id) };
+    let change = |command, ids: &[u32]| GroupMod {
+        command,
+        kind: GroupKind::All,
+        id: 1,
+        buckets: ids.iter().map(|id| bucket(*id)).collect(),
+    };
+    client.does(&Message::GroupMod(change(GroupCommand::Add, &[1])));
+    for id in [2, 3] {
+        client.take(id);
+    }
+    let insert = change(GroupCommand::InsertBuckets(BucketPlace::Last), &[2]);
+    client.does(&Message::GroupMod(insert.clone()));
+    let forwarded = |messages: Vec<Message>| match &messages[..] {
+        [Message::RequestForward { request, .. }] => (**request).clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(forwarded(client.take(2)), Message::GroupMod(insert));
+    let Message::GroupMod(whole) = forwarded(client.take(3)) else { panic!() };
+    assert_eq!((whole.command, whole.buckets.len()), (GroupCommand::Modify, 2));
+    let remove = |at| Message::GroupMod(change(GroupCommand::RemoveBuckets(at), &[]));
+    assert_eq!(client.error(&remove(BucketPlace::Bucket(9))), ErrorCode::GroupModUnknownBucket);
+    let twice = change(GroupCommand::InsertBuckets(BucketPlace::First), &[2]);
+    assert_eq!(client.error(&Message::GroupMod(twice)), ErrorCode::GroupModBucketExists);
+    client.does(&remove(BucketPlace::First));
+    let MultipartReply::GroupDesc(groups) = client.part(MultipartRequest::GroupDesc(1)) else { panic!() };
+    assert_eq!(groups[0].buckets, [bucket(2)]);
 }
 
 #[test]

@@ -70,28 +70,53 @@ fn a_session_starts_with_hello() {
 }
 
 #[test]
-fn messages_of_another_version_end_the_session() {
+fn messages_of_another_version_are_refused() {
     let mut client = Client::new(Version::V13);
-    let echo = encoded(&Message::EchoRequest(vec![]), Version::V10);
-    let result = receive(&mut client.rig, &echo);
-    assert_eq!(result, Err(FramingError::Version { expected: 4, found: 1 }.into()));
+    let request = encoded(&Message::FeaturesRequest, Version::V10);
+    assert_eq!(receive(&mut client.rig, &request), Ok(()));
+    let [answer] = &client.take(1)[..] else { panic!() };
+    assert_eq!(code(answer, Version::V13), ErrorCode::RequestBadVersion);
+    client.does(&add(1, 2));
+    // Nothing answers an error.
+    let error = openflow::DecodeError::new(ErrorCode::RequestBadType, &request).message(Version::V10);
+    assert_eq!(receive(&mut client.rig, &encoded(&Message::Error(error), Version::V10)), Ok(()));
+    assert_eq!(client.take(1), []);
 }
 
 #[test]
-fn a_silent_controller_is_probed_and_then_ends() {
+fn silent_peers_are_probed_and_then_end() {
     let mut client = Client::new(Version::V13);
     client.open(2, Kind::Service, Version::V13);
+    client.open(3, Kind::Management, Version::V13);
     let start = client.rig.now.0;
     for probe in 1..=3 {
         let at = Now(start + probe * 5_000_000_000);
         let (ended, next) = client.rig.agent.tick(Now(at.0 - 1));
         assert_eq!((ended, next), (vec![], Some(at)));
         assert_eq!(client.rig.agent.tick(at).0, []);
-        assert_eq!(client.take(1), [Message::EchoRequest(vec![])]);
-        assert_eq!(client.take(2), []);
+        for session in [1, 2] {
+            assert_eq!(client.take(session), [Message::EchoRequest(vec![])]);
+        }
+        assert_eq!(client.take(3), []);
     }
     let (ended, _) = client.rig.agent.tick(Now(start + 20_000_000_000));
-    assert_eq!(ended, [(SessionId(1), SessionError::Silent)]);
+    assert_eq!(ended, [1, 2].map(|id| (SessionId(id), SessionError::Silent)));
+    for id in [1, 2] {
+        client.rig.agent.close(SessionId(id));
+    }
+    client.rig.agent.tick(Now(start + 60_000_000_000));
+    assert_eq!(client.take(3), [Message::EchoRequest(vec![])]);
+}
+
+#[test]
+fn bytes_without_a_message_do_not_keep_a_session() {
+    let mut client = Client::new(Version::V13);
+    let message = encoded(&Message::EchoRequest(vec![0; 100]), Version::V13);
+    for second in 0..20 {
+        assert_eq!(receive(&mut client.rig, &message[second..=second]), Ok(()));
+        client.rig.now.0 += 1_000_000_000;
+        assert_eq!(client.rig.agent.tick(client.rig.now).0.len(), usize::from(second == 19), "{second}");
+    }
 }
 
 #[test]
@@ -108,7 +133,12 @@ fn an_answer_to_a_probe_keeps_the_session() {
 #[test]
 fn a_session_without_hello_ends() {
     let mut rig = opened(Kind::Service);
-    rig.now.0 += 10_000_000_000;
+    let hello = encoded(&Message::Hello(Hello::new(&Version::ALL)), Version::V13);
+    for byte in &hello[..5] {
+        assert_eq!(receive(&mut rig, &[*byte]), Ok(()));
+        assert_eq!(rig.agent.tick(rig.now).0, []);
+        rig.now.0 += 2_000_000_000;
+    }
     assert_eq!(rig.agent.tick(rig.now).0, [(SessionId(1), SessionError::Handshake)]);
 }
 

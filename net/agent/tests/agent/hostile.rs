@@ -100,9 +100,65 @@ fn a_slow_reader_loses_packets_and_nothing_else() {
     assert_eq!(counters.sent + counters.discarded, 2000);
     assert!(counters.discarded > 1000);
     client.post(1, &add(1, 2));
-    assert_eq!(client.flows(), 0, "a session with a full output is not processed");
-    assert_eq!(client.take(1).len() as u64, counters.sent);
+    assert_eq!(client.flows(), 1, "its packets do not keep a controller from ending their flow");
+    client.post(1, &Message::BarrierRequest);
+    let received = client.take(1);
+    assert_eq!((received.len() as u64, received.last()), (counters.sent + 1, Some(&Message::BarrierReply)));
+}
+
+#[test]
+fn notices_for_a_slow_reader_are_bounded_and_its_requests_are_processed() {
+    let mut client = Client::new(Version::V14);
+    let port = client.rig.switch.ports()[0].clone();
+    for _ in 0..20_000 {
+        client.rig.agent.port_changed(openflow::PortReason::Modify, &port);
+    }
+    assert!(!client.rig.agent.is_full(SessionId(1)));
+    assert!(client.rig.agent.output(SessionId(1)).len() < limits::NOTICES + 1000);
+    client.does(&add(1, 2));
     assert_eq!(client.flows(), 1);
+}
+
+#[test]
+fn other_sessions_have_their_turn_after_a_change_with_much_work() {
+    let mut client = filled();
+    client.post(1, &Message::BarrierRequest);
+    client.take(1);
+    let modify = flow_mod(flow(FlowCommand::Modify, Match::any(), 3));
+    let mut bytes = Vec::new();
+    for xid in 0..10 {
+        encode(&modify, Version::V13, xid, &mut bytes).unwrap();
+    }
+    let received = |client: &Client| client.rig.agent.sessions().next().unwrap().counters.received;
+    let before = received(&client);
+    assert!(client.rig.receive(1, &bytes));
+    assert_eq!(received(&client) - before, 1);
+    assert!(client.rig.agent.waits(SessionId(1)) && !client.rig.agent.is_full(SessionId(1)));
+    client.take(1);
+    assert_eq!(received(&client) - before, 10);
+}
+
+#[test]
+fn memory_of_all_sessions_together_is_bounded() {
+    let mut client = filled();
+    let sessions = 2 * limits::MEMORY / limits::BUNDLE_BYTES;
+    let mut large = flow(FlowCommand::Add, Match::any(), 1);
+    large.instructions.apply = vec![flow::Action::Note(vec![0; 63_998].into())];
+    let mut refused = 0;
+    for id in 2..2 + sessions as u64 {
+        client.open(id, Kind::Service, Version::V14);
+        for xid in 0..(limits::BUNDLE_BYTES / 64_200) as u32 {
+            let message = Box::new(flow_mod(large.clone()));
+            let add = openflow::BundleAdd { id: 1, flags: 0, xid, message };
+            refused += client.send(id, &Message::BundleAdd(add)).len();
+        }
+    }
+    assert!(refused > 0);
+    let [Message::Error(_)] = client.send(1, &all_flows())[..] else { panic!("no memory for a long answer") };
+    for id in 2..2 + sessions as u64 {
+        client.rig.agent.close(SessionId(id));
+    }
+    assert!(client.send(1, &all_flows()).len() > 1);
 }
 
 #[test]
@@ -116,6 +172,9 @@ fn a_session_that_never_reads_ends() {
     client.rig.agent.output(SessionId(1));
     let (ended, next) = client.rig.agent.tick(Now(before + 1));
     assert_eq!((ended, next), (vec![], Some(Now(before + 60_000_000_001))), "the peer reads");
+    client.rig.agent.progressed(SessionId(1));
+    let (ended, next) = client.rig.agent.tick(Now(before + 60_000_000_001));
+    assert_eq!((ended, next), (vec![], Some(Now(before + 120_000_000_001))), "slowly");
 }
 
 #[test]
@@ -131,11 +190,15 @@ fn changes_for_paused_monitors_are_bounded() {
         let changes: Vec<_> = (0..50_000).map(|i| Modification::Flow(Box::new(flow(i)))).collect();
         agent::fake::FakeSwitch::new(1).modify(&changes, Now(0)).unwrap()
     };
+    let report = |client: &mut Client, base| {
+        let tables = client.rig.switch.tables();
+        client.rig.agent.changed(&changes(base), &tables, Now(0));
+    };
     for base in [0, 100_000] {
-        client.rig.agent.changed(&changes(base), Now(0));
+        report(&mut client, base);
     }
     assert_eq!(client.rig.agent.tick(client.rig.now).0, []);
-    client.rig.agent.changed(&changes(200_000), Now(0));
+    report(&mut client, 200_000);
     assert_eq!(client.rig.agent.tick(client.rig.now).0, [(SessionId(1), SessionError::Stalled)]);
 }
 

@@ -155,3 +155,24 @@ fn monitors_of_a_slow_reader_pause_and_catch_up() {
         assert_eq!(events(client.take(2)), [(FlowEvent::Removed, 2)]);
     }
 }
+
+#[test]
+fn changes_by_others_are_reported_in_the_order_of_all_changes() {
+    let mut client = Client::new(Version::V14);
+    client.open(2, Kind::Controller, Version::V14);
+    client.send(2, &Message::MultipartRequest(request(vec![monitor(5, ALL)]), false));
+    let by_other = |client: &mut Client, port| {
+        let change = flow(FlowCommand::Add, in_port(port), 2);
+        let change = [flow::tables::Modification::Flow(Box::new(change))];
+        let done = agent::Datapath::modify(&mut client.rig.switch, &change, port::Now(0)).unwrap();
+        client.rig.switch.earlier.extend(done);
+    };
+    by_other(&mut client, 1);
+    client.does(&delete(Some(1)));
+    assert_eq!(events(client.take(2)), [(FlowEvent::Added, 1), (FlowEvent::Removed, 1)]);
+    by_other(&mut client, 3);
+    // A new monitor finds the flow, and does not get it again.
+    let start = client.send(1, &Message::MultipartRequest(request(vec![monitor(6, ALL)]), false));
+    assert_eq!(events(start), [(FlowEvent::Initial, 3)]);
+    assert_eq!(events(client.take(2)), [(FlowEvent::Added, 3)]);
+}

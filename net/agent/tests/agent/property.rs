@@ -40,7 +40,7 @@ fn run(version: Version, steps: Vec<(bool, Step)>) {
                     rig.open(id, Kind::Service, version);
                 }
                 let expired = rig.switch.expire(rig.now);
-                rig.agent.changed(&expired, rig.now);
+                rig.agent.changed(&expired, &agent::Datapath::tables(&rig.switch), rig.now);
             }
         }
     }

@@ -62,13 +62,13 @@ fn choices_of_messages_are_kept_and_checked() {
     let expected = defaults([[3, 0], [7, 7], [0xf, 0], zero, zero, zero], 3);
     assert_eq!(client.ask(&Message::GetAsyncRequest), expected);
     let mut client = Client::new(Version::V14);
-    let expected = defaults([[0x3b, 0], [7, 7], [0x3f, 0], [7, 7], zero, zero], 6);
+    let expected = defaults([[0x3b, 0], [7, 7], [0x3f, 0], [7, 7], [0x18, 0], zero], 6);
     assert_eq!(client.ask(&Message::GetAsyncRequest), expected);
 
     let mut change = AsyncConfig::default();
     change.masks[0] = [Some(4), None];
     client.does(&Message::SetAsync(change));
-    let expected = defaults([[4, 0], [7, 7], [0x3f, 0], [7, 7], zero, zero], 6);
+    let expected = defaults([[4, 0], [7, 7], [0x3f, 0], [7, 7], [0x18, 0], zero], 6);
     assert_eq!(client.ask(&Message::GetAsyncRequest), expected);
     change.masks[1] = [Some(8), None];
     assert_eq!(client.error(&Message::SetAsync(change)), ErrorCode::AsyncInvalid);

@@ -52,7 +52,15 @@ fn messages_of_a_switch_and_of_experimenters_are_refused() {
     assert_eq!(client.error(&Message::Experimenter(data.clone())), ErrorCode::RequestBadExperimenter);
     let request = Message::MultipartRequest(MultipartRequest::Experimenter(data), false);
     assert_eq!(client.error(&request), ErrorCode::RequestBadExperimenter);
-    assert_eq!(client.error(&Message::CtFlushZone(1)), ErrorCode::RequestBadExperimenterType);
+}
+
+#[test]
+fn connections_of_a_zone_are_forgotten() {
+    for version in Version::ALL {
+        let mut client = Client::new(version);
+        client.does(&Message::CtFlushZone(7));
+        assert_eq!(client.rig.switch.flushed, [7]);
+    }
 }
 
 #[test]

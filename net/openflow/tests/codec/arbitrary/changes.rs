@@ -3,7 +3,8 @@
 use super::actions::{actions, instructions};
 use super::matching::{matches, ports};
 use flow::{
-    Band, Bucket, FlowCommand, FlowFlags, FlowMod, GroupCommand, GroupKind, GroupMod, MeterFlags, TableId,
+    Band, Bucket, BucketPlace, FlowCommand, FlowFlags, FlowMod, GroupCommand, GroupKind, GroupMod,
+    MeterFlags, TableId,
 };
 use openflow::*;
 use proptest::collection::vec;
@@ -88,9 +89,20 @@ pub(super) fn kinds() -> BoxedStrategy<GroupKind> {
 }
 
 pub(super) fn group_mod(version: Version) -> BoxedStrategy<Message> {
-    let commands = select(vec![GroupCommand::Add, GroupCommand::Modify, GroupCommand::Delete]);
-    (commands, kinds(), any::<u32>(), buckets(version))
-        .prop_map(|(command, kind, id, buckets)| Message::GroupMod(GroupMod { command, kind, id, buckets }))
+    let mut commands = vec![GroupCommand::Add, GroupCommand::Modify, GroupCommand::Delete];
+    if matches!(version, Version::V10 | Version::V15) {
+        let places = [BucketPlace::First, BucketPlace::Last, BucketPlace::Bucket(7)];
+        commands.extend(places.map(GroupCommand::InsertBuckets));
+        commands.extend(places.map(GroupCommand::RemoveBuckets));
+        commands.push(GroupCommand::RemoveBuckets(BucketPlace::All));
+    }
+    (select(commands), kinds(), any::<u32>(), buckets(version))
+        .prop_map(|(command, kind, id, mut buckets)| {
+            if matches!(command, GroupCommand::RemoveBuckets(_)) {
+                buckets.clear();
+            }
+            Message::GroupMod(GroupMod { command, kind, id, buckets })
+        })
         .boxed()
 }
 
