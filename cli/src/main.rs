@@ -24,8 +24,8 @@ mod socket_file;
 use api::client::Client;
 use args::{Cli, Command};
 use commands::{
-    bench, check, completion, demo, generate, guest, laboratory, load, run, serve, snippet, stack, top,
-    trace, verbs,
+    bench, bonds, check, completion, demo, generate, guest, laboratory, load, mirrors, run, serve, snippet,
+    stack, top, trace, verbs,
 };
 use std::process::ExitCode;
 
@@ -55,9 +55,13 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Top(args) => top::run(args, &client()),
         Command::Ports(command) => verbs::ports(&client(), command),
         Command::Bridges(command) => verbs::bridges(&client(), command),
+        Command::Bonds(command) => bonds::run(&client(), command),
+        Command::Neighbors(command) => verbs::neighbors(&client(), command),
         Command::Fdb(command) => verbs::fdb(&client(), command),
         Command::Flows(command) => verbs::flows(&client(), command),
         Command::Ct(command) => verbs::ct(&client(), command),
+        Command::Mirrors(command) => mirrors::run(&client(), command),
+        Command::Tunnels(command) => verbs::tunnels(&client(), command),
         Command::Trace(args) => trace::run(args, &client()),
         Command::Workers(command) => verbs::workers(&client(), command),
         Command::Placement(command) => verbs::placement(&client(), command),

@@ -79,6 +79,15 @@ impl Client {
         self.decode(&self.ask(Method::POST, path, Bytes::from(body.to_string()))?)
     }
 
+    /// `PATCH` with a JSON body.
+    pub(crate) fn patch<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &serde_json::Value,
+    ) -> Result<T, Diagnostic> {
+        self.decode(&self.ask(Method::PATCH, path, Bytes::from(body.to_string()))?)
+    }
+
     /// `POST` without a result.
     pub(crate) fn order(&self, path: &str) -> Result<(), Diagnostic> {
         self.ask(Method::POST, path, Bytes::new()).map(drop)

@@ -1,17 +1,23 @@
 //! A data plane for tests: stores ports and static entries, and forwards nothing. Removal of a port named [`HELD`]
 //! reports a hanging worker; removal of a port named [`STAYS`] fails.
 
+use crate::dataplane::bond_report::BondState;
 use crate::dataplane::connections::{ConnectionFilter, ConnectionReport};
 use crate::dataplane::flow_report::{FlowCounts, TraceReport, TraceRequest};
 use crate::dataplane::interface::{DataPlane, DataPlaneError};
+use crate::dataplane::link_report::{NeighborsReport, StpPortReport};
 use crate::dataplane::report::{
     BridgeReport, FdbEntry, FdbFilter, FlowEntry, FlowFilter, FlowRequest, MoveEvent, Origin,
 };
+use crate::dataplane::tunnels::TunnelEntry;
+use crate::settings::bonds::BondSettings;
 use crate::settings::kinds::kind::Loaded;
+use crate::settings::mirror::MirrorSettings;
 use crate::settings::model::{ModelSettings, Role};
 use crate::settings::topology::{
     BridgeSettings, PortSettings, StaticEntry, SwitchSettings, Topology, WorkerSettings,
 };
+use bridge::MirrorStatistics;
 use console::Diagnostic;
 use engine::balance::{Balance, Move, QueueLoad};
 use engine::{PortSnapshot, Snapshot, WorkerSnapshot};
@@ -29,6 +35,7 @@ pub(super) const STAYS: &str = "stays";
 pub(super) struct Fake {
     ports: Mutex<Vec<PortSettings>>,
     pinned: Mutex<Vec<StaticEntry>>,
+    mirrors: Mutex<Vec<MirrorSettings>>,
     /// Connections to the holders of ports, by port.
     granted: Mutex<BTreeMap<String, OwnedFd>>,
 }
@@ -40,10 +47,13 @@ pub(super) fn topology() -> Topology {
         model: ModelSettings::default(),
         workers: vec![WorkerSettings::default()],
         placement: None,
+        bonds: Vec::new(),
         grants: Vec::new(),
         flows: crate::settings::flows::FileFlows::default(),
+        underlays: Vec::new(),
         bridges: vec![BridgeSettings::named("main")],
         ports: Vec::new(),
+        mirrors: Vec::new(),
     }
 }
 
@@ -78,6 +88,14 @@ impl DataPlane for Fake {
         self.pinned.lock().unwrap().iter().map(entry).collect()
     }
 
+    fn stp_ports(&self) -> BTreeMap<String, StpPortReport> {
+        BTreeMap::new()
+    }
+
+    fn neighbors(&self) -> NeighborsReport {
+        NeighborsReport::default()
+    }
+
     fn bridges(&self) -> Vec<BridgeReport> {
         let refused = MoveEvent {
             mac: MacAddress::new([2, 0, 0, 0, 0, 1]),
@@ -94,6 +112,7 @@ impl DataPlane for Fake {
             ports: Vec::new(),
             refused_moves: vec![refused],
             openflow: None,
+            stp: None,
         }]
     }
 
@@ -109,6 +128,22 @@ impl DataPlane for Fake {
     fn add_granted(&self, port: &PortSettings, socket: OwnedFd) -> Result<(), DataPlaneError> {
         self.granted.lock().unwrap().insert(port.name.clone(), socket);
         self.add_port(port, None)
+    }
+
+    fn bonds(&self) -> BTreeMap<String, BondState> {
+        BTreeMap::new()
+    }
+
+    fn add_bond(&self, _: &BondSettings, _: &[PortSettings]) -> Result<(), DataPlaneError> {
+        Ok(())
+    }
+
+    fn set_bond(&self, _: &BondSettings, _: &[PortSettings]) -> Result<(), DataPlaneError> {
+        Ok(())
+    }
+
+    fn remove_bond(&self, _: &str, _: &[PortSettings]) -> Result<(), DataPlaneError> {
+        Ok(())
     }
 
     fn remove_port(&self, name: &str) -> Result<(), DataPlaneError> {
@@ -171,6 +206,25 @@ impl DataPlane for Fake {
 
     fn flush_connections(&self, _: Option<u16>) -> Result<u64, DataPlaneError> {
         Ok(0)
+    }
+
+    fn set_mirrors(&self, mirrors: &[MirrorSettings]) -> Result<(), DataPlaneError> {
+        *self.mirrors.lock().unwrap() = mirrors.to_vec();
+        Ok(())
+    }
+
+    fn mirrors(&self, _: &str) -> Vec<MirrorStatistics> {
+        let statistics = |mirror: &MirrorSettings| MirrorStatistics {
+            name: mirror.name.clone(),
+            is_active: true,
+            packets: 7,
+            bytes: 700,
+        };
+        self.mirrors.lock().unwrap().iter().map(statistics).collect()
+    }
+
+    fn tunnels(&self) -> Vec<TunnelEntry> {
+        Vec::new()
     }
 
     fn queues(&self) -> Result<Vec<QueueLoad>, DataPlaneError> {

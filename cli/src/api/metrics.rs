@@ -1,6 +1,8 @@
 //! `GET /metrics`: counters in the text format of Prometheus (exposition format 0.0.4).
 
 use super::model::BridgeStatus;
+use crate::dataplane::link_report::NeighborsReport;
+use crate::dataplane::report::BridgeReport;
 use engine::Snapshot;
 use std::fmt::{Display, Write};
 
@@ -43,12 +45,61 @@ const COUNTER: &str = "counter";
 const GAUGE: &str = "gauge";
 
 /// All metrics of a switch.
-pub(super) fn text(now: &Snapshot, bridges: &[BridgeStatus]) -> String {
+pub(super) fn text(
+    now: &Snapshot,
+    bridges: &[BridgeStatus],
+    reports: &[BridgeReport],
+    neighbors: &NeighborsReport,
+) -> String {
     let mut page = Page::default();
     ports(now, &mut page);
     workers(now, &mut page);
     tables(bridges, &mut page);
+    trees(reports, &mut page);
+    discovery(neighbors, &mut page);
     page.0
+}
+
+/// LLDP.
+fn discovery(report: &NeighborsReport, page: &mut Page) {
+    let neighbors = report.ports.iter().map(|port| {
+        let known = report.neighbors.iter().filter(|neighbor| neighbor.port == port.port).count();
+        ([("port", &port.port as &dyn Display)], known as u64)
+    });
+    page.add(("lldp_neighbors", GAUGE, "Neighbours of the port."), neighbors);
+    let frames = report.ports.iter().flat_map(|port| {
+        let kinds: [(&dyn Display, u64); 4] = [
+            (&"received", port.received),
+            (&"invalid", port.invalid),
+            (&"refused", port.refused),
+            (&"sent", port.sent),
+        ];
+        kinds.map(|(kind, frames)| ([("port", &port.port as &dyn Display), ("kind", kind)], frames))
+    });
+    page.add(("lldp_frames_total", COUNTER, "LLDP frames that the port received, ignored and sent."), frames);
+}
+
+/// Spanning trees.
+fn trees(bridges: &[BridgeReport], page: &mut Page) {
+    let trees = || bridges.iter().filter_map(|bridge| Some((&bridge.name, bridge.stp.as_ref()?)));
+    let bridge = |name| [("bridge", name as &dyn Display)];
+    let changes = trees().map(|(name, stp)| (bridge(name), stp.topology_changes));
+    page.add(("stp_topology_changes_total", COUNTER, "Topology changes of the spanning tree."), changes);
+    let flushes = trees().map(|(name, stp)| (bridge(name), stp.flushes));
+    page.add(("stp_flushes_total", COUNTER, "Flushes of addresses for topology changes."), flushes);
+    let ports = || bridges.iter().flat_map(|bridge| &bridge.ports);
+    let ports = || ports().filter_map(|port| Some((&port.port, port.stp.as_ref()?)));
+    let states = ports().map(|(name, stp)| {
+        let (port, role, state): (&dyn Display, &dyn Display, &dyn Display) = (name, &stp.role, &stp.state);
+        ([("port", port), ("role", role), ("state", state)], 1)
+    });
+    page.add(("stp_port", GAUGE, "Role and state of the port in the spanning tree; always 1."), states);
+    let frames = ports().flat_map(|(name, stp)| {
+        let kinds: [(&dyn Display, u64); 3] =
+            [(&"received", stp.received), (&"invalid", stp.invalid), (&"sent", stp.sent)];
+        kinds.map(|(kind, frames)| ([("port", name as &dyn Display), ("kind", kind)], frames))
+    });
+    page.add(("stp_bpdus_total", COUNTER, "BPDUs that the port received, ignored and sent."), frames);
 }
 
 fn ports(now: &Snapshot, page: &mut Page) {
@@ -119,7 +170,7 @@ mod tests {
         };
         let now =
             Snapshot { ports: vec![port], workers: vec![WorkerSnapshot::default()], ..Snapshot::default() };
-        let text = text(&now, &[]);
+        let text = text(&now, &[], &[], &NeighborsReport::default());
         for line in [
             "# TYPE linerate_port_received_packets_total counter",
             "linerate_port_received_packets_total{port=\"a\\\"b\"} 7",
@@ -136,7 +187,7 @@ mod tests {
         let drops = vec![TableDrop { table: 3, reason: "flow-drop".to_owned(), packets: 9 }];
         let flows = Some(FlowCounts { flows: 2, head: 5, megaflow: 4, tables: 1, drops });
         let bridge = BridgeStatus { flows, ..BridgeStatus::of(&BridgeSettings::named("br0"), &[], 0) };
-        let text = text(&Snapshot::default(), &[bridge]);
+        let text = text(&Snapshot::default(), &[bridge], &[], &NeighborsReport::default());
         let expected = [
             "linerate_flows{bridge=\"br0\"} 2",
             "linerate_flow_lookups_total{bridge=\"br0\",place=\"head\"} 5",

@@ -1,11 +1,12 @@
 //! The control API: HTTP with JSON over a Unix socket, on a thread of its own and never on a worker.
 //!
-//! `service` handles requests, `routes` describes them, `error` has their errors, `server` speaks HTTP, and `client` is the
-//! other end. `model` is the JSON of requests and answers, and `control` owns the path of a socket. `grants` answers
-//! applications that ask for ports, which `policy` allows. `stack` is the API of a program with a TCP/IP stack. Routes begin
-//! with the version of the API, except `/metrics`, the text of `metrics`; within a version, fields are added and never
-//! change.
+//! `service` handles requests, `routes` describes them, `error` has their errors, `server` speaks HTTP, and `client` is
+//! the other end. `model` is the JSON of requests and answers, and `control` owns the path of a socket. `grants`
+//! answers applications that ask for ports, which `policy` allows; `mirrors` has requests about mirrors. `stack` is the
+//! API of a program with a TCP/IP stack. Routes begin with the version of the API, except `/metrics`, the text of
+//! `metrics`; within a version, fields are added and never change.
 
+mod answer;
 pub(crate) mod client;
 pub(crate) mod control;
 mod error;
@@ -13,6 +14,7 @@ mod error;
 mod fake;
 pub(crate) mod grants;
 mod metrics;
+pub(crate) mod mirrors;
 pub(crate) mod model;
 mod policy;
 pub(crate) mod routes;

@@ -1,7 +1,10 @@
 //! JSON of the control API's responses, shared by server and client.
 
+use crate::dataplane::bond_report::BondState;
 use crate::dataplane::flow_report::FlowCounts;
+use crate::dataplane::link_report::StpPortReport;
 use crate::dataplane::report::{FdbEntry, FlowEntry};
+use crate::settings::bonds::BondSettings;
 use crate::settings::model::{ModelKind, Role};
 use crate::settings::topology::{BridgeSettings, PortSettings};
 use console::Span;
@@ -136,6 +139,18 @@ pub(crate) struct PortReport {
     pub(crate) settings: PortSettings,
     /// Current state; null while the port starts.
     pub(crate) live: Option<PortSnapshot>,
+    /// State in the spanning tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stp: Option<StpPortReport>,
+}
+
+/// One bond of `GET /v1/bonds`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct BondReport {
+    /// Configuration.
+    pub(crate) settings: BondSettings,
+    /// Current state; null while the bond is added.
+    pub(crate) live: Option<BondState>,
 }
 
 /// `GET /v1/workers`

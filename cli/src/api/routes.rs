@@ -3,20 +3,25 @@
 //! A route is registered together with its description (`routes!`), so that the router and the OpenAPI document of
 //! `GET /v1/openapi.json` list the same routes.
 
+use super::answer::{Answer, PathText, Service, created, json, path};
 use super::error::ApiError;
 use super::metrics::MEDIA_TYPE;
+use super::mirrors;
 use super::model::{
-    FdbReport, FlowReport, FlowsChanged, Flushed, PlacementReport, PortReport, RebalanceRequest, Status,
-    WorkerAdded, WorkerRequest, WorkersReport,
+    BondReport, FdbReport, FlowReport, FlowsChanged, Flushed, PlacementReport, PortReport, RebalanceRequest,
+    Status, WorkerAdded, WorkerRequest, WorkersReport,
 };
 use super::service::ApiService;
 use crate::dataplane::connections::{ConnectionFilter, ConnectionReport};
 use crate::dataplane::flow_report::{TraceReport, TraceRequest};
+use crate::dataplane::link_report::NeighborsReport;
 use crate::dataplane::report::{BridgeReport, FdbEntry, FdbFilter, FlowFilter, FlowRequest};
+use crate::dataplane::tunnels::TunnelEntry;
+use crate::settings::bonds::BondSettings;
 use crate::settings::topology::{PortSettings, StaticEntry};
 use axum::body::Bytes;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -24,15 +29,11 @@ use axum::{Json, Router};
 use console::Diagnostic;
 use engine::Snapshot;
 use engine::balance::Balance;
-use serde::Serialize;
 use std::sync::Arc;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-type Service = State<Arc<ApiService>>;
-type Answer<T> = Result<Json<T>, ApiError>;
-type PathText = Result<Path<String>, PathRejection>;
 type FdbQuery = Result<Query<FdbFilter>, QueryRejection>;
 type ConnectionQuery = Result<Query<ConnectionFilter>, QueryRejection>;
 type FlowQuery = Result<Query<FlowFilter>, QueryRejection>;
@@ -69,10 +70,16 @@ fn routes() -> OpenApiRouter<Arc<ApiService>> {
         .routes(routes!(show_ports, add_port))
         .routes(routes!(show_port, remove_port))
         .routes(routes!(show_bridges))
+        .routes(routes!(show_bonds, add_bond))
+        .routes(routes!(show_bond, set_bond, remove_bond))
+        .routes(routes!(show_neighbors))
         .routes(routes!(show_fdb, add_static, flush_fdb))
         .routes(routes!(remove_address))
         .routes(routes!(show_flows, add_flows, remove_flows))
         .routes(routes!(show_connections, flush_connections))
+        .routes(routes!(mirrors::show_mirrors, mirrors::add_mirror))
+        .routes(routes!(mirrors::remove_mirror))
+        .routes(routes!(show_tunnels))
         .routes(routes!(trace))
         .routes(routes!(show_workers, add_worker))
         .routes(routes!(show_placement))
@@ -174,6 +181,64 @@ async fn show_bridges(State(service): Service) -> Json<Vec<BridgeReport>> {
     Json(service.bridges())
 }
 
+/// All bonds, with configuration and state
+#[utoipa::path(get, path = "/v1/bonds", responses(
+    (status = 200, description = "The bonds in the order of the file, then of their addition", body = [BondReport]),
+))]
+async fn show_bonds(State(service): Service) -> Json<Vec<BondReport>> {
+    Json(service.bonds())
+}
+
+/// Adds a bond
+///
+/// The body has the keys of a `[[bond]]` section. The members leave their bridge.
+#[utoipa::path(post, path = "/v1/bonds", request_body = BondSettings, responses(
+    (status = 201, description = "The bond was added", body = BondReport),
+    ApiError,
+))]
+async fn add_bond(State(service): Service, body: Bytes) -> Response {
+    created(json(&body).and_then(|json| service.add_bond(&json)))
+}
+
+/// One bond
+#[utoipa::path(get, path = "/v1/bonds/{name}", params(("name" = String, Path, description = "Name")), responses(
+    (status = 200, description = "The bond", body = BondReport),
+    ApiError,
+))]
+async fn show_bond(State(service): Service, name: PathText) -> Answer<BondReport> {
+    service.bond(&path(name)?).map(Json)
+}
+
+/// Changes keys of a bond
+///
+/// The body has keys of a `[[bond]]` section; null is the default. Name, bridge, VLANs, limits and security are fixed. The
+/// members leave the bond for a moment.
+#[utoipa::path(patch, path = "/v1/bonds/{name}", params(("name" = String, Path, description = "Name")),
+    request_body = serde_json::Value, responses(
+    (status = 200, description = "The bond was changed", body = BondReport),
+    ApiError,
+))]
+async fn set_bond(State(service): Service, name: PathText, body: Bytes) -> Answer<BondReport> {
+    service.set_bond(&path(name)?, &json(&body)?).map(Json)
+}
+
+/// Removes a bond with its addresses; its members return to the bridge
+#[utoipa::path(delete, path = "/v1/bonds/{name}", params(("name" = String, Path, description = "Name")), responses(
+    (status = 200, description = "The bond was removed; the body is its configuration", body = BondSettings),
+    ApiError,
+))]
+async fn remove_bond(State(service): Service, name: PathText) -> Answer<BondSettings> {
+    service.remove_bond(&path(name)?).map(Json)
+}
+
+/// Neighbours that LLDP has found, and counters of the ports with LLDP
+#[utoipa::path(get, path = "/v1/neighbors", responses(
+    (status = 200, description = "The neighbours by port", body = NeighborsReport),
+))]
+async fn show_neighbors(State(service): Service) -> Json<NeighborsReport> {
+    Json(service.neighbors())
+}
+
 /// Learned and static addresses that match a filter
 #[utoipa::path(get, path = "/v1/fdb", params(FdbFilter), responses(
     (status = 200, description = "The addresses by bridge, VLAN and address", body = FdbReport),
@@ -265,6 +330,14 @@ async fn flush_connections(State(service): Service, query: ConnectionQuery) -> A
     on_own_thread(move || service.flush_connections(&wanted)).await.map(Json)
 }
 
+/// Tunnels with their counters
+#[utoipa::path(get, path = "/v1/tunnels", responses(
+    (status = 200, description = "The tunnels", body = Vec<TunnelEntry>),
+))]
+async fn show_tunnels(State(service): Service) -> Json<Vec<TunnelEntry>> {
+    Json(service.tunnels())
+}
+
 /// Traces a packet through the tables of an OpenFlow bridge
 ///
 /// Nothing is sent or counted.
@@ -328,19 +401,6 @@ pub(super) async fn on_own_thread<T: Send + 'static>(
     })
 }
 
-pub(super) fn created<T: Serialize>(result: Result<T, ApiError>) -> Response {
-    match result {
-        Ok(object) => (StatusCode::CREATED, Json(object)).into_response(),
-        Err(error) => error.into_response(),
-    }
-}
-
-fn path(text: PathText) -> Result<String, ApiError> {
-    let Path(text) =
-        text.map_err(|e| ApiError::invalid("path", e.body_text(), "encode it as UTF-8 with percent signs"))?;
-    Ok(text)
-}
-
 /// The filter of a query; `names` lists its parameters.
 fn filter<T>(query: Result<Query<T>, QueryRejection>, names: &str) -> Result<T, ApiError> {
     let Query(filter) =
@@ -356,9 +416,4 @@ fn flow_request(json: serde_json::Value) -> Result<FlowRequest, ApiError> {
 fn trace_request(json: serde_json::Value) -> Result<TraceRequest, ApiError> {
     let remedy = "send `flow`, or `in_port` and `frame`";
     serde_json::from_value(json).map_err(|e| ApiError::invalid("request", e, remedy))
-}
-
-pub(super) fn json(body: &[u8]) -> Result<serde_json::Value, ApiError> {
-    let bad = |e| ApiError::invalid("request", format!("the body is not JSON: {e}"), "send one JSON object");
-    serde_json::from_slice(body).map_err(bad)
 }

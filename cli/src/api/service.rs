@@ -6,17 +6,20 @@
 use super::error::ApiError;
 use super::metrics;
 use super::model::{
-    BridgeStatus, FdbReport, FlowReport, FlowsChanged, Flushed, PlacementReport, PortReport,
+    BondReport, BridgeStatus, FdbReport, FlowReport, FlowsChanged, Flushed, PlacementReport, PortReport,
     RebalanceRequest, Status, Traffic, WorkerAdded, WorkersReport,
 };
 use super::policy;
 use crate::dataplane::connections::{ConnectionFilter, ConnectionReport};
 use crate::dataplane::flow_report::{TraceReport, TraceRequest};
 use crate::dataplane::interface::{DataPlane, DataPlaneError};
+use crate::dataplane::link_report::NeighborsReport;
 use crate::dataplane::open;
 use crate::dataplane::report::{BridgeReport, FdbEntry, FdbFilter, FlowFilter, FlowRequest};
+use crate::dataplane::tunnels::TunnelEntry;
 use crate::grant::GrantRequest;
 use crate::host::Host;
+use crate::settings::bonds::BondSettings;
 use crate::settings::config;
 use crate::settings::kinds::PortKind;
 use crate::settings::kinds::granted::{Granted, Holder};
@@ -75,8 +78,12 @@ impl ApiService {
     }
 
     /// A panic in another request leaves the topology as it was: it changes in one step.
-    fn topology(&self) -> MutexGuard<'_, Topology> {
+    pub(super) fn topology(&self) -> MutexGuard<'_, Topology> {
         self.topology.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn data_plane(&self) -> &dyn DataPlane {
+        &*self.data_plane
     }
 
     /// `GET /v1/status`
@@ -112,7 +119,8 @@ impl ApiService {
 
     /// `GET /metrics`
     pub(crate) fn metrics(&self) -> String {
-        metrics::text(&self.snapshot(), &self.status().bridges)
+        let (bridges, neighbors) = (self.bridges(), self.neighbors());
+        metrics::text(&self.snapshot(), &self.status().bridges, &bridges, &neighbors)
     }
 
     /// `GET /v1/bridges`
@@ -120,11 +128,21 @@ impl ApiService {
         self.data_plane.bridges()
     }
 
+    /// `GET /v1/neighbors`
+    pub(crate) fn neighbors(&self) -> NeighborsReport {
+        self.data_plane.neighbors()
+    }
+
     /// `GET /v1/ports`
     pub(crate) fn ports(&self) -> Vec<PortReport> {
         let (topology, now) = (self.topology(), self.data_plane.snapshot());
+        let mut stp = self.data_plane.stp_ports();
         let live = |name: &str| now.ports.iter().find(|port| port.name == name).cloned();
-        let report = |port: &PortSettings| PortReport { settings: port.clone(), live: live(&port.name) };
+        let report = |port: &PortSettings| PortReport {
+            settings: port.clone(),
+            live: live(&port.name),
+            stp: stp.remove(&port.name),
+        };
         topology.ports.iter().map(report).collect()
     }
 
@@ -172,6 +190,9 @@ impl ApiService {
         for bridge in &mut topology.bridges {
             bridge.statics.retain(|entry| entry.port != name);
         }
+        for bond in &mut topology.bonds {
+            bond.ports.retain(|port| *port != name);
+        }
         let port = topology.ports.remove(index);
         removed?;
         Ok(port)
@@ -205,6 +226,48 @@ impl ApiService {
             Some(index) => self.remove_at(&mut topology, index).map(drop),
             None => Ok(()),
         }
+    }
+
+    /// `GET /v1/bonds`
+    pub(crate) fn bonds(&self) -> Vec<BondReport> {
+        let (topology, mut live) = (self.topology(), self.data_plane.bonds());
+        let report =
+            |bond: &BondSettings| BondReport { settings: bond.clone(), live: live.remove(&bond.name) };
+        topology.bonds.iter().map(report).collect()
+    }
+
+    /// `GET /v1/bonds/{name}`
+    pub(crate) fn bond(&self, name: &str) -> Result<BondReport, ApiError> {
+        self.bonds().into_iter().find(|bond| bond.settings.name == name).ok_or_else(|| no_bond(name))
+    }
+
+    /// `POST /v1/bonds`
+    pub(crate) fn add_bond(&self, json: &Value) -> Result<BondReport, ApiError> {
+        let mut topology = self.topology();
+        let bond = config::requests::new_bond(json, &topology)?;
+        self.data_plane.add_bond(&bond, &topology.ports)?;
+        topology.bonds.push(bond.clone());
+        drop(topology);
+        self.bond(&bond.name)
+    }
+
+    /// `PATCH /v1/bonds/{name}`
+    pub(crate) fn set_bond(&self, name: &str, json: &Value) -> Result<BondReport, ApiError> {
+        let mut topology = self.topology();
+        let index = topology.bonds.iter().position(|bond| bond.name == name).ok_or_else(|| no_bond(name))?;
+        let bond = config::requests::changed_bond(json, &topology, index)?;
+        self.data_plane.set_bond(&bond, &topology.ports)?;
+        topology.bonds[index] = bond;
+        drop(topology);
+        self.bond(name)
+    }
+
+    /// `DELETE /v1/bonds/{name}`
+    pub(crate) fn remove_bond(&self, name: &str) -> Result<BondSettings, ApiError> {
+        let mut topology = self.topology();
+        let index = topology.bonds.iter().position(|bond| bond.name == name).ok_or_else(|| no_bond(name))?;
+        self.data_plane.remove_bond(name, &topology.ports)?;
+        Ok(topology.bonds.remove(index))
     }
 
     /// `GET /v1/fdb`
@@ -314,6 +377,11 @@ impl ApiService {
         Ok(Flushed { flushed: self.data_plane.flush_connections(wanted.zone)? })
     }
 
+    /// `GET /v1/tunnels`
+    pub(crate) fn tunnels(&self) -> Vec<TunnelEntry> {
+        self.data_plane.tunnels()
+    }
+
     /// Checks that there is an OpenFlow bridge, of this name if one is given.
     fn openflow(&self, name: Option<&str>) -> Result<(), ApiError> {
         let topology = self.topology();
@@ -398,7 +466,7 @@ impl ApiService {
                 let remedy = "see `linerate bridges show`";
                 Err(ApiError::not_found(format!("bridge \"{name}\""), "there is no such bridge", remedy))
             }
-            (_, Some(name)) if topology.ports.iter().all(|port| port.name != *name) => Err(no_port(name)),
+            (_, Some(name)) if !is_port(&topology, name) => Err(no_port(name)),
             _ => Ok(()),
         }
     }
@@ -411,6 +479,16 @@ fn roles(now: &Snapshot) -> BTreeMap<String, usize> {
         *roles.entry(worker.role.clone()).or_default() += 1;
     }
     if roles.len() < 2 { BTreeMap::new() } else { roles }
+}
+
+/// Whether addresses can be at a port or bond of this name.
+fn is_port(topology: &Topology, name: &str) -> bool {
+    topology.ports.iter().any(|port| port.name == name) || topology.bonds.iter().any(|bond| bond.name == name)
+}
+
+fn no_bond(name: &str) -> ApiError {
+    let remedy = "see `linerate bonds show`";
+    ApiError::not_found(format!("bond \"{name}\""), "there is no such bond", remedy)
 }
 
 fn no_port(name: &str) -> ApiError {

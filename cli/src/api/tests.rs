@@ -5,6 +5,7 @@ mod status;
 
 use super::client::Client;
 use super::fake::{Fake, HELD, STAYS, topology};
+use super::mirrors::MirrorReport;
 use super::model::{FdbReport, Flushed, PlacementReport, PortReport, Status, WorkersReport};
 use super::server::MAX_CLIENTS;
 use super::service::ApiService;
@@ -60,6 +61,25 @@ fn rejected_moves_name_both_ports() {
     let bridges: Vec<BridgeReport> = running.client.get("/v1/bridges").unwrap();
     let refused = &bridges[0].refused_moves[0];
     assert_eq!((refused.old_port.as_str(), refused.new_port.as_str(), refused.age), ("a", "b", 3));
+}
+
+#[test]
+fn a_mirror_is_added_shown_and_removed() {
+    let switch = running();
+    switch.add("a");
+    switch.add("b");
+    let body = json!({ "name": "m", "source_ports": ["a"], "output_port": "b", "vlans": [10] });
+    let added: MirrorReport = switch.client.post("/v1/mirrors", &body).unwrap();
+    assert_eq!((added.settings.bridge.as_str(), added.active, added.packets), ("main", true, 7));
+    assert_eq!(switch.client.get::<Vec<MirrorReport>>("/v1/mirrors").unwrap(), vec![added.clone()]);
+    let again = switch.client.post::<MirrorReport>("/v1/mirrors", &body).unwrap_err();
+    assert!(again.to_string().contains("there is a mirror \"m\" already"), "{again}");
+    let bad = json!({ "name": "n", "source_ports": ["c"], "output_vlan": 5000 });
+    let bad = switch.client.post::<MirrorReport>("/v1/mirrors", &bad).unwrap_err().to_string();
+    assert!(bad.contains("there is no port \"c\"") && bad.contains("invalid value 5000"), "{bad}");
+    assert_eq!(switch.client.delete::<MirrorReport>("/v1/mirrors/m").unwrap(), added);
+    assert!(switch.client.delete::<MirrorReport>("/v1/mirrors/m").is_err());
+    assert_eq!(switch.client.get::<Vec<MirrorReport>>("/v1/mirrors").unwrap(), []);
 }
 
 #[test]

@@ -8,6 +8,7 @@ pub(crate) mod end;
 pub(crate) mod generator;
 pub(crate) mod guest;
 pub(crate) mod load;
+pub(crate) mod mirrors;
 pub(crate) mod parse;
 pub(crate) mod serve;
 pub(crate) mod stack;
@@ -24,12 +25,13 @@ use console::{QuietArgs, ShowArgs, Span, duration};
 use generator::GenArgs;
 use guest::{DemoArgs, GuestArgs};
 use load::LoadCommand;
+use mirrors::MirrorsCommand;
 use serve::ServeCommand;
 use stack::StackCommand;
 use std::path::PathBuf;
 use switch::{
-    BridgesCommand, CtCommand, FdbCommand, FlowsCommand, PlacementCommand, PortsCommand, RebalanceArgs,
-    WorkersCommand,
+    BondsCommand, BridgesCommand, CtCommand, FdbCommand, FlowsCommand, NeighborsCommand, PlacementCommand,
+    PortsCommand, RebalanceArgs, TunnelsCommand, WorkersCommand,
 };
 use trace::TraceArgs;
 
@@ -124,6 +126,12 @@ pub(crate) enum Command {
     /// Show bridges: learned addresses per port, and refused address moves
     #[command(subcommand)]
     Bridges(BridgesCommand),
+    /// Show, add, change and remove bonds: several ports as one (link aggregation)
+    #[command(subcommand)]
+    Bonds(BondsCommand),
+    /// Show neighbours that ports with LLDP have found
+    #[command(subcommand)]
+    Neighbors(NeighborsCommand),
     /// Show and change the forwarding tables
     #[command(subcommand)]
     Fdb(FdbCommand),
@@ -133,6 +141,12 @@ pub(crate) enum Command {
     /// Show or remove connections that OpenFlow bridges track
     #[command(subcommand)]
     Ct(CtCommand),
+    /// Show, add and remove mirrors: copies of packets for a port or a VLAN
+    #[command(subcommand)]
+    Mirrors(MirrorsCommand),
+    /// Show tunnels of OpenFlow bridges
+    #[command(subcommand)]
+    Tunnels(TunnelsCommand),
     /// Show the way of a packet through the flow tables of an OpenFlow bridge
     ///
     /// Nothing is sent or counted.

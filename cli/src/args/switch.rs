@@ -142,6 +142,102 @@ pub(crate) struct BridgesShowArgs {
     pub(crate) show: ShowArgs,
 }
 
+/// Commands on bonds.
+#[derive(Debug, Subcommand)]
+#[command(
+    after_help = "The configuration file is not written: to keep a bond, add a `[[bond]]` section to it."
+)]
+pub(crate) enum BondsCommand {
+    /// Show bonds with their members, and with a name also LACP and the load of each bucket
+    Show(BondsShowArgs),
+    /// Add a bond of ports of a learning bridge
+    Add(BondsAddArgs),
+    /// Change keys of a bond, such as its ports or mode
+    ///
+    /// Name, bridge, VLANs, limits and security are fixed while the bond exists.
+    Set(BondsSetArgs),
+    /// Remove a bond; its members return to the bridge. Alias: del.
+    #[command(alias = "del")]
+    Remove(BondsRemoveArgs),
+}
+
+/// Arguments of `bonds show`.
+#[derive(Args, Debug)]
+pub(crate) struct BondsShowArgs {
+    /// Show only this bond, with all its state
+    #[arg(id = "bond", value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+}
+
+/// Commands on neighbours.
+#[derive(Debug, Subcommand)]
+#[command(
+    after_help = "Ports have LLDP if their section has `lldp = true`. A neighbour has no `add` or `remove`."
+)]
+pub(crate) enum NeighborsCommand {
+    /// Show neighbours with their ports, systems and addresses
+    Show(NeighborsShowArgs),
+}
+
+/// Arguments of `neighbors show`.
+#[derive(Args, Debug)]
+pub(crate) struct NeighborsShowArgs {
+    /// Show only neighbours of this port, with all that they tell
+    #[arg(id = "port", value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+}
+
+/// Arguments of `bonds add`; each flag corresponds to a key of a `[[bond]]` section.
+#[derive(Args, Debug)]
+pub(crate) struct BondsAddArgs {
+    /// Name of the new bond
+    pub(crate) name: String,
+    /// Members, separated by commas: ports of one learning bridge
+    #[arg(long, value_name = "PORTS", value_delimiter = ',', required = true)]
+    pub(crate) ports: Vec<String>,
+    /// Bridge of the bond; optional if there is only one
+    #[arg(long)]
+    pub(crate) bridge: Option<String>,
+    /// Distribution of packets: active-backup, balance-slb or balance-tcp [default: active-backup]
+    #[arg(long)]
+    pub(crate) mode: Option<String>,
+    /// LACP: off, active or passive [default: off]
+    #[arg(long)]
+    pub(crate) lacp: Option<String>,
+    /// Any other key of the `[[bond]]` section; a value that is not valid TOML is a string. May be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_and_value)]
+    pub(crate) set: Vec<(String, String)>,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+}
+
+/// Arguments of `bonds set`.
+#[derive(Args, Debug)]
+pub(crate) struct BondsSetArgs {
+    /// Name of the bond
+    #[arg(id = "bond", value_name = "NAME")]
+    pub(crate) name: String,
+    /// Key of the `[[bond]]` section with its new value; a value that is not valid TOML is a string
+    #[arg(value_name = "KEY=VALUE", value_parser = key_and_value, required = true)]
+    pub(crate) set: Vec<(String, String)>,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+}
+
+/// Arguments of `bonds remove`.
+#[derive(Args, Debug)]
+pub(crate) struct BondsRemoveArgs {
+    /// Name of the bond
+    #[arg(id = "bond", value_name = "NAME")]
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+}
+
 /// Commands on forwarding tables.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "An entry has no `set`: remove a static entry, then add it again.")]
@@ -323,6 +419,24 @@ pub(crate) struct CtFlushArgs {
     /// Only connections of this zone
     #[arg(long)]
     pub(crate) zone: Option<u16>,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+}
+
+/// Commands on tunnels.
+#[derive(Debug, Subcommand)]
+#[command(
+    after_help = "A tunnel is a port: `linerate ports add NAME --kind tunnel --set protocol=vxlan --set \
+    remote=192.0.2.2 --set key=7` adds one, and `linerate ports remove NAME` removes it."
+)]
+pub(crate) enum TunnelsCommand {
+    /// Show all tunnels with their path MTU and counters
+    Show(TunnelsShowArgs),
+}
+
+/// Arguments of `tunnels show`.
+#[derive(Args, Debug)]
+pub(crate) struct TunnelsShowArgs {
     #[command(flatten)]
     pub(crate) show: ShowArgs,
 }

@@ -93,7 +93,9 @@ pub(crate) fn run(args: &GuestArgs) -> anyhow::Result<()> {
         devices.iter_mut().try_for_each(Device::connect)?;
     }
     poll(&mut devices, &ending, Some(Instant::now() + args.warm_up.0))?;
-    devices.iter_mut().for_each(|device| device.uncounted = device.stats());
+    for device in &mut devices {
+        device.uncounted = device.stats();
+    }
     let began = Instant::now();
     poll(&mut devices, &ending, args.duration.map(|duration| began + duration.0))?;
     let report = report(args, &mut devices, began.elapsed());

@@ -1,8 +1,9 @@
-//! The commands: `run` runs a switch, `verbs` queries and changes a running one, and `trace` follows a packet through
-//! it; `generate`, `bench` and `load` measure; `serve` runs servers, `stack` queries them; `guest` and `demo` are
-//! guests.
+//! The commands: `run` runs a switch, `verbs` and `mirrors` query and change a running one, and `trace` follows a
+//! packet through it; `generate`, `bench` and `load` measure; `serve` runs servers, `stack` queries them; `guest` and
+//! `demo` are guests.
 
 pub(crate) mod bench;
+pub(crate) mod bonds;
 pub(crate) mod check;
 pub(crate) mod completion;
 pub(crate) mod counters;
@@ -13,6 +14,7 @@ pub(crate) mod generate;
 pub(crate) mod guest;
 pub(crate) mod laboratory;
 pub(crate) mod load;
+pub(crate) mod mirrors;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod show;

@@ -1,5 +1,7 @@
 //! Formats responses of the switch as tables. Does not access the control socket.
 
+pub(crate) mod bonds;
+pub(crate) mod links;
 pub(crate) mod placing;
 pub(crate) mod tables;
 pub(crate) mod trace;

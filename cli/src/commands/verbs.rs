@@ -7,12 +7,14 @@ use crate::api::model::{
 };
 use crate::args::switch::{
     BridgesCommand, CtCommand, FdbAddArgs, FdbCommand, FdbFlushArgs, FdbRemoveArgs, FdbSelection,
-    FdbShowArgs, FlowsCommand, PlacementCommand, PortsAddArgs, PortsCommand, PortsRemoveArgs, PortsShowArgs,
-    RebalanceArgs, WorkersAddArgs, WorkersCommand,
+    FdbShowArgs, FlowsCommand, NeighborsCommand, PlacementCommand, PortsAddArgs, PortsCommand,
+    PortsRemoveArgs, PortsShowArgs, RebalanceArgs, TunnelsCommand, WorkersAddArgs, WorkersCommand,
 };
-use crate::commands::show::{placing, tables};
+use crate::commands::show::{links, placing, tables};
 use crate::dataplane::connections::ConnectionReport;
+use crate::dataplane::link_report::NeighborsReport;
 use crate::dataplane::report::{BridgeReport, FdbEntry, FlowRequest, Origin};
+use crate::dataplane::tunnels::TunnelEntry;
 use crate::settings::section;
 use crate::settings::topology::{PortSettings, StaticEntry};
 use console::Diagnostic;
@@ -43,6 +45,25 @@ pub(crate) fn bridges(client: &Client, command: &BridgesCommand) -> anyhow::Resu
         return Err(Diagnostic::bad(format!("bridge \"{name}\""), "there is no such bridge", remedy).into());
     };
     console::print(bridge, args.show.output, |bridge| tables::bridges(std::slice::from_ref(bridge)))
+}
+
+/// `linerate neighbors ...`
+pub(crate) fn neighbors(client: &Client, command: &NeighborsCommand) -> anyhow::Result<()> {
+    let NeighborsCommand::Show(args) = command;
+    let mut report: NeighborsReport = client.get("/v1/neighbors")?;
+    let Some(name) = &args.name else {
+        return console::print(&report, args.show.output, links::neighbors);
+    };
+    report.ports.retain(|port| port.port == *name);
+    report.neighbors.retain(|neighbor| neighbor.port == *name);
+    if report.ports.is_empty() {
+        let remedy =
+            "see the ports in `linerate ports show`, and write lldp = true in the section of the port";
+        return Err(
+            Diagnostic::bad(format!("port \"{name}\""), "there is no such port with LLDP", remedy).into()
+        );
+    }
+    console::print(&report, args.show.output, links::port)
 }
 
 /// `linerate workers ...`
@@ -140,7 +161,7 @@ fn port_request(args: &PortsAddArgs) -> anyhow::Result<Value> {
 }
 
 /// Adds a setting of `--set`.
-fn add_setting(body: &mut Map<String, Value>, key: &str, value: &str) -> Result<(), Diagnostic> {
+pub(super) fn add_setting(body: &mut Map<String, Value>, key: &str, value: &str) -> Result<(), Diagnostic> {
     let place = || format!("--set {key}={value}");
     if is_open(value) {
         let reason = format!("`{key}` has an unterminated quote");
@@ -261,6 +282,13 @@ pub(crate) fn ct(client: &Client, command: &CtCommand) -> anyhow::Result<()> {
             })
         }
     }
+}
+
+/// `linerate tunnels ...`
+pub(crate) fn tunnels(client: &Client, command: &TunnelsCommand) -> anyhow::Result<()> {
+    let TunnelsCommand::Show(args) = command;
+    let found: Vec<TunnelEntry> = client.get("/v1/tunnels")?;
+    console::print(&found, args.show.output, |found| tables::tunnels(found))
 }
 
 /// `linerate placement ...`

@@ -2,8 +2,8 @@
 //!
 //! One thread with its own runtime owns all of it: an agent for each bridge (`bridge`), whose switch is `ports`, the tasks
 //! that connect and listen (`prepare`, `connect`, `tls`), and the loop of one connection (`session`). `status` is the state
-//! of a controller for reports and the log. A long answer for one bridge delays the others, but neither the control API
-//! nor a worker waits for this thread.
+//! of a controller for reports and the log. What one request costs is bounded by the agent, and other sessions have their
+//! turn after it; neither the control API nor a worker waits for this thread.
 //!
 //! Connections are bounded: [`connect::MAX_SESSIONS`] for each socket that listens, and one for each controller that is
 //! connected to. Memory and work for a connection are bounded by the agent.
@@ -33,7 +33,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::MissedTickBehavior;
@@ -67,8 +66,6 @@ impl Plane {
 /// The thread of the controllers. Dropping it closes all connections and removes the socket files.
 pub(super) struct Controllers {
     reports: Reports,
-    /// Changes of flows by the control API, with the bridge. As bounded as its requests.
-    changes: UnboundedSender<(String, Changes)>,
     close: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -96,17 +93,11 @@ impl Controllers {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
         let runtime = runtime.map_err(failed)?;
         let reports = Reports::default();
-        let ((close, closed), (changes, changed)) = (oneshot::channel(), unbounded_channel());
-        let inputs = Inputs { plane, reports: reports.clone(), changed, closed };
+        let (close, closed) = oneshot::channel();
+        let inputs = Inputs { plane, reports: reports.clone(), closed };
         let thread = std::thread::Builder::new().name("openflow".to_owned());
         let thread = thread.spawn(move || run(runtime, prepared, inputs)).map_err(failed)?;
-        Ok(Self { reports, changes, close: Some(close), thread: Some(thread) })
-    }
-
-    /// Reports changes of flows that the control API has made.
-    pub(super) fn changed(&self, bridge: &str, changes: Changes) {
-        // The thread ends after this value.
-        let _ = self.changes.send((bridge.to_owned(), changes));
+        Ok(Self { reports, close: Some(close), thread: Some(thread) })
     }
 
     /// State of a bridge; `None` if it has no flow tables.
@@ -119,7 +110,6 @@ impl Controllers {
 struct Inputs {
     plane: Plane,
     reports: Reports,
-    changed: UnboundedReceiver<(String, Changes)>,
     /// The thread ends when its sender is dropped.
     closed: oneshot::Receiver<()>,
 }
@@ -169,7 +159,7 @@ fn start_bridge(
 
 /// Passes events of the data plane to the agents until closed.
 async fn serve(bridges: &BTreeMap<String, Rc<Bridge>>, inputs: Inputs) {
-    let Inputs { plane, reports, mut changed, mut closed } = inputs;
+    let Inputs { plane, reports, mut closed } = inputs;
     let events = Arc::new(Notify::new());
     let waker = events.clone();
     plane.switch.set_waker(move || waker.notify_one());
@@ -179,7 +169,6 @@ async fn serve(bridges: &BTreeMap<String, Rc<Bridge>>, inputs: Inputs) {
         tokio::select! {
             _ = &mut closed => return,
             () = events.notified() => {}
-            Some((name, changes)) = changed.recv() => pass_changes(bridges, [(name, changes)]),
             _ = timer.tick() => {
                 for _ in 0..MAX_EXPIRIES {
                     let (removed, next) = plane.switch.expire(plane.now());
@@ -196,6 +185,7 @@ async fn serve(bridges: &BTreeMap<String, Rc<Bridge>>, inputs: Inputs) {
             }
         }
         pass_events(bridges, &plane);
+        plane.switch.serve_underlay(plane.now());
     }
 }
 
@@ -209,8 +199,9 @@ fn pass_changes(
     }
 }
 
-/// Passes learned flows, packets for controllers, and changed ports to their bridges.
+/// Passes changes by the control API, learned flows, packets for controllers, and changed ports to their bridges.
 fn pass_events(bridges: &BTreeMap<String, Rc<Bridge>>, plane: &Plane) {
+    pass_changes(bridges, plane.switch.take_recorded());
     pass_changes(bridges, plane.switch.learn(plane.now()));
     for packet in plane.switch.take_punted() {
         let Some((name, number)) = plane.switch.number(packet.context.from) else { continue };

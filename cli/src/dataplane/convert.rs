@@ -1,11 +1,14 @@
 //! Converts validated settings to those of the engine and the bridges.
 
+use crate::settings::bonds::{self, BondSettings, LacpMode, LacpRate, LacpSettings};
 use crate::settings::placement::{Placement, Rebalance};
 use crate::settings::topology::{self, BridgeSettings, Polling, PortSettings, QueueFull, WorkerSettings};
 use crate::settings::vlan::Vlan;
-use bridge::{BridgeConfig, MacMoves, PortConfig, Rate};
+use bridge::{BondConfig, BondMode, BridgeConfig, MacMoves, MemberConfig, PortConfig, Rate};
 use engine::balance::Rebalancing;
 use engine::{Rss, WorkerConfig};
+use lacp::GroupConfig;
+use port::PortId;
 use std::num::NonZeroU32;
 use wire::VlanId;
 
@@ -53,6 +56,7 @@ pub(super) fn bridge_config(bridge: &BridgeSettings) -> BridgeConfig {
     }
 }
 
+/// `stp` depends on the bridge of the port.
 pub(super) fn port_config(port: &PortSettings, quota: Option<u32>) -> PortConfig {
     let security = &port.security;
     let rate = |limit: Option<u32>| {
@@ -68,6 +72,42 @@ pub(super) fn port_config(port: &PortSettings, quota: Option<u32>) -> PortConfig
         sources: (!security.sources.is_empty()).then(|| security.sources.clone()),
         broadcast_limit: rate(port.broadcast_limit),
         unknown_limit: rate(port.unknown_limit),
+        stp: false,
+        lldp: port.links.lldp,
+    }
+}
+
+/// Configuration of a member of a bond.
+pub(super) fn member_config(bond: &BondSettings, port: &str) -> MemberConfig {
+    MemberConfig {
+        priority: bond.priority(port),
+        is_primary: bond.switching.primary.as_deref() == Some(port),
+    }
+}
+
+/// Configuration of bond `id`.
+pub(super) fn bond_config(bond: &BondSettings, id: PortId) -> BondConfig {
+    let LacpSettings { mode, rate, system_priority, system_id, key, fallback, .. } = &bond.lacp;
+    let lacp = GroupConfig {
+        is_active: *mode == LacpMode::Active,
+        is_fast: *rate == LacpRate::Fast,
+        system_priority: *system_priority,
+        system: system_id.unwrap_or_default(),
+        // 0 is reserved.
+        key: key.unwrap_or(id.0 + 1),
+    };
+    let switching = &bond.switching;
+    BondConfig {
+        mode: match bond.mode {
+            bonds::BondMode::ActiveBackup => BondMode::ActiveBackup,
+            bonds::BondMode::BalanceSlb => BondMode::BalanceSlb,
+            bonds::BondMode::BalanceTcp => BondMode::BalanceTcp,
+        },
+        lacp: (*mode != LacpMode::Off).then_some(lacp),
+        fallback: *fallback,
+        up_delay: switching.up_delay.0,
+        down_delay: switching.down_delay.0,
+        rebalance: Some(switching.rebalance.0).filter(|interval| !interval.is_zero()),
     }
 }
 

@@ -8,8 +8,9 @@ use super::connections::{self, ConnectionFilter, ConnectionReport};
 use super::controllers::{Controllers, LivePorts, Plane};
 use super::interface::DataPlaneError;
 use super::report::{FlowEntry, FlowFilter, OpenflowReport};
+use super::tunnels::{self, TunnelEntry};
 use crate::settings::openflow::OpenflowSettings;
-use crate::settings::topology::BridgeSettings;
+use crate::settings::topology::{BridgeSettings, Topology};
 use console::Diagnostic;
 use engine::Injector;
 use flow::tables::{Flow, Modification};
@@ -34,16 +35,18 @@ impl Flows {
         bridges: &[BridgeSettings],
         normal: Arc<dyn Pipelines>,
     ) -> Result<Option<Self>, Diagnostic> {
-        let bridges: Vec<_> = openflow(bridges).map(|(name, _)| name).collect();
-        if bridges.is_empty() {
+        let settings: Vec<_> = openflow(bridges).collect();
+        if settings.is_empty() {
             return Ok(None);
         }
         let switch = Arc::new(FlowSwitch::new(normal));
-        for name in &bridges {
-            let place = format!("bridge \"{name}\"");
-            let added = switch.add_bridge(name);
-            added.map_err(|e| Diagnostic::failed(place, e, "correct this [[bridge]] section"))?;
+        for (name, settings) in &settings {
+            let (place, remedy) = (format!("bridge \"{name}\""), "correct this [[bridge]] section");
+            switch.add_bridge(name).map_err(|e| Diagnostic::failed(&place, e, remedy))?;
+            let limited = switch.limit_flows(name, settings.max_flows);
+            limited.map_err(|e| Diagnostic::failed(&place, e, remedy))?;
         }
+        let bridges = settings.into_iter().map(|(name, _)| name).collect();
         Ok(Some(Self { switch, bridges, start: Instant::now(), controllers: None }))
     }
 
@@ -70,8 +73,13 @@ impl Flows {
     }
 
     /// The pipelines of the workers.
-    pub(super) fn pipelines(&self) -> &dyn Pipelines {
-        &*self.switch
+    pub(super) fn pipelines(&self) -> Arc<dyn Pipelines> {
+        self.switch.clone()
+    }
+
+    /// Sets whether a port of an OpenFlow bridge is the output of a mirror.
+    pub(super) fn set_reserved(&self, port: PortId, is_reserved: bool) {
+        self.switch.set_reserved(port, is_reserved);
     }
 
     /// Sends packet-outs through the engine. Must be called before packet-outs.
@@ -86,6 +94,21 @@ impl Flows {
             self.switch.set_live(id, false);
         }
         Ok(())
+    }
+
+    /// Makes a port of an OpenFlow bridge a tunnel.
+    pub(super) fn add_tunnel(&self, id: PortId, tunnel: tunnel::Tunnel) -> Result<(), tunnel::Ambiguous> {
+        self.switch.add_tunnel(id, tunnel)
+    }
+
+    /// Gives bridges their addresses. Must be called before the controllers are started, which serve them.
+    pub(super) fn set_underlay(&self, topology: &Topology) -> Result<(), Diagnostic> {
+        tunnels::set_underlay(&self.switch, topology, self.now())
+    }
+
+    /// All tunnels.
+    pub(super) fn tunnels(&self, name: impl Fn(PortId) -> Option<String>) -> Vec<TunnelEntry> {
+        tunnels::list(&self.switch, name)
     }
 
     /// Removes a port, if it is on an OpenFlow bridge.
@@ -166,14 +189,10 @@ impl Flows {
         bridges.into_iter().try_fold(0, |sum, bridge| Ok(sum + self.modify(bridge, &change)?))
     }
 
-    /// Changes flows, and reports the changes to controllers. Returns the number of removed flows.
+    /// Changes flows. The thread of the controllers reports the changes to them. Returns the number of removed flows.
     fn modify(&self, bridge: &str, changes: &[Modification]) -> Result<usize, DataPlaneError> {
-        let done = self.switch.modify(bridge, changes, self.now()).map_err(|e| refused(bridge, &e))?;
-        let removed = done.removed.len();
-        if let Some(controllers) = &self.controllers {
-            controllers.changed(bridge, done);
-        }
-        Ok(removed)
+        let done = self.switch.modify_recorded(bridge, changes, self.now());
+        Ok(done.map_err(|e| refused(bridge, &e))?.removed.len())
     }
 
     /// The connections that match a filter.

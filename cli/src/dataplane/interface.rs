@@ -2,18 +2,25 @@
 //!
 //! Calls wait at most for a burst boundary of every worker. Workers do not call this interface.
 
+use super::bond_report::BondState;
 use super::connections::{ConnectionFilter, ConnectionReport};
 use super::flow_report::{FlowCounts, TraceReport, TraceRequest};
+use super::link_report::{NeighborsReport, StpPortReport};
 use super::report::{BridgeReport, FdbEntry, FdbFilter, FlowEntry, FlowFilter, FlowRequest};
+use super::tunnels::TunnelEntry;
 use crate::remedy;
+use crate::settings::bonds::BondSettings;
 use crate::settings::kinds::kind::{Loaded, OpenError};
+use crate::settings::mirror::MirrorSettings;
 use crate::settings::model::Role;
 use crate::settings::topology::{PortSettings, StaticEntry, WorkerSettings};
+use bridge::MirrorStatistics;
 use console::Diagnostic;
 use engine::Snapshot;
 use engine::balance::{Balance, QueueLoad};
 use port::Remedy;
 use rustix::fd::OwnedFd;
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::time::Duration;
 use wire::MacAddress;
@@ -62,6 +69,10 @@ pub(crate) trait DataPlane: Send + Sync {
     fn fdb(&self) -> Vec<FdbEntry>;
     /// All bridges, with learned addresses and refused moves of their ports.
     fn bridges(&self) -> Vec<BridgeReport>;
+    /// States of the ports in spanning trees, by name.
+    fn stp_ports(&self) -> BTreeMap<String, StpPortReport>;
+    /// Neighbours of the ports with LLDP.
+    fn neighbors(&self) -> NeighborsReport;
     /// Number of addresses of a bridge.
     fn addresses(&self, bridge: &str) -> usize;
     /// Adds a port to its bridge and starts it; it plays the file `loaded`.
@@ -70,6 +81,14 @@ pub(crate) trait DataPlane: Send + Sync {
     fn add_granted(&self, port: &PortSettings, socket: OwnedFd) -> Result<(), DataPlaneError>;
     /// Stops a port and removes its learned and static addresses, also with [`DataPlaneError::Held`].
     fn remove_port(&self, name: &str) -> Result<(), DataPlaneError>;
+    /// States of all bonds, by name.
+    fn bonds(&self) -> BTreeMap<String, BondState>;
+    /// Adds a bond, whose members leave their bridge. `ports` has the settings of all ports.
+    fn add_bond(&self, bond: &BondSettings, ports: &[PortSettings]) -> Result<(), DataPlaneError>;
+    /// Changes the members of a bond and how it uses them.
+    fn set_bond(&self, bond: &BondSettings, ports: &[PortSettings]) -> Result<(), DataPlaneError>;
+    /// Removes a bond with its addresses. Its members return to the bridge.
+    fn remove_bond(&self, name: &str, ports: &[PortSettings]) -> Result<(), DataPlaneError>;
     /// Adds a stage to a running pipeline. Returns its number.
     fn add_worker(&self, role: Role, worker: &WorkerSettings) -> Result<usize, DataPlaneError>;
     /// Pins an address to a port, on that port's bridge.
@@ -93,6 +112,12 @@ pub(crate) trait DataPlane: Send + Sync {
     fn connections(&self, wanted: &ConnectionFilter) -> Result<ConnectionReport, DataPlaneError>;
     /// Removes all connections, or those of a zone. Returns their number.
     fn flush_connections(&self, zone: Option<u16>) -> Result<u64, DataPlaneError>;
+    /// Replaces all mirrors.
+    fn set_mirrors(&self, mirrors: &[MirrorSettings]) -> Result<(), DataPlaneError>;
+    /// Counters of the mirrors of a bridge.
+    fn mirrors(&self, bridge: &str) -> Vec<MirrorStatistics>;
+    /// All tunnels.
+    fn tunnels(&self) -> Vec<TunnelEntry>;
     /// All receive queues, each with its worker.
     fn queues(&self) -> Result<Vec<QueueLoad>, DataPlaneError>;
     /// Latest result of load balancing, if enabled.

@@ -2,17 +2,14 @@
 //! and why, removed, a capture that ended.
 //!
 //! [`Logged`] compares a port's status before and after each call of the control thread, so a port kind needs no code for
-//! its log, and workers never write. A port that changes often writes at most [`BURST`] lines at once and one a second
-//! then; the next line has the number of those that were left out.
+//! its log, and workers never write. A port that changes often writes only some lines ([`LogLimit`]).
 
+use super::log_limit::LogLimit;
 use port::{Attach, PortControl, PortDetails, PortFault, PortState, PortStatus};
 use rustix::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
-/// Lines that a port may write at once, and the interval after which it may write another.
-const BURST: u32 = 10;
-const INTERVAL: Duration = Duration::from_secs(1);
 /// How often the details of a port that has some are compared: a capture ends without a call of the control thread.
 const DETAILS: Duration = Duration::from_secs(1);
 /// How the names of details end that say why something ended.
@@ -27,7 +24,7 @@ pub(super) struct Logged {
     ended: Vec<&'static str>,
     /// When the details were compared; `None` if the port has none.
     compared: Option<Instant>,
-    limit: Limit,
+    limit: LogLimit,
 }
 
 /// Part of a status whose change is an event.
@@ -72,7 +69,7 @@ impl Logged {
         let seen = Seen { phase: Phase::Waiting(None), connects: 0 };
         let PortStatus { kind, place, .. } = port.status();
         info!(port = name, kind, place, "added");
-        Self { name: name.to_owned(), port, seen, ended: Vec::new(), compared, limit: Limit::default() }
+        Self { name: name.to_owned(), port, seen, ended: Vec::new(), compared, limit: LogLimit::default() }
     }
 
     fn compare(&mut self, now: Instant) {
@@ -169,28 +166,6 @@ impl PortControl for Logged {
 
     fn details(&self) -> PortDetails {
         self.port.details()
-    }
-}
-
-/// A token bucket of lines.
-#[derive(Default)]
-struct Limit {
-    /// Lines in the bucket are those of the time since then, at most [`BURST`]. `None`: it is full.
-    empty_at: Option<Instant>,
-    left_out: u64,
-}
-
-impl Limit {
-    /// Returns how many lines were left out before this one, or `None` if this one is left out too.
-    fn admit(&mut self, now: Instant) -> Option<u64> {
-        let full = now.checked_sub(BURST * INTERVAL).unwrap_or(now);
-        let from = self.empty_at.map_or(full, |at| at.max(full));
-        if now.saturating_duration_since(from) < INTERVAL && self.empty_at.is_some() {
-            self.left_out += 1;
-            return None;
-        }
-        self.empty_at = Some(from + INTERVAL);
-        Some(std::mem::take(&mut self.left_out))
     }
 }
 
@@ -300,17 +275,5 @@ mod tests {
         let stopped = (PortState::Faulted(PortFault::MemoryLost), 0);
         let lines = lines_of(&[stopped, (PortState::Waiting(None), 0)]);
         assert_eq!(lines[2], "INFO waiting for a peer");
-    }
-
-    #[test]
-    fn a_port_that_changes_often_writes_some_lines_and_counts_the_others() {
-        let (mut limit, start) = (Limit::default(), Instant::now() + Duration::from_hours(1));
-        let admitted = (0..100).filter(|_| limit.admit(start).is_some()).count();
-        assert_eq!(admitted, BURST as usize);
-        assert_eq!(limit.admit(start + INTERVAL), Some(100 - u64::from(BURST)));
-        assert_eq!(limit.admit(start + INTERVAL), None);
-        let later = start + 2 * BURST * INTERVAL;
-        assert_eq!(limit.admit(later), Some(1));
-        assert_eq!((0..100).filter(|_| limit.admit(later).is_some()).count(), BURST as usize - 1);
     }
 }

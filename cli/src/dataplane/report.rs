@@ -1,6 +1,7 @@
 //! Reports of a running switch about its bridges and addresses; part of the control API's JSON.
 
 use super::flow_report::FlowRate;
+use super::link_report::{StpPortReport, StpReport};
 use console::Span;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -22,6 +23,9 @@ pub(crate) struct BridgeReport {
     /// Controllers of a bridge with flow tables, up to 0.1 s ago.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) openflow: Option<OpenflowReport>,
+    /// Spanning tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stp: Option<StpReport>,
 }
 
 /// OpenFlow state of a bridge.
@@ -103,6 +107,9 @@ pub(crate) struct BridgePort {
     pub(crate) moves: u64,
     /// Packets dropped because a move was refused.
     pub(crate) refused_moves: u64,
+    /// State in the spanning tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stp: Option<StpPortReport>,
 }
 
 /// An address in use at `old_port` was the source of a frame from `new_port`.

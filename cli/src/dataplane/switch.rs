@@ -3,23 +3,35 @@
 //! Converts configuration values to values of the engine and bridge crates. A port is added to its bridge before its
 //! first packet can arrive, and removed from the engine before it is removed from its bridge.
 
+mod bonds;
+mod mirrors;
+
+use super::bond_report::BondState;
 use super::connections::{ConnectionFilter, ConnectionReport};
 use super::convert::{bridge_config, port_config, rebalancing, rss, worker_config};
 use super::flow_report::{FlowCounts, TraceReport, TraceRequest};
 use super::flows::{Flows, Names, unknown};
 use super::interface::{DataPlane, DataPlaneError};
+use super::link_report::{NeighborsReport, StpPortReport};
+use super::links::Links;
 use super::logged::Logged;
 use super::open::{deferred, load, open_in_switch};
 use super::report::{
     BridgePort, BridgeReport, FdbEntry, FdbFilter, FlowEntry, FlowFilter, FlowRequest, MoveEvent, Origin,
 };
+use super::tunnels::TunnelEntry;
 use crate::remedy;
 use crate::settings::MAX_PORTS;
+use crate::settings::bonds::BondSettings;
 use crate::settings::kinds::PortKind;
 use crate::settings::kinds::kind::{Loaded, OpenError};
+use crate::settings::mirror::MirrorSettings;
 use crate::settings::model::{Role, RssMode};
 use crate::settings::topology::{PortSettings, StaticEntry, Topology, WorkerSettings};
-use bridge::{BridgeStatistics, PortStatistics, RefusedMove, Selection};
+use bonds::Bonds;
+use bridge::{
+    BridgeStatistics, MirrorStatistics, Mirrored, PortConfig, PortStatistics, RefusedMove, Selection,
+};
 use console::Diagnostic;
 use engine::balance::{Balance, QueueLoad};
 use engine::{Engine, EngineConfig, EngineError, Now, Snapshot};
@@ -34,8 +46,13 @@ use wire::{MacAddress, VlanId};
 pub(crate) struct Switch {
     engine: Arc<Engine>,
     bridges: Arc<bridge::Switch>,
+    /// Pipelines of the workers.
+    pipelines: Mirrored,
+    mirrors: Mutex<Vec<MirrorSettings>>,
+    bonds: Bonds,
     /// OpenFlow bridges, if there are any.
     flows: Option<Flows>,
+    links: Links,
     /// Default address limit of ports, by bridge.
     quotas: BTreeMap<String, Option<u32>>,
     /// Default distribution of ports with one queue pair.
@@ -55,7 +72,7 @@ impl Switch {
     /// started anyway and retries; the second part of the result contains the reasons. If this is so for all ports,
     /// nothing starts.
     pub(crate) fn start(topology: &Topology) -> Result<(Self, Vec<Diagnostic>), Diagnostic> {
-        let bridges = Arc::new(bridge::Switch::new(MAX_PORTS));
+        let bridges = Arc::new(bridge::Switch::with_rss(MAX_PORTS, rss(topology.switch.rss)));
         for bridge in &topology.bridges {
             let place = format!("bridge \"{}\"", bridge.name);
             let added = bridges.add_bridge(&bridge.name, bridge_config(bridge));
@@ -65,20 +82,28 @@ impl Switch {
         let model = topology.model.engine(topology.workers.iter().map(|worker| worker.roles));
         let flows = Flows::new(&topology.bridges, bridges.clone())?;
         flows.iter().try_for_each(|flows| flows.load(topology))?;
+        let normal = || -> Arc<dyn Pipelines> { bridges.clone() };
+        let pipelines = bridges.mirrored(flows.as_ref().map_or_else(normal, Flows::pipelines));
         let engine = Engine::start_as(
             EngineConfig { workers, max_ports: MAX_PORTS, rss: rss(topology.switch.rss) },
             model,
-            flows.as_ref().map_or(&*bridges as &dyn Pipelines, Flows::pipelines),
+            &pipelines,
         );
         let default = "correct the worker sections, or raise the limits on threads and descriptors";
         let engine = engine.map_err(|e| remedy::failed("workers", &e, default))?;
         if let Some(flows) = &flows {
             flows.connect(engine.injector());
         }
+        let injector = engine.injector();
+        bridges.connect_bonds(move |port, frame, stage| injector.inject_at(port, frame, stage));
         let quotas = topology.bridges.iter().map(|bridge| (bridge.name.clone(), bridge.max_macs_per_port));
         let rss_mode = topology.model.rss_mode;
+        let links = Links::new(topology, bridges.clone(), engine.injector());
         let (engine, members) = (Arc::new(engine), Mutex::default());
-        let mut switch = Self { engine, bridges, flows, quotas: quotas.collect(), rss_mode, members };
+        let mirrors = Mutex::new(topology.mirrors.clone());
+        let (bonds, quotas) = (Bonds::default(), quotas.collect());
+        let mut switch =
+            Self { engine, bridges, pipelines, mirrors, bonds, flows, links, quotas, rss_mode, members };
         switch.place(topology)?;
         let deferred = switch.populate(topology)?;
         switch.start_controllers(topology)?;
@@ -88,6 +113,7 @@ impl Switch {
     /// Connects OpenFlow bridges to their controllers.
     fn start_controllers(&mut self, topology: &Topology) -> Result<(), Diagnostic> {
         let Some(flows) = &mut self.flows else { return Ok(()) };
+        flows.set_underlay(topology)?;
         let engine = self.engine.clone();
         flows.start_controllers(&topology.bridges, Arc::new(move || engine.snapshot().ports))
     }
@@ -110,6 +136,9 @@ impl Switch {
         if !opened.is_empty() && errors.len() == opened.len() {
             return Err(Diagnostic::all(errors));
         }
+        for bond in &topology.bonds {
+            self.create_bond(bond).map_err(DataPlaneError::into_diagnostic)?;
+        }
         for (port, opened) in opened {
             let control = opened.unwrap_or_else(|error| deferred(port, &error));
             self.join(port, control).map_err(DataPlaneError::into_diagnostic)?;
@@ -125,7 +154,7 @@ impl Switch {
         let mut members = self.members();
         let id = self.plug_in(port, control)?;
         members.push(Member { id, name: port.name.clone(), bridge: port.bridge.clone() });
-        Ok(())
+        self.apply_mirrors(&members)
     }
 
     /// A poisoned lock is valid: the list changes in one step.
@@ -133,9 +162,18 @@ impl Switch {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Names of the running ports, by number.
+    /// Names of the running ports and bonds, by number.
     fn names(&self) -> BTreeMap<u16, String> {
-        self.members().iter().map(|member| (member.id.0, member.name.clone())).collect()
+        let mut names = self.bonds.names();
+        names.extend(self.members().iter().map(|member| (member.id.0, member.name.clone())));
+        names
+    }
+
+    /// Number and bridge of a running port or bond.
+    fn place_of(&self, name: &str) -> Option<(PortId, String)> {
+        let members = self.members();
+        let port = members.iter().find(|member| member.name == name);
+        port.map(|port| (port.id, port.bridge.clone())).or_else(|| self.bonds.find(name))
     }
 
     /// Passes `control` to the engine, with a number already known to its bridge.
@@ -146,17 +184,46 @@ impl Switch {
             DataPlaneError::refused(format!("port \"{}\"", port.name), e, remedy)
         };
         let id = self.engine.reserve(&port.name).map_err(|e| refused(&e))?;
-        let joined =
-            self.bridges.add_port(id, &port.bridge, &port_config(port, quota)).map_err(|e| refused(&e));
+        let config = PortConfig { stp: self.links.has_tree(&port.bridge), ..port_config(port, quota) };
+        let joined = match self.bonds.of_member(&port.name) {
+            Some((bond, member)) => {
+                let joined = self.bridges.join_bond(id, bond, member, self.engine.now());
+                joined.map_err(|e| refused(&e))
+            }
+            None => self.bridges.add_port(id, &port.bridge, &config).map_err(|e| refused(&e)),
+        };
         let joined = joined.and_then(|()| match &self.flows {
             Some(flows) => flows.add_port(id, &port.bridge).map_err(|e| refused(&e)),
             None => Ok(()),
         });
+        let joined = joined.and_then(|()| self.join_links(id, port));
+        let joined = joined.and_then(|()| self.add_tunnel(id, port));
         let started = joined.and_then(|()| self.start_port(id, port, control).map_err(|e| refused(&e)));
         started.map(|()| id).inspect_err(|_| {
             // The first error has the cause; a port that never ran is not held.
             let _ = self.pull_out(id, &port.name);
         })
+    }
+
+    /// Adds a port to its protocols between neighbours.
+    fn join_links(&self, id: PortId, port: &PortSettings) -> Result<(), DataPlaneError> {
+        let mut config = port.links.config(speed(port));
+        // An application is no bridge.
+        config.bpdu_guard |= matches!(port.kind, PortKind::Granted(_));
+        let added = self.links.add_port(id, port, config);
+        added.map_err(|e| {
+            let remedy = "raise the limits on threads";
+            DataPlaneError::Refused(Diagnostic::failed(format!("port \"{}\"", port.name), e, remedy))
+        })
+    }
+
+    /// Makes a port a tunnel, if it is one.
+    fn add_tunnel(&self, id: PortId, port: &PortSettings) -> Result<(), DataPlaneError> {
+        let (PortKind::Tunnel(tunnel), Some(flows)) = (&port.kind, &self.flows) else { return Ok(()) };
+        let place = format!("port \"{}\"", port.name);
+        let remedy = "choose another `remote`, `local`, `key` or `destination_port`";
+        let added = flows.add_tunnel(id, tunnel.settings());
+        added.map_err(|e| DataPlaneError::Refused(Diagnostic::failed(place, e, remedy)))
     }
 
     fn start_port(
@@ -178,17 +245,15 @@ impl Switch {
     /// owns `id` afterwards and may assign it to another port.
     fn pull_out(&self, id: PortId, name: &str) -> Result<(), DataPlaneError> {
         let removed = self.engine.remove_port(id);
+        self.links.remove_port(id);
         let _ = self.bridges.remove_port(id);
+        let _ = self.bridges.leave_bond(id, self.engine.now());
+        self.bonds.forget(name);
         self.flows.iter().for_each(|flows| flows.remove_port(id));
         match removed {
             Err(EngineError::WorkerHung { worker, .. }) => Err(DataPlaneError::held(name, worker)),
             _ => Ok(()),
         }
-    }
-
-    /// Pipelines of the workers.
-    fn pipelines(&self) -> &dyn Pipelines {
-        self.flows.as_ref().map_or(&*self.bridges as &dyn Pipelines, Flows::pipelines)
     }
 
     /// The OpenFlow bridges, and the names of the ports of `bridge`.
@@ -208,7 +273,9 @@ impl Switch {
 
 impl Drop for Switch {
     fn drop(&mut self) {
-        // Their thread reads the ports of the engine, which ends after it.
+        // Their threads use the engine, which ends after them.
+        self.bonds.stop();
+        self.links.stop();
         self.flows.iter_mut().for_each(Flows::stop_controllers);
     }
 }
@@ -236,11 +303,22 @@ impl DataPlane for Switch {
         let second = (self.engine.snapshot().uptime_ns / 1_000_000_000) as u32;
         let names = self.names();
         let openflow = |name: &str| self.flows.as_ref()?.report(name);
+        let mut stp_ports = self.links.stp_ports();
         let report = |bridge: BridgeStatistics| {
-            let openflow = openflow(&bridge.name);
-            BridgeReport { openflow, ..bridge_report(bridge, &names, second) }
+            let (openflow, stp) = (openflow(&bridge.name), self.links.stp(&bridge.name));
+            let mut report = BridgeReport { openflow, stp, ..bridge_report(bridge, &names, second) };
+            report.ports.iter_mut().for_each(|port| port.stp = stp_ports.remove(&port.port));
+            report
         };
         self.bridges.statistics().into_iter().map(report).collect()
+    }
+
+    fn stp_ports(&self) -> BTreeMap<String, StpPortReport> {
+        self.links.stp_ports()
+    }
+
+    fn neighbors(&self) -> NeighborsReport {
+        self.links.neighbors()
     }
 
     fn addresses(&self, bridge: &str) -> usize {
@@ -263,11 +341,29 @@ impl DataPlane for Switch {
         let index = members.iter().position(|member| member.name == name);
         let index = index.ok_or_else(|| not_running(name))?;
         // Removed from the list even if a worker holds it: another port may soon run under its number.
-        self.pull_out(members.remove(index).id, name)
+        let removed = self.pull_out(members.remove(index).id, name);
+        self.apply_mirrors(&members)?;
+        removed
+    }
+
+    fn bonds(&self) -> BTreeMap<String, BondState> {
+        self.bond_states()
+    }
+
+    fn add_bond(&self, bond: &BondSettings, ports: &[PortSettings]) -> Result<(), DataPlaneError> {
+        self.add_running_bond(bond, ports)
+    }
+
+    fn set_bond(&self, bond: &BondSettings, ports: &[PortSettings]) -> Result<(), DataPlaneError> {
+        self.change_bond(bond, ports)
+    }
+
+    fn remove_bond(&self, name: &str, ports: &[PortSettings]) -> Result<(), DataPlaneError> {
+        self.remove_running_bond(name, ports)
     }
 
     fn add_worker(&self, role: Role, worker: &WorkerSettings) -> Result<usize, DataPlaneError> {
-        let added = self.engine.add_stage(role.engine(), worker_config(worker), self.pipelines());
+        let added = self.engine.add_stage(role.engine(), worker_config(worker), &self.pipelines);
         let remedy = "name another CPU, or raise the limits on threads and descriptors";
         added.map_err(|e| DataPlaneError::refused("the new worker", &e, remedy))
     }
@@ -288,14 +384,13 @@ impl DataPlane for Switch {
     }
 
     fn flush(&self, wanted: &FdbFilter) -> Result<u64, DataPlaneError> {
-        let members = self.members();
-        let port = wanted.port.as_ref().and_then(|name| members.iter().find(|member| member.name == *name));
+        let port = wanted.port.as_ref().and_then(|name| self.place_of(name));
         if wanted.port.is_some() && port.is_none() {
             return Ok(0);
         }
-        let home = |bridge: &&String| port.is_none_or(|port| port.bridge == **bridge);
+        let home = |bridge: &&String| port.as_ref().is_none_or(|(_, home)| home == *bridge);
         let named = |bridge: &&String| wanted.bridge.as_ref().is_none_or(|name| name == *bridge);
-        let selection = Selection { port: port.map(|port| port.id), vlan: wanted.vlan };
+        let selection = Selection { port: port.as_ref().map(|(id, _)| *id), vlan: wanted.vlan };
         self.quotas.keys().filter(home).filter(named).try_fold(0, |sum, bridge| {
             let flushed = self.bridges.flush(bridge, selection);
             let flushed = flushed.map_err(|e| DataPlaneError::refused("fdb flush", &e, "try again"))?;
@@ -336,6 +431,20 @@ impl DataPlane for Switch {
 
     fn flush_connections(&self, zone: Option<u16>) -> Result<u64, DataPlaneError> {
         Ok(self.flows_and_names(None)?.0.flush_connections(zone))
+    }
+
+    fn set_mirrors(&self, mirrors: &[MirrorSettings]) -> Result<(), DataPlaneError> {
+        self.replace_mirrors(mirrors)
+    }
+
+    fn mirrors(&self, bridge: &str) -> Vec<MirrorStatistics> {
+        self.mirror_statistics(bridge)
+    }
+
+    fn tunnels(&self) -> Vec<TunnelEntry> {
+        let names = self.names();
+        let name = |id: PortId| names.get(&id.0).cloned();
+        self.flows.as_ref().map(|flows| flows.tunnels(name)).unwrap_or_default()
     }
 
     fn queues(&self) -> Result<Vec<QueueLoad>, DataPlaneError> {
@@ -380,6 +489,7 @@ fn bridge_report(bridge: BridgeStatistics, names: &BTreeMap<u16, String>, second
         deferred: port.deferred,
         moves: port.moves,
         refused_moves: port.refused_moves,
+        stp: None,
     };
     let event = |refused: RefusedMove| MoveEvent {
         mac: refused.mac,
@@ -395,7 +505,17 @@ fn bridge_report(bridge: BridgeStatistics, names: &BTreeMap<u16, String>, second
         ports: bridge.ports.into_iter().map(port).collect(),
         refused_moves: bridge.refused_moves.into_iter().map(event).collect(),
         openflow: None,
+        stp: None,
     }
+}
+
+/// Speed of the interface of a port in bits per second, if the kernel knows it. That of a TAP interface has no meaning.
+fn speed(port: &PortSettings) -> Option<u64> {
+    let has_link = ["af_packet", "af_xdp"].contains(&port.kind.name());
+    let interface = port.kind.claims().into_iter().find(|claim| has_link && claim.key == "interface")?;
+    let text = std::fs::read_to_string(format!("/sys/class/net/{}/speed", interface.shown)).ok()?;
+    // In Mbit/s; negative if it is not known.
+    text.trim().parse::<u64>().ok().map(|speed| speed * 1_000_000)
 }
 
 #[cfg(test)]

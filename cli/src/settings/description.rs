@@ -29,12 +29,12 @@ pub(crate) struct TypedKey {
 const SAMPLE: &str = "[switch]\n[[worker]]\n[placement]\nstages = {}\n\
     [[bridge]]\npipeline = \"openflow\"\ntls = {}\n[[bridge.static]]\n\
     [[port]]\nkind = \"KIND\"\nvlan = {}\ncapture = {}\ntrace = {}\nfault = {}\ntx_coalesce = {}\npace = 1\nrepeat = 1\n\
-    [[port]]\nkind = \"KIND\"\npace = \"fast\"\nrepeat = \"forever\"\n[[grant]]\nvlan = {}\n[[flow]]\n[[acl]]\n";
+    [[port]]\nkind = \"KIND\"\npace = \"fast\"\nrepeat = \"forever\"\n[[grant]]\nvlan = {}\n[[bond]]\nvlan = {}\n[[flow]]\n[[acl]]\n[[mirror]]\n[[underlay]]\n";
 /// All keys of `[worker]`.
 const MODELS: [&str; 2] = ["[worker]\nmodel = \"pipeline\"\n", "[worker]\nrss_mode = \"software\"\n"];
 
 type Title = (&'static str, &'static str, &'static [&'static [Key]], fn(Place) -> bool);
-const TITLES: [Title; 10] = [
+const TITLES: [Title; 13] = [
     ("[switch]", "The switch itself.", &[keys::SWITCH], |place| place == Place::Switch),
     (
         "[[worker]]",
@@ -70,6 +70,12 @@ const TITLES: [Title; 10] = [
         |place| matches!(place, Place::Grant(_)),
     ),
     (
+        "[[bond]]",
+        "Several ports as one port of a learning bridge (link aggregation).",
+        &[keys::BOND, keys::POLICY],
+        |place| matches!(place, Place::Bond(_)),
+    ),
+    (
         "[[flow]]",
         "Flows of an OpenFlow bridge, which are added before its first packet.",
         &[keys::FLOW],
@@ -81,6 +87,15 @@ const TITLES: [Title; 10] = [
          matches decides.",
         &[keys::ACL],
         |place| matches!(place, Place::Acl(_)),
+    ),
+    ("[[mirror]]", "Copies of selected packets for a port or for a VLAN.", &[keys::MIRROR], |place| {
+        matches!(place, Place::Mirror(_))
+    }),
+    (
+        "[[underlay]]",
+        "Addresses of an OpenFlow bridge itself, at which tunnels end.",
+        &[keys::UNDERLAY],
+        |place| matches!(place, Place::Underlay(_)),
     ),
     ("[[port]]", "One port.", &[keys::PORT, keys::POLICY, keys::WRAPPERS], is_port),
 ];
@@ -188,8 +203,16 @@ mod tests {
                 format!("{port}{bridge}[[bridge.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"a\"\n{line}")
             }
             "[[port]]" => format!("{bridge}{port}{line}"),
+            "[[bond]]" => format!("{bridge}{port}[[bond]]\nname = \"b\"\nports = [\"a\"]\n{line}"),
+            "[[underlay]]" => format!(
+                "{bridge}pipeline = \"openflow\"\n[[underlay]]\naddresses = [\"192.0.2.1/24\"]\n{line}"
+            ),
             "[[grant]]" => {
                 format!("[switch]\ngrants = \"/tmp/lr-none.grants\"\n[[grant]]\n{line}{bridge}")
+            }
+            "[[mirror]]" => {
+                let keys = "name = \"m\"\nsource_ports = [\"a\"]\noutput_vlan = 1\n";
+                format!("[[mirror]]\n{keys}{line}{port}{bridge}")
             }
             title => format!("{title}\n{line}{bridge}"),
         }

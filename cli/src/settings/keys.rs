@@ -18,6 +18,11 @@ pub(crate) const SWITCH: &[Key] = &[
         "Absolute path of a socket at which applications ask for ports. Every user may connect; `[[grant]]` sections \
          name the users that obtain a port.",
     ),
+    optional(
+        "management_addresses",
+        "none",
+        "IP addresses at which the machine is managed, at most 8, for neighbours of ports with `lldp`.",
+    ),
     key(
         "rss",
         "\"symmetric\"",
@@ -153,6 +158,29 @@ pub(crate) const BRIDGE: &[Key] = &[
         "false",
         "Whether DHCP servers are accepted from trusted ports only, and their leases are recorded.",
     ),
+    key(
+        "stp",
+        "\"off\"",
+        "Spanning tree: none, the Rapid Spanning Tree Protocol, or the Spanning Tree Protocol. The following keys \
+         `stp_*` need it.",
+    ),
+    optional(
+        "stp_priority",
+        "32768",
+        "Priority of the bridge, in steps of 4096: the lowest one becomes the root.",
+    ),
+    optional("stp_hello", "`2s`", "Interval between BPDUs, from 1s to 10s."),
+    optional("stp_max_age", "`20s`", "Maximum age of information about the root, from 6s to 40s."),
+    optional(
+        "stp_forward_delay",
+        "`15s`",
+        "Time in each of the states before forwarding, from 4s to 30s, if neighbours do not agree.",
+    ),
+    optional(
+        "stp_address",
+        "derived from the machine and the names of switch and bridge",
+        "Ethernet address of the bridge, which is unique in the network.",
+    ),
     optional(
         "controllers",
         "none",
@@ -197,6 +225,12 @@ pub(crate) const BRIDGE: &[Key] = &[
         "\"8s\"",
         "Longest pause between two attempts to connect to a controller, from 1s to 1h.",
     ),
+    key(
+        "max_flows",
+        "4000000",
+        "Maximum number of flows of each table, up to the default. A full table refuses flows, or removes the least \
+         important one if a controller has enabled eviction.",
+    ),
     optional(
         "management",
         "`NAME.mgmt` in the folder of the control socket",
@@ -238,6 +272,61 @@ pub(crate) const GRANT: &[Key] = &[
     key("memory", "64", "Maximum memory in MiB that the application shares with the switch for a port."),
 ];
 
+/// `[[bond]]`: the keys of the bond itself.
+pub(crate) const BOND: &[Key] = &[
+    required("name", "Name of the bond, unique among bonds and ports."),
+    optional(
+        "bridge",
+        "the only bridge; required if there are several",
+        "Name of the learning bridge of the bond.",
+    ),
+    required(
+        "ports",
+        "Names of its members, at most 16: ports of the same bridge without keys for VLANs, limits and security.",
+    ),
+    key(
+        "mode",
+        "\"active-backup\"",
+        "Distribution of packets: one member carries all, or members by source address and VLAN, or by flow \
+         (`balance-tcp`, which needs LACP).",
+    ),
+    key("lacp", "\"off\"", "Whether the bond uses LACP, and sends first (`active`) or answers only."),
+    key(
+        "lacp_rate",
+        "\"slow\"",
+        "Interval at which the partner is asked to send: one second, or 30 seconds.",
+    ),
+    key("system_priority", "65534", "Priority of this system in LACP; the lower number is preferred."),
+    optional(
+        "system_id",
+        "derived from the machine and the name of the bridge",
+        "Address of this system in LACP, the same for all bonds to one partner.",
+    ),
+    optional("key", "the number of the bond", "Key of the bond in LACP."),
+    optional(
+        "port_priorities",
+        "65535 each",
+        "Priorities of members in LACP; the lower number is preferred.",
+    ),
+    key(
+        "fallback",
+        "false",
+        "Whether the bond is used without a partner, as if LACP were off; `balance-tcp` is active-backup then.",
+    ),
+    key(
+        "up_delay",
+        "\"0s\"",
+        "Time for which a link must be up before it is used, without LACP; at most 1h.",
+    ),
+    key(
+        "down_delay",
+        "\"0s\"",
+        "Time for which a link must be down before it is left, without LACP; at most 1h.",
+    ),
+    key("rebalance", "\"10s\"", "Interval at which load moves to members with less; `\"0s\"` is never."),
+    optional("primary", "the first that is up, until it fails", "Member that is active whenever it can be."),
+];
+
 /// `[[flow]]`
 pub(crate) const FLOW: &[Key] = &[
     optional("bridge", "the only bridge; required if there are several", "Name of the OpenFlow bridge."),
@@ -245,6 +334,19 @@ pub(crate) const FLOW: &[Key] = &[
         "flow",
         "A flow, or a list of flows, in the syntax of `ovs-ofctl add-flow`, which is added when the switch starts.",
     ),
+];
+
+/// `[[underlay]]`
+pub(crate) const UNDERLAY: &[Key] = &[
+    optional("bridge", "the only bridge; required if there are several", "Name of the OpenFlow bridge."),
+    required("addresses", "Addresses with the prefix lengths of their networks, IPv4 or IPv6."),
+    optional(
+        "routes",
+        "the networks of the addresses",
+        "Routes to other networks, such as `\"0.0.0.0/0 via 192.0.2.254\"`.",
+    ),
+    optional("mac", "derived from the datapath identifier", "Ethernet address of the addresses."),
+    key("mtu", "1500", "Maximum length of an IP packet of the network in bytes."),
 ];
 
 /// `[[acl]]`
@@ -267,6 +369,35 @@ pub(crate) const ACL: &[Key] = &[
         "false",
         "Not supported yet: `true` is refused, because rules do not track connections.",
     ),
+];
+
+/// `[[mirror]]`
+pub(crate) const MIRROR: &[Key] = &[
+    required(
+        "name",
+        "Name of the mirror, unique among mirrors: 1 to 32 letters, digits, dots, dashes or underscores.",
+    ),
+    optional(
+        "bridge",
+        "the only bridge; required if there are several",
+        "Name of the bridge of all of its ports.",
+    ),
+    optional("source_ports", "none", "Names of the ports whose received packets are copied."),
+    optional("destination_ports", "none", "Names of the ports whose sent packets are copied."),
+    key("all", "false", "Whether received and sent packets of all ports are copied."),
+    optional("vlans", "all, and packets without a VLAN", "VLANs of the packets that are copied."),
+    optional(
+        "output_port",
+        "none; this or `output_vlan` is required",
+        "Name of the port to which copies are sent. It is reserved: other packets are not sent to it, and packets from \
+         it are dropped.",
+    ),
+    optional(
+        "output_vlan",
+        "none; this or `output_port` is required",
+        "VLAN to all ports of which copies are sent, with its tag in place of another one.",
+    ),
+    optional("snap_length", "whole packets", "Maximum bytes of a copy."),
 ];
 
 /// VLANs, limits and security of a port: keys of `[[grant]]` and `[[port]]`.
@@ -325,6 +456,29 @@ pub(crate) const PORT: &[Key] = &[
         "MTU in bytes without the Ethernet header; kinds `vhost-user`, `virtio-user`, `grant` and `tap` only.",
     ),
     optional("rss_mode", "as in `[worker]`", "Overrides `rss_mode` of `[worker]` for this port."),
+    optional("stp_priority", "128", "Priority of the port in its spanning tree, in steps of 16."),
+    optional(
+        "stp_cost",
+        "by the speed of the interface, or that of 1 Gbit/s",
+        "Cost of the path through the port.",
+    ),
+    key(
+        "stp_edge",
+        "\"auto\"",
+        "Whether the port leads to a host and forwards at once: if it receives no BPDU for 3 s, from the start, or \
+         never.",
+    ),
+    optional(
+        "stp_point_to_point",
+        "true",
+        "Whether at most one bridge is behind the port, so that both can agree to forwarding.",
+    ),
+    key(
+        "bpdu_guard",
+        "false",
+        "Whether the port stops when it receives a BPDU, until its link was down. Ports of applications do.",
+    ),
+    key("lldp", "false", "Whether the port sends LLDP and keeps a table of its neighbours."),
 ];
 
 /// `[[port]]`: wrappers of every kind.

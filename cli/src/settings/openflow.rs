@@ -33,6 +33,8 @@ pub(crate) struct OpenflowSettings {
     pub(crate) probe_interval: Span,
     /// Longest time between two attempts to connect.
     pub(crate) max_backoff: Span,
+    /// Maximum number of flows of each table.
+    pub(crate) max_flows: usize,
     /// The management socket; `None` until the configuration is completed.
     pub(crate) management: Option<PathBuf>,
     /// Access to the management socket and those of `punix`.
@@ -74,6 +76,7 @@ impl Default for OpenflowSettings {
             tls: None,
             probe_interval: Span(Duration::from_secs(5)),
             max_backoff: Span(Duration::from_secs(8)),
+            max_flows: flow::tables::limits::FLOWS,
             management: None,
             access: Access::default(),
         }
@@ -82,13 +85,14 @@ impl Default for OpenflowSettings {
 
 impl OpenflowSettings {
     /// Keys that only bridges with flow tables have.
-    pub(crate) const KEYS: [&str; 10] = [
+    pub(crate) const KEYS: [&str; 11] = [
         "controllers",
         "fail_mode",
         "datapath_id",
         "tls",
         "probe_interval",
         "max_backoff",
+        "max_flows",
         "management",
         Access::MODE.name,
         Access::OWNER.name,
@@ -106,6 +110,9 @@ impl OpenflowSettings {
             tls: tls(fields),
             probe_interval: fields.span_within("probe_interval", &INTERVAL).unwrap_or(default.probe_interval),
             max_backoff: fields.span_within("max_backoff", &INTERVAL).unwrap_or(default.max_backoff),
+            max_flows: fields
+                .number("max_flows", 1..=default.max_flows as i128, "flows")
+                .unwrap_or(default.max_flows),
             management: fields.text("management").map(PathBuf::from),
             access: Access::read(fields),
         }

@@ -67,8 +67,11 @@ mod tests {
             model: crate::settings::model::ModelSettings::default(),
             workers: vec![crate::settings::topology::WorkerSettings::default()],
             placement: None,
+            bonds: Vec::new(),
             grants: Vec::new(),
             flows: crate::settings::flows::FileFlows::default(),
+            mirrors: Vec::new(),
+            underlays: Vec::new(),
             bridges: vec![crate::settings::topology::BridgeSettings::named("main")],
             ports: Vec::new(),
         };

@@ -1,5 +1,6 @@
-//! Schema of a port in the control API: the keys of a `[[port]]` section.
+//! Schemas of ports and bonds in the control API: the keys of `[[port]]` and `[[bond]]` sections.
 
+use super::bonds::BondSettings;
 use super::description::{self, Section, TypedKey};
 use super::reader::key::{DefaultValue, Key};
 use super::reader::shape::Shape;
@@ -22,6 +23,20 @@ impl PartialSchema for PortSettings {
         let parts: Vec<Value> = common.chain([json!({ "oneOf": kinds })]).collect();
         let schema = serde_json::from_value(json!({ "description": ABOUT, "allOf": parts }));
         RefOr::T(schema.unwrap_or_default())
+    }
+}
+
+impl PartialSchema for BondSettings {
+    fn schema() -> RefOr<Schema> {
+        let sections = description::sections();
+        let bond = sections.iter().find(|section| section.title == "[[bond]]").map(object);
+        RefOr::T(bond.and_then(|schema| serde_json::from_value(schema).ok()).unwrap_or_default())
+    }
+}
+
+impl ToSchema for BondSettings {
+    fn name() -> Cow<'static, str> {
+        "Bond".into()
     }
 }
 

@@ -3,21 +3,26 @@
 //! Nothing here validates or acts. A value may still be impossible on this machine; `config` validates it.
 
 use crate::settings::access::Access;
+use crate::settings::bonds::{BondSettings, Policy};
 use crate::settings::flows::{BadFlow, FileFlows, FilePorts, changes};
 use crate::settings::grants::GrantSettings;
 use crate::settings::kinds::PortKind;
 use crate::settings::kinds::granted::Granted;
+use crate::settings::links::{LinkSettings, StpSettings};
+use crate::settings::mirror::MirrorSettings;
 use crate::settings::model::{ModelKind, ModelSettings, RoleSettings, RssMode};
 use crate::settings::openflow::OpenflowSettings;
 use crate::settings::placement::Placement;
 use crate::settings::reader::validation::PortCommon;
 use crate::settings::security::Security;
+use crate::settings::underlay::UnderlaySettings;
 use crate::settings::vlan::Vlan;
 use crate::settings::wrappers::Wrappers;
 use console::Span;
 use flow::tables::Modification;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use utoipa::ToSchema;
@@ -39,10 +44,17 @@ pub(crate) struct Topology {
     pub(crate) bridges: Vec<BridgeSettings>,
     pub(crate) ports: Vec<PortSettings>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) bonds: Vec<BondSettings>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) grants: Vec<GrantSettings>,
     /// `[[flow]]` and `[[acl]]`
     #[serde(flatten, skip_serializing_if = "FileFlows::is_empty")]
     pub(crate) flows: FileFlows,
+    #[serde(rename = "mirror", skip_serializing_if = "Vec::is_empty")]
+    pub(crate) mirrors: Vec<MirrorSettings>,
+    /// `[[underlay]]`
+    #[serde(rename = "underlay", skip_serializing_if = "Vec::is_empty")]
+    pub(crate) underlays: Vec<UnderlaySettings>,
 }
 
 /// `[switch]`
@@ -54,6 +66,9 @@ pub(crate) struct SwitchSettings {
     /// The socket at which applications ask for ports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) grants: Option<PathBuf>,
+    /// Addresses at which the machine is managed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) management_addresses: Vec<IpAddr>,
     /// How flows are distributed to the queue pairs of a port.
     pub(crate) rss: Rss,
     /// Access to the sockets of ports that set none.
@@ -77,7 +92,14 @@ pub(crate) enum Rss {
 impl Default for SwitchSettings {
     fn default() -> Self {
         let (name, access) = ("linerate".to_owned(), Access::default());
-        Self { name, control: None, grants: None, rss: Rss::default(), access }
+        Self {
+            name,
+            control: None,
+            grants: None,
+            management_addresses: Vec::new(),
+            rss: Rss::default(),
+            access,
+        }
     }
 }
 
@@ -155,6 +177,9 @@ pub(crate) struct BridgeSettings {
     pub(crate) mac_moves: MacMoves,
     /// Whether DHCP servers are allowed behind trusted ports only, and leases are recorded.
     pub(crate) dhcp_snooping: bool,
+    /// Spanning tree; `None`: the bridge has none.
+    #[serde(flatten)]
+    pub(crate) stp: Option<StpSettings>,
     #[serde(rename = "static")]
     pub(crate) statics: Vec<StaticEntry>,
 }
@@ -172,6 +197,7 @@ impl BridgeSettings {
             forward_reserved: false,
             mac_moves: MacMoves::default(),
             dhcp_snooping: false,
+            stp: None,
             statics: Vec::new(),
         }
     }
@@ -216,6 +242,8 @@ pub(crate) struct PortSettings {
     pub(crate) limit_burst: Option<u32>,
     #[serde(flatten)]
     pub(crate) security: Security,
+    #[serde(flatten)]
+    pub(crate) links: LinkSettings,
     /// Where packets are distributed to workers; `None`: as in `[worker]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rss_mode: Option<RssMode>,
@@ -227,6 +255,26 @@ impl PortSettings {
     /// Settings common to all kinds that a kind depends on.
     pub(crate) fn common(&self) -> PortCommon<'_> {
         PortCommon { name: &self.name, queue_pairs: self.queue_pairs, mtu: self.mtu }
+    }
+
+    /// A bond as a port of its bridge.
+    pub(crate) fn of_bond(bond: &BondSettings) -> Self {
+        let Policy { vlan, broadcast_limit, unknown_limit, limit_burst, security } = bond.policy.clone();
+        Self {
+            name: bond.name.clone(),
+            kind: PortKind::Granted(Granted::default()),
+            queue_pairs: 1,
+            mtu: None,
+            bridge: bond.bridge.clone(),
+            vlan,
+            broadcast_limit,
+            unknown_limit,
+            limit_burst,
+            security,
+            links: LinkSettings::default(),
+            rss_mode: None,
+            wrappers: Wrappers::default(),
+        }
     }
 
     /// A port of the section `grant`.
@@ -242,6 +290,7 @@ impl PortSettings {
             unknown_limit: grant.unknown_limit,
             limit_burst: grant.limit_burst,
             security: grant.security.clone(),
+            links: LinkSettings::default(),
             rss_mode: None,
             wrappers: Wrappers::default(),
         }
@@ -263,6 +312,7 @@ impl PortSettings {
             unknown_limit: None,
             limit_burst: None,
             security: Security::default(),
+            links: LinkSettings::default(),
             rss_mode: None,
             wrappers: Wrappers::default(),
         }
@@ -342,7 +392,12 @@ impl Topology {
         let flows = self.flows.flows.iter().filter(|flow| flow.bridge == bridge.name);
         let flows = acl.map(ToString::to_string).chain(flows.map(ToString::to_string));
         let statics = bridge.statics.iter().map(ToString::to_string);
-        ports.map(ToString::to_string).chain(statics).chain(flows).collect()
+        let bonds = self.bonds.iter().filter(|bond| bond.bridge == bridge.name).map(ToString::to_string);
+        let mirrors = self.mirrors.iter().filter(|mirror| mirror.bridge == bridge.name);
+        let mirrors = mirrors.map(ToString::to_string);
+        let underlays = self.underlays.iter().filter(|underlay| underlay.bridge == bridge.name);
+        let statics = underlays.map(ToString::to_string).chain(statics);
+        ports.map(ToString::to_string).chain(bonds).chain(statics).chain(flows).chain(mirrors).collect()
     }
 }
 
@@ -377,6 +432,7 @@ impl fmt::Display for BridgeSettings {
         f.write_str(if self.forward_reserved { ", reserved groups forwarded" } else { "" })?;
         f.write_str(if self.mac_moves == MacMoves::Free { ", addresses move freely" } else { "" })?;
         f.write_str(if self.dhcp_snooping { ", DHCP snooping" } else { "" })?;
+        self.stp.iter().try_for_each(|stp| stp.fmt(f))?;
         self.openflow.iter().try_for_each(|openflow| openflow.fmt(f))
     }
 }
@@ -407,6 +463,7 @@ impl fmt::Display for PortSettings {
             write!(f, " in bursts of {packets}")?;
         }
         self.security.fmt(f)?;
+        self.links.fmt(f)?;
         f.write_str(match self.rss_mode {
             None => "",
             Some(RssMode::Queues) => ", RSS by queues",

@@ -221,8 +221,11 @@ pub(crate) fn validated_ends(
         model: crate::settings::model::ModelSettings::default(),
         workers: Vec::new(),
         placement: None,
+        bonds: Vec::new(),
         grants: Vec::new(),
         flows: crate::settings::flows::FileFlows::default(),
+        mirrors: Vec::new(),
+        underlays: Vec::new(),
         bridges: ends.iter().map(|end| BridgeSettings::named(end)).collect(),
         ports: Vec::new(),
     };

@@ -3,9 +3,11 @@
 use crate::api::model::{FdbReport, FlowReport, PortReport, Status, Traffic, WorkersReport};
 use crate::dataplane::connections::{ConnectionEnds, ConnectionReport};
 use crate::dataplane::flow_report::FlowCounts;
+use crate::dataplane::link_report::{StpPortReport, StpReport};
 use crate::dataplane::report::{
     BridgePort, BridgeReport, ControllerReport, ControllerState, MoveEvent, OpenflowReport, Origin,
 };
+use crate::dataplane::tunnels::TunnelEntry;
 use console::table;
 use console::units::{bytes, count, duration, percent, ratio, scaled};
 use engine::{PortEvent, PortSnapshot};
@@ -110,8 +112,18 @@ pub(crate) fn ports(ports: &[PortReport]) -> String {
 /// `linerate ports show NAME`
 pub(crate) fn port(report: &PortReport) -> String {
     let mut lines = vec![format!("{}, bridge {}", report.settings, report.settings.bridge)];
+    lines.extend(report.stp.iter().map(port_in_tree));
     lines.extend(report.live.iter().flat_map(live));
     lines.join("\n")
+}
+
+/// State of a port in its spanning tree, in one line.
+fn port_in_tree(stp: &StpPortReport) -> String {
+    let StpPortReport { role, state, cost, designated_bridge, version, .. } = stp;
+    let reason = stp.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+    format!(
+        "spanning tree: {role}, {state}{reason}; cost {cost}, designated bridge {designated_bridge}, {version}"
+    )
 }
 
 fn live(live: &PortSnapshot) -> Vec<String> {
@@ -173,7 +185,31 @@ pub(crate) fn bridges(bridges: &[BridgeReport]) -> String {
     let events = bridges.iter().flat_map(|bridge| bridge.refused_moves.iter().map(refused_move));
     let controllers =
         bridges.iter().filter_map(|bridge| Some(openflow(&bridge.name, bridge.openflow.as_ref()?)));
-    std::iter::once(table(&titles, rows)).chain(events).chain(controllers).collect::<Vec<_>>().join("\n")
+    let trees = bridges.iter().filter_map(|bridge| Some(tree(bridge, bridge.stp.as_ref()?)));
+    let parts = std::iter::once(table(&titles, rows)).chain(events).chain(controllers).chain(trees);
+    parts.collect::<Vec<_>>().join("\n")
+}
+
+/// The spanning tree of a bridge: a line for the bridge, and a table of its ports.
+fn tree(bridge: &BridgeReport, stp: &StpReport) -> String {
+    let StpReport { protocol, id, root, root_cost, topology_changes, .. } = stp;
+    let root = match &stp.root_port {
+        None => "is the root".to_owned(),
+        Some(port) => format!("root {root} behind port {port}, cost {root_cost}"),
+    };
+    let line =
+        format!("\n{}: {protocol}, bridge {id}, {root}; {topology_changes} topology changes\n", bridge.name);
+    let titles = ["PORT", "ROLE", "STATE", ">COST", "DESIGNATED BRIDGE", "VERSION", ">RECEIVED", ">SENT"];
+    let ports = || bridge.ports.iter().filter_map(|port| Some((&port.port, port.stp.as_ref()?)));
+    let row = |(name, stp): (&String, &StpPortReport)| {
+        let edge = if stp.edge { " (edge)" } else { "" };
+        let texts = [name.clone(), format!("{}{edge}", stp.role), stp.state.clone(), stp.cost.to_string()];
+        let others =
+            [stp.designated_bridge.clone(), stp.version.clone(), count(stp.received), count(stp.sent)];
+        texts.into_iter().chain(others).collect()
+    };
+    let reasons = ports().filter_map(|(name, stp)| Some(format!("{name}: {}\n", stp.reason.as_ref()?)));
+    line + &table(&titles, ports().map(row)) + &reasons.collect::<String>()
 }
 
 /// The controllers of a bridge, a line each.
@@ -311,6 +347,42 @@ pub(crate) fn flows(report: &FlowReport) -> String {
     limited(table(&titles, rows), report.flows.len(), report.total)
 }
 
+/// `linerate tunnels show`
+pub(crate) fn tunnels(found: &[TunnelEntry]) -> String {
+    let rows = found.iter().map(|entry| {
+        let number = |n: u64| n.to_string();
+        vec![
+            entry.port.clone(),
+            entry.bridge.clone(),
+            entry.number.to_string(),
+            entry.protocol.clone(),
+            entry.remote.clone(),
+            if entry.key.is_empty() { "-".to_owned() } else { entry.key.clone() },
+            entry.mtu.map_or_else(|| "-".to_owned(), |mtu| mtu.to_string()),
+            number(entry.rx_packets),
+            number(entry.rx_bytes),
+            number(entry.tx_packets),
+            number(entry.tx_bytes),
+            entry.reason.clone().unwrap_or_default(),
+        ]
+    });
+    let titles = [
+        "PORT",
+        "BRIDGE",
+        ">NUMBER",
+        "PROTOCOL",
+        "REMOTE",
+        "KEY",
+        ">MTU",
+        ">RX",
+        ">RX-BYTES",
+        ">TX",
+        ">TX-BYTES",
+        "REASON",
+    ];
+    table(&titles, rows)
+}
+
 /// `linerate ct show`
 pub(crate) fn connections(report: &ConnectionReport) -> String {
     let ends = |ends: &ConnectionEnds| {
@@ -350,8 +422,15 @@ mod tests {
         let mac = wire::MacAddress::new([2, 0, 0, 0, 0, 1]);
         let refused_moves = vec![MoveEvent { mac, vlan: 5, old_port, new_port, age: 3 }];
         let (name, ports) = ("main".to_owned(), Vec::new());
-        let text =
-            bridges(&[BridgeReport { name, addresses: 0, table: 16, ports, refused_moves, openflow: None }]);
+        let text = bridges(&[BridgeReport {
+            name,
+            addresses: 0,
+            table: 16,
+            ports,
+            refused_moves,
+            openflow: None,
+            stp: None,
+        }]);
         let expected =
             "3 s ago: 02:00:00:00:00:01 in VLAN 5 sent from port b while in use at port a; it was not moved";
         assert_eq!(text.lines().last(), Some(expected));
@@ -413,7 +492,8 @@ mod tests {
             reason: Some("gone".to_owned()),
             ..PortSnapshot::default()
         };
-        let ports = [PortReport { settings: serde_json::from_value(settings).unwrap(), live: Some(live) }];
+        let ports =
+            [PortReport { settings: serde_json::from_value(settings).unwrap(), live: Some(live), stp: None }];
         let text = super::ports(&ports);
         assert!(text.contains("2.00 KiB") && text.ends_with("\na: gone\na: lost no-buffer 7"), "{text}");
     }

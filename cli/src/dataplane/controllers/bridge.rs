@@ -4,9 +4,10 @@ use super::Plane;
 use super::ports::BridgePorts;
 use super::session::Session;
 use super::status::Controller;
+use super::tls::{Tls, TlsError, TlsFiles};
 use crate::dataplane::report::OpenflowReport;
 use crate::settings::openflow::{FailMode, OpenflowSettings, Target};
-use agent::{Agent, Identity, Kind, SessionError, SessionId, SessionReport};
+use agent::{Agent, Datapath, Identity, Kind, SessionError, SessionId, SessionReport};
 use flow::PortNo;
 use flow::tables::Changes;
 use openflow::Description;
@@ -29,6 +30,7 @@ pub(super) struct Bridge {
     settings: OpenflowSettings,
     plane: Plane,
     controllers: Vec<Rc<Controller>>,
+    tls: Option<TlsFiles>,
     state: RefCell<State>,
 }
 
@@ -79,7 +81,13 @@ impl Bridge {
             alone: Some(Instant::now()),
             is_standalone: false,
         });
-        Self { name: name.to_owned(), settings, plane, controllers, state }
+        let tls = settings.tls.clone().map(TlsFiles::new);
+        Self { name: name.to_owned(), settings, plane, controllers, tls, state }
+    }
+
+    /// The TLS settings for a connection, from the files as they are now.
+    pub(super) fn tls(&self) -> Result<Tls, TlsError> {
+        self.tls.as_ref().ok_or(TlsError::Unconfigured)?.current()
     }
 
     pub(super) fn settings(&self) -> &OpenflowSettings {
@@ -124,15 +132,26 @@ impl Bridge {
         self.state.borrow_mut().agent.output(id)
     }
 
-    /// Whether received messages of a session wait until its output was sent.
+    /// The peer of a session has read a part of much output.
+    pub(super) fn progressed(&self, id: SessionId) {
+        self.state.borrow_mut().agent.progressed(id);
+    }
+
+    /// Whether no message of a session is processed until a part of its output is taken.
     pub(super) fn is_full(&self, id: SessionId) -> bool {
         self.state.borrow().agent.is_full(id)
+    }
+
+    /// Whether received messages of a session may wait.
+    pub(super) fn waits(&self, id: SessionId) -> bool {
+        self.state.borrow().agent.waits(id)
     }
 
     /// Reports changes that no session has made.
     pub(super) fn changed(&self, changes: &Changes) {
         let mut state = self.state.borrow_mut();
-        state.agent.changed(changes, self.plane.now());
+        let tables = state.ports.tables();
+        state.agent.changed(changes, &tables, self.plane.now());
         state.wake();
     }
 
@@ -214,7 +233,12 @@ fn description(name: &str) -> Description {
     }
 }
 
-/// Kind of the sessions of a target: only controllers that the bridge connects to are primary ones.
+/// Kind of the sessions of a target, or of the management socket: only controllers that the bridge connects to are
+/// primary ones.
 pub(super) fn kind(target: Option<&Target>) -> Kind {
-    if target.is_some_and(Target::is_active) { Kind::Controller } else { Kind::Service }
+    match target {
+        Some(target) if target.is_active() => Kind::Controller,
+        Some(_) => Kind::Service,
+        None => Kind::Management,
+    }
 }

@@ -3,9 +3,9 @@
 use super::bridge::{Bridge, kind};
 use super::session::{Stream, converse};
 use super::status::Controller;
-use super::tls::{Tls, TlsError};
+use super::tls::TlsError;
 use crate::settings::openflow::Target;
-use rustix::net::sockopt::set_socket_keepalive;
+use rustix::net::sockopt::{set_socket_keepalive, set_socket_send_buffer_size};
 use std::io;
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::rc::Rc;
@@ -18,6 +18,8 @@ use tokio::time::{sleep, timeout};
 
 /// Maximum number of connections to one socket that listens; others wait.
 pub(super) const MAX_SESSIONS: usize = 32;
+/// Bytes that the kernel keeps for a peer. With more, it would report rarely that a slow peer reads.
+const SEND_BUFFER: usize = 128 << 10;
 /// Timeout for connecting, including the handshake of TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// First pause between two attempts to connect.
@@ -100,8 +102,7 @@ async fn connect(bridge: &Bridge, target: &Target) -> Result<Box<dyn Stream>, Co
             if !tls {
                 return Ok(Box::new(stream));
             }
-            let tls = Tls::of(bridge.settings())?;
-            Ok(Box::new(tls.connect(host, stream).await?))
+            Ok(Box::new(bridge.tls()?.connect(host, stream).await?))
         }
         Target::Socket(path) => Ok(Box::new(UnixStream::connect(path).await?)),
         Target::Listen { .. } | Target::ListenSocket(_) => {
@@ -110,10 +111,11 @@ async fn connect(bridge: &Bridge, target: &Target) -> Result<Box<dyn Stream>, Co
     }
 }
 
-/// Small messages are sent at once, and a peer that has gone is noticed.
+/// Small messages are sent at once, and a peer that has gone or reads nothing is noticed.
 fn prepared(stream: TcpStream) -> io::Result<TcpStream> {
     stream.set_nodelay(true)?;
     set_socket_keepalive(&stream, true)?;
+    set_socket_send_buffer_size(&stream, SEND_BUFFER)?;
     Ok(stream)
 }
 
@@ -181,7 +183,7 @@ impl Accepting {
 /// The stream of an accepted connection, after the handshake of TLS if it needs one.
 async fn greeted(bridge: &Bridge, stream: Accepted, needs_tls: bool) -> Result<Box<dyn Stream>, TlsError> {
     match stream {
-        Accepted::Tcp(stream) if needs_tls => Ok(Box::new(Tls::of(bridge.settings())?.accept(stream).await?)),
+        Accepted::Tcp(stream) if needs_tls => Ok(Box::new(bridge.tls()?.accept(stream).await?)),
         Accepted::Tcp(stream) => Ok(Box::new(stream)),
         Accepted::Unix(stream) => Ok(Box::new(stream)),
     }

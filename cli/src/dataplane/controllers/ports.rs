@@ -6,8 +6,8 @@
 use super::{LivePorts, Plane};
 use agent::Datapath;
 use engine::PortSnapshot;
-use flow::tables::{Changes, Modification, Tables};
-use flow::{Action, CacheCounts, ChangeError, FlowSwitch, PacketOutError, PortNo};
+use flow::tables::{Changes, Modification, TableConfig, Tables};
+use flow::{Action, CacheCounts, ChangeError, FlowSwitch, PacketOutError, PortNo, TableId};
 use openflow::{ErrorCode, Port, PortMod, PortReason, PortStats};
 use port::{Now, PortId};
 use std::collections::BTreeMap;
@@ -40,6 +40,8 @@ pub(super) struct BridgePorts {
     /// Configuration bits of ports, if any are set.
     config: BTreeMap<PortNo, u32>,
     known: BTreeMap<PortNo, Known>,
+    /// Changes by others that the agent does not know yet.
+    earlier: Changes,
 }
 
 impl BridgePorts {
@@ -51,6 +53,7 @@ impl BridgePorts {
             live: plane.live.clone(),
             config: BTreeMap::new(),
             known: BTreeMap::new(),
+            earlier: Changes::default(),
         }
     }
 
@@ -125,10 +128,13 @@ impl Datapath for BridgePorts {
         self.current().iter().map(|(number, live)| self.stats(*number, live)).collect()
     }
 
+    fn check_port(&self, change: &PortMod) -> Result<(), ErrorCode> {
+        let is_known = change.mask & change.config & !NO_FLOOD == 0;
+        if is_known { Ok(()) } else { Err(ErrorCode::PortModBadConfig) }
+    }
+
     fn configure_port(&mut self, change: &PortMod) -> Result<(), ErrorCode> {
-        if change.mask & change.config & !NO_FLOOD != 0 {
-            return Err(ErrorCode::PortModBadConfig);
-        }
+        self.check_port(change)?;
         let current = self.current();
         let live = current.get(&change.number).ok_or(ErrorCode::PortModBadPort)?;
         let is_flooded = change.config & NO_FLOOD == 0;
@@ -150,7 +156,24 @@ impl Datapath for BridgePorts {
     }
 
     fn modify(&mut self, changes: &[Modification], now: Now) -> Result<Changes, ChangeError> {
-        self.switch.modify(&self.bridge, changes, now)
+        let (earlier, done) = self.switch.modify_after(&self.bridge, changes, now);
+        self.earlier.extend(earlier);
+        done
+    }
+
+    fn earlier(&mut self) -> Changes {
+        std::mem::take(&mut self.earlier)
+    }
+
+    fn synchronize(&mut self) -> (Changes, Arc<Tables>) {
+        match self.switch.synchronize(&self.bridge) {
+            Ok((changes, tables)) => {
+                self.earlier.extend(changes);
+                (self.earlier(), tables)
+            }
+            // The bridge exists as long as the switch.
+            Err(_) => (Changes::default(), self.tables()),
+        }
     }
 
     fn send(
@@ -165,5 +188,16 @@ impl Datapath for BridgePorts {
 
     fn counts(&self) -> CacheCounts {
         self.switch.cache_counts(&self.bridge).unwrap_or_default()
+    }
+
+    /// Zones are those of all bridges.
+    fn flush_connections(&mut self, zone: u16) -> Result<(), ErrorCode> {
+        self.switch.flush_connections(Some(zone));
+        Ok(())
+    }
+
+    fn configure_tables(&mut self, configs: &[(TableId, TableConfig)]) {
+        // The bridge exists as long as the switch.
+        let _ = self.switch.configure_tables(&self.bridge, configs);
     }
 }

@@ -1,5 +1,6 @@
-//! State of a controller: for reports, and for the log, which has one line for each change.
+//! State of a controller: for reports, and for the log, which has a line for each change, within [`LogLimit`].
 
+use crate::dataplane::log_limit::LogLimit;
 use crate::dataplane::report::{ControllerReport, ControllerState};
 use crate::settings::openflow::Target;
 use agent::{SessionId, SessionReport};
@@ -7,9 +8,6 @@ use openflow::Role;
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
-
-/// Shortest time between two lines about missing connections of a controller.
-const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A controller of the configuration: one that the bridge connects to, or an address at which it listens.
 pub(super) struct Controller {
@@ -27,8 +25,7 @@ struct State {
     /// Those that have agreed on a version.
     greeted: Vec<SessionId>,
     last_error: Option<String>,
-    /// When a missing connection was logged.
-    logged: Option<Instant>,
+    limit: LogLimit,
 }
 
 impl State {
@@ -36,6 +33,11 @@ impl State {
         if self.phase != phase {
             (self.phase, self.since) = (phase, Instant::now());
         }
+    }
+
+    /// The number of lines that were left out before this one; `None` if this one must not be written.
+    fn admitted(&mut self) -> Option<u64> {
+        self.limit.admit(Instant::now())
     }
 }
 
@@ -49,7 +51,7 @@ impl Controller {
             sessions: Vec::new(),
             greeted: Vec::new(),
             last_error: None,
-            logged: None,
+            limit: LogLimit::default(),
         };
         Self { bridge: bridge.to_owned(), target: target.clone(), state: RefCell::new(state) }
     }
@@ -68,14 +70,13 @@ impl Controller {
         state.enter(ControllerState::Waiting);
     }
 
-    /// There is no connection, for `reason`. A reason that repeats is logged once, and others once in [`LOG_INTERVAL`], so
-    /// that peers cannot fill the log.
+    /// There is no connection, for `reason`. A reason that repeats is logged once.
     pub(super) fn failed(&self, reason: &str) {
         let mut state = self.state.borrow_mut();
-        let is_due = state.logged.is_none_or(|at| at.elapsed() >= LOG_INTERVAL);
-        if state.last_error.as_deref() != Some(reason) && is_due {
-            state.logged = Some(Instant::now());
-            warn!(bridge = self.bridge, controller = %self.target, reason, "not connected");
+        if state.last_error.as_deref() != Some(reason)
+            && let Some(left_out) = state.admitted()
+        {
+            warn!(bridge = self.bridge, controller = %self.target, left_out = shown(left_out), reason, "not connected");
         }
         state.last_error = Some(reason.to_owned());
     }
@@ -102,7 +103,9 @@ impl Controller {
         if state.greeted.is_empty() && !self.target.is_active() {
             state.enter(ControllerState::Listening);
         }
-        info!(bridge = self.bridge, controller = %self.target, reason, "disconnected");
+        if let Some(left_out) = state.admitted() {
+            info!(bridge = self.bridge, controller = %self.target, left_out = shown(left_out), reason, "disconnected");
+        }
     }
 
     /// Compares the sessions of the bridge with those seen before.
@@ -115,7 +118,9 @@ impl Controller {
             if !state.greeted.contains(&session.id) {
                 state.greeted.push(session.id);
                 state.enter(ControllerState::Connected);
-                info!(bridge = self.bridge, controller = %self.target, %version, "connected");
+                if let Some(left_out) = state.admitted() {
+                    info!(bridge = self.bridge, controller = %self.target, left_out = shown(left_out), %version, "connected");
+                }
             }
         }
     }
@@ -140,6 +145,11 @@ impl Controller {
             last_error: state.last_error.clone(),
         }
     }
+}
+
+/// A number that is left out of a line if it is 0.
+fn shown(left_out: u64) -> Option<u64> {
+    (left_out > 0).then_some(left_out)
 }
 
 fn role(role: Role) -> &'static str {

@@ -1,11 +1,13 @@
 //! TLS of OpenFlow connections. Both sides must have certificates that the configured authority has signed.
 //!
 //! The name of a controller is not verified, as in Open vSwitch: certificates of `ovs-pki` name a controller instead of
-//! its host. The authority must therefore sign controllers of this network only. Files are read for each connection, so
-//! that a renewed certificate needs no restart.
+//! its host. The authority must therefore sign controllers of this network only. Each connection reads the files
+//! again if they have changed, so that a renewed certificate needs no restart.
 
-use crate::settings::openflow::{OpenflowSettings, TlsSettings};
+use crate::settings::openflow::TlsSettings;
+use std::cell::RefCell;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::net::TcpStream;
@@ -44,17 +46,50 @@ pub(super) enum TlsError {
 }
 
 /// Settings of both directions.
+#[derive(Clone)]
 pub(super) struct Tls {
     client: Arc<ClientConfig>,
     server: Arc<ServerConfig>,
 }
 
-impl Tls {
-    /// Those of a bridge.
-    pub(super) fn of(settings: &OpenflowSettings) -> Result<Self, TlsError> {
-        Self::load(settings.tls.as_ref().ok_or(TlsError::Unconfigured)?)
+/// The files of a bridge, and what they contained when they were read last.
+pub(super) struct TlsFiles {
+    files: TlsSettings,
+    read: RefCell<Option<(Stamps, Tls)>>,
+}
+
+/// Device, number, size, and time of the last change of each file: they differ if a file was written or replaced.
+type Stamps = [(u64, u64, u64, i64, i64); 3];
+
+impl TlsFiles {
+    pub(super) fn new(files: TlsSettings) -> Self {
+        Self { files, read: RefCell::default() }
     }
 
+    /// The settings in the files as they are now.
+    pub(super) fn current(&self) -> Result<Tls, TlsError> {
+        let stamps = self.stamps()?;
+        if let Some((_, tls)) = self.read.borrow().as_ref().filter(|(read, _)| *read == stamps) {
+            return Ok(tls.clone());
+        }
+        let tls = Tls::load(&self.files)?;
+        self.read.replace(Some((stamps, tls.clone())));
+        Ok(tls)
+    }
+
+    fn stamps(&self) -> Result<Stamps, TlsError> {
+        let TlsSettings { private_key, certificate, ca_certificate } = &self.files;
+        let mut stamps = Stamps::default();
+        for (stamp, path) in stamps.iter_mut().zip([private_key, certificate, ca_certificate]) {
+            let found =
+                path.metadata().map_err(|error| TlsError::File(path.clone(), pem::Error::Io(error)))?;
+            *stamp = (found.dev(), found.ino(), found.size(), found.ctime(), found.ctime_nsec());
+        }
+        Ok(stamps)
+    }
+}
+
+impl Tls {
     /// Reads the files.
     pub(super) fn load(files: &TlsSettings) -> Result<Self, TlsError> {
         let chain = certificates(&files.certificate)?;

@@ -9,6 +9,9 @@ use flow::text::{PortNames, parse_match, show};
 use flow::trace::{MissingPort, Pass, TracedPacket, Verdict};
 use flow::translate::Step;
 
+/// Maximum length of a frame in bytes.
+const MAX_LENGTH: usize = 65_535;
+
 impl Flows {
     /// Traces a packet through the tables of a bridge.
     pub(in crate::dataplane) fn trace(
@@ -36,6 +39,10 @@ fn packet(request: &TraceRequest, names: &Names) -> Result<TracedPacket, DataPla
             let reason = "not an even number of hexadecimal digits";
             let frame = bytes(frame).ok_or_else(|| wrong("frame", &reason, "write two for each byte"))?;
             let length = request.length.unwrap_or(frame.len()).max(frame.len());
+            if length > MAX_LENGTH {
+                let reason = format!("invalid value {length} for `length`: expected at most {MAX_LENGTH}");
+                return Err(wrong("length", &reason, "shorten the frame"));
+            }
             Ok(TracedPacket::from_frame(&frame, length, in_port(request, names)?))
         }
         _ => Err(wrong("trace", &"the packet is missing or ambiguous", "give either a flow or a frame")),
@@ -106,6 +113,11 @@ mod tests {
             assert!(refused.reason.contains(reason), "{refused}");
         }
         assert!(request("ip,in_port=1", "", "").is_ok() && request("", "00ff", "1").is_ok());
+        for (length, is_valid) in [(MAX_LENGTH, true), (MAX_LENGTH + 1, false), (usize::MAX, false)] {
+            let (frame, in_port, length) = (Some("00ff".to_owned()), Some("1".to_owned()), Some(length));
+            let request = TraceRequest { in_port, frame, length, ..TraceRequest::default() };
+            assert_eq!(packet(&request, &Names::default()).is_ok(), is_valid, "{length:?}");
+        }
         assert_eq!(bytes("00fF"), Some(vec![0, 255]));
     }
 }

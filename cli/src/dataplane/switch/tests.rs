@@ -28,8 +28,11 @@ fn start(
         model: crate::settings::model::ModelSettings::default(),
         workers: vec![WorkerSettings::default()],
         placement: None,
+        bonds: Vec::new(),
         grants: Vec::new(),
         flows: crate::settings::flows::FileFlows::default(),
+        mirrors: Vec::new(),
+        underlays: Vec::new(),
         bridges: vec![BridgeSettings {
             statics,
             max_macs_per_port: Some(7),

@@ -1,10 +1,12 @@
 //! Reads the configuration: converts a TOML file to a [`Topology`], or reports all of its errors at once.
 //!
 //! `sections` reads the sections of a file, `workers` and `placement` those about threads. `validate`, `security`,
-//! `openflow` and `peers` validate sections against each other and against this machine. Requests to the control API are read and
+//! `openflow`, `underlay` and `peers` validate sections against each other and against this machine. Requests to the control API are read and
 //! validated by the same code. Nothing here changes the machine.
 
+mod bonds;
 mod flows;
+mod mirrors;
 mod openflow;
 mod peers;
 mod placement;
@@ -13,6 +15,7 @@ mod sections;
 mod security;
 #[cfg(test)]
 mod tests;
+mod underlay;
 mod validate;
 mod workers;
 
@@ -86,6 +89,7 @@ pub(crate) fn parse(text: &str, host: &Host, control: Option<&Path>) -> Result<T
     }
     let control = topology.switch.control.clone().unwrap_or_else(crate::host::default_control);
     validate::topology(&topology, host, &control, &mut notes);
+    bonds::validate(&topology, &mut notes);
     peers::complete(&topology, &mut notes);
     openflow::complete(&mut topology, &control);
     placement::settle(&mut topology, host, &mut notes);

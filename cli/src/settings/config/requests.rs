@@ -3,6 +3,8 @@
 use super::workers::CPU;
 use super::{sections, validate};
 use crate::host::Host;
+use crate::settings::bonds::BondSettings;
+use crate::settings::mirror::MirrorSettings;
 use crate::settings::model::{ModelKind, Role, RoleSettings};
 use crate::settings::reader::fields::Fields;
 use crate::settings::reader::node;
@@ -30,6 +32,48 @@ pub(crate) fn new_port(
     finish(notes, port)
 }
 
+/// Reads and validates a bond to be added to `running`.
+pub(crate) fn new_bond(json: &serde_json::Value, running: &Topology) -> Result<BondSettings, Refused> {
+    bond_at(json, running, running.bonds.len())
+}
+
+/// Reads and validates new settings for bond `index` of `running`: its own ones with those of the request, where null
+/// stands for the default.
+pub(crate) fn changed_bond(
+    json: &serde_json::Value,
+    running: &Topology,
+    index: usize,
+) -> Result<BondSettings, Refused> {
+    let own = serde_json::to_value(&running.bonds[index]).unwrap_or_default();
+    let mut own = own.as_object().cloned().unwrap_or_default();
+    let fixed = |what: &str| {
+        let place = format!("bond \"{}\"", running.bonds[index].name);
+        let remedy = "remove the bond, and add it with other settings";
+        (Cause::Invalid, Diagnostic::bad(place, format!("{what} of a bond cannot be changed"), remedy))
+    };
+    let differs = |key: &&&str| json.get(**key).is_some_and(|new| Some(new) != own.get(**key));
+    if let Some(key) = ["name", "bridge"].iter().find(differs) {
+        return Err(fixed(&format!("`{key}`")));
+    }
+    own.extend(json.as_object().cloned().unwrap_or_default());
+    own.retain(|_, value| !value.is_null());
+    let changed = bond_at(&own.into(), running, index)?;
+    if changed.policy == running.bonds[index].policy {
+        return Ok(changed);
+    }
+    Err(fixed("VLANs, limits and security"))
+}
+
+fn bond_at(json: &serde_json::Value, running: &Topology, index: usize) -> Result<BondSettings, Refused> {
+    let mut notes = Findings::of_request();
+    let mut bond = sections::read_bond(&node::from_json(json), index, &mut notes);
+    sections::complete_bond(&mut bond, &running.bridges);
+    let mut candidate = running.clone();
+    candidate.bonds.splice(index..running.bonds.len().min(index + 1), [bond.clone()]);
+    super::bonds::bond(&candidate, index, &mut notes);
+    finish(notes, bond)
+}
+
 /// Validates a port of an application, which is made of a `[[grant]]` section, to be added to `running`.
 pub(crate) fn granted_port(port: &PortSettings, running: &Topology, control: &Path) -> Result<(), Refused> {
     let mut notes = Findings::of_request();
@@ -51,6 +95,17 @@ pub(crate) fn new_static(json: &serde_json::Value, running: &Topology) -> Result
         notes.taken((section, "mac"), reason, "remove that entry first");
     }
     finish(notes, entry)
+}
+
+/// Reads and validates a mirror to be added to `running`.
+pub(crate) fn new_mirror(json: &serde_json::Value, running: &Topology) -> Result<MirrorSettings, Refused> {
+    let (index, mut notes) = (running.mirrors.len(), Findings::of_request());
+    let mut mirror = MirrorSettings::read(&node::from_json(json), index, &mut notes);
+    sections::complete_bridge(&mut mirror.bridge, &running.bridges);
+    let mut candidate = running.clone();
+    candidate.mirrors.push(mirror.clone());
+    super::mirrors::last(&candidate, &mut notes);
+    finish(notes, mirror)
 }
 
 /// Port to which the address of `entry` is pinned on the same bridge, by a static entry or by `macs` of another port.

@@ -1,12 +1,16 @@
 //! Reads each section: keys, types, ranges and defaults. `validate` checks sections against each other and against
 //! this machine; `kinds` reads the keys of each kind of port.
 
+use crate::host;
 use crate::settings::access::Access;
+use crate::settings::bonds::{BondSettings, LacpMode, Policy};
 use crate::settings::flows::FileFlows;
 use crate::settings::grants::GrantSettings;
 use crate::settings::kinds;
+use crate::settings::links::{LinkSettings, StpSettings};
+use crate::settings::mirror::MirrorSettings;
 use crate::settings::model::RssMode;
-use crate::settings::openflow::OpenflowSettings;
+use crate::settings::openflow::{DatapathId, OpenflowSettings};
 use crate::settings::reader::fields::Fields;
 use crate::settings::reader::node::{Node, Value};
 use crate::settings::reader::notes::{Findings, Section, shortened};
@@ -16,8 +20,10 @@ use crate::settings::topology::{
     BridgeSettings, MacMoves, PipelineKind, PortSettings, Rss, StaticEntry, SwitchSettings, Topology,
     WorkerSettings,
 };
+use crate::settings::underlay::UnderlaySettings;
 use crate::settings::vlan::Vlan;
 use crate::settings::wrappers::Wrappers;
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -34,6 +40,9 @@ const QUEUE_PAIRS: RangeInclusive<i128> = 1..=128;
 const LIMIT_BURST: RangeInclusive<i128> = 1..=1_000_000;
 const PER_SECOND: RangeInclusive<i128> = 1..=4_294_967_295;
 
+/// Addresses that a neighbour keeps.
+const MAX_ADDRESSES: usize = 8;
+
 /// Name of the default bridge.
 const ONLY_BRIDGE: &str = "main";
 
@@ -43,7 +52,10 @@ pub(crate) fn topology(root: &Node, notes: &mut Findings) -> Topology {
     let switch = fields.node("switch");
     let (worker, bridges) = (fields.node("worker"), sections(&mut fields, "bridge"));
     let (ports, grants) = (sections(&mut fields, "port"), sections(&mut fields, "grant"));
+    let bonds = sections(&mut fields, "bond");
     let (flows, acl) = (sections(&mut fields, "flow"), sections(&mut fields, "acl"));
+    let mirrors = sections(&mut fields, "mirror");
+    let underlays = sections(&mut fields, "underlay");
     let placement = fields.node("placement");
     fields.finish();
     let (model, workers) = super::workers::read(worker, super::placement::stages_by(placement), notes);
@@ -54,8 +66,15 @@ pub(crate) fn topology(root: &Node, notes: &mut Findings) -> Topology {
         placement: placement.map(|node| super::placement::read(node, notes)),
         bridges: bridges.iter().enumerate().map(|(i, node)| read_bridge(node, i, notes)).collect(),
         ports: ports.iter().enumerate().map(|(i, node)| read_port(node, i, notes)).collect(),
+        bonds: bonds.iter().enumerate().map(|(i, node)| read_bond(node, i, notes)).collect(),
         grants: grants.iter().enumerate().map(|(i, node)| read_grant(node, i, notes)).collect(),
         flows: FileFlows::read(flows, acl, notes),
+        mirrors: mirrors.iter().enumerate().map(|(i, node)| MirrorSettings::read(node, i, notes)).collect(),
+        underlays: underlays
+            .iter()
+            .enumerate()
+            .map(|(i, node)| UnderlaySettings::read(node, i, notes))
+            .collect(),
     };
     complete(&mut topology);
     topology
@@ -72,10 +91,17 @@ fn complete(topology: &mut Topology) {
     for port in &mut topology.ports {
         complete_port(port, &topology.bridges, &topology.switch);
     }
+    for bond in &mut topology.bonds {
+        complete_bond(bond, &topology.bridges);
+    }
     for grant in &mut topology.grants {
         complete_bridge(&mut grant.bridge, &topology.bridges);
     }
-    for bridge in topology.flows.bridges_mut() {
+    let mirrors = topology.mirrors.iter_mut().map(|mirror| &mut mirror.bridge);
+    for underlay in &mut topology.underlays {
+        complete_bridge(&mut underlay.bridge, &topology.bridges);
+    }
+    for bridge in topology.flows.bridges_mut().chain(mirrors) {
         complete_bridge(bridge, &topology.bridges);
     }
 }
@@ -89,7 +115,16 @@ pub(crate) fn complete_port(port: &mut PortSettings, bridges: &[BridgeSettings],
     complete_bridge(&mut port.bridge, bridges);
 }
 
-fn complete_bridge(name: &mut String, bridges: &[BridgeSettings]) {
+/// Completes a bond: without `bridge` it belongs to the bridge if there is only one. LACP has an address of this system.
+pub(super) fn complete_bond(bond: &mut BondSettings, bridges: &[BridgeSettings]) {
+    complete_bridge(&mut bond.bridge, bridges);
+    if bond.lacp.mode != LacpMode::Off {
+        let own = || MacAddress::from_u64(DatapathId::of(&host::id(), &bond.bridge).0);
+        bond.lacp.system_id.get_or_insert_with(own);
+    }
+}
+
+pub(super) fn complete_bridge(name: &mut String, bridges: &[BridgeSettings]) {
     if let (true, [only]) = (name.is_empty(), bridges) {
         name.clone_from(&only.name);
     }
@@ -118,8 +153,23 @@ fn read_switch(node: &Node, notes: &mut Findings) -> SwitchSettings {
     let rss_modes = [("symmetric", Rss::Symmetric), ("toeplitz", Rss::Toeplitz), ("pair", Rss::Pair)];
     let rss = fields.choice("rss", &rss_modes).unwrap_or_default();
     let access = Access::read(&mut fields);
+    let management_addresses = management_addresses(&mut fields);
     fields.finish();
-    SwitchSettings { name, control, grants, rss, access }
+    SwitchSettings { name, control, grants, management_addresses, rss, access }
+}
+
+fn management_addresses(fields: &mut Fields<'_, '_>) -> Vec<IpAddr> {
+    let address = |text: &str| {
+        text.parse()
+            .map_err(|_| format!("`management_addresses` lists \"{text}\", which is not an IP address"))
+    };
+    let mut addresses = fields.list("management_addresses", address, "[\"192.0.2.1\"]");
+    if addresses.len() > MAX_ADDRESSES {
+        let reason = format!("`management_addresses` has {} entries", addresses.len());
+        fields.wrong::<()>("management_addresses", reason, format!("list at most {MAX_ADDRESSES}"));
+        addresses.truncate(MAX_ADDRESSES);
+    }
+    addresses
 }
 
 fn read_bridge(node: &Node, index: usize, notes: &mut Findings) -> BridgeSettings {
@@ -137,6 +187,7 @@ fn read_bridge(node: &Node, index: usize, notes: &mut Findings) -> BridgeSetting
     let forward_reserved = fields.flag("forward_reserved").unwrap_or(default.forward_reserved);
     let mac_moves = fields.choice("mac_moves", &[("guarded", MacMoves::Guarded), ("free", MacMoves::Free)]);
     let dhcp_snooping = fields.flag("dhcp_snooping").unwrap_or(default.dhcp_snooping);
+    let stp = StpSettings::read(&mut fields, openflow.is_some());
     let statics = sections(&mut fields, "static");
     fields.finish();
     let section = |i| Section::Static(index, i);
@@ -157,6 +208,7 @@ fn read_bridge(node: &Node, index: usize, notes: &mut Findings) -> BridgeSetting
         forward_reserved,
         mac_moves,
         dhcp_snooping,
+        stp,
         statics,
     }
 }
@@ -239,11 +291,29 @@ pub(crate) fn read_port(node: &Node, index: usize, notes: &mut Findings) -> Port
         unknown_limit: fields.number("unknown_limit", PER_SECOND, "packets a second"),
         limit_burst: fields.number("limit_burst", LIMIT_BURST, "packets at once"),
         security: Security::read(&mut fields),
+        links: LinkSettings::read(&mut fields),
         rss_mode: fields.choice("rss_mode", &[("queues", RssMode::Queues), ("software", RssMode::Software)]),
         wrappers: Wrappers::read(&mut fields),
     };
     fields.finish();
     port
+}
+
+/// Reads a `[[bond]]` section.
+pub(super) fn read_bond(node: &Node, index: usize, notes: &mut Findings) -> BondSettings {
+    let mut fields = open_named(node, Section::Bond(index), "bond", index, notes);
+    let bond = BondSettings {
+        policy: Policy {
+            vlan: read_vlan(&mut fields),
+            broadcast_limit: fields.number("broadcast_limit", PER_SECOND, "packets a second"),
+            unknown_limit: fields.number("unknown_limit", PER_SECOND, "packets a second"),
+            limit_burst: fields.number("limit_burst", LIMIT_BURST, "packets at once"),
+            security: Security::read(&mut fields),
+        },
+        ..BondSettings::read(&mut fields)
+    };
+    fields.finish();
+    bond
 }
 
 /// Reads a `[[grant]]` section.

@@ -1,6 +1,8 @@
 //! Every error has a case here, with its line and the exact words.
 
+mod bonds;
 mod grants;
+mod links;
 mod openflow;
 mod security;
 mod syntax;

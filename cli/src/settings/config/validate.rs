@@ -47,6 +47,8 @@ pub(crate) fn topology(topology: &Topology, host: &Host, control: &Path, notes: 
         grant(topology, i, notes);
     }
     super::flows::validate(topology, notes);
+    super::mirrors::validate(topology, notes);
+    super::underlay::validate(topology, notes);
 }
 
 /// Validates the socket for grants, which `[[grant]]` sections need.
@@ -113,8 +115,29 @@ fn port(topology: &Topology, index: usize, claims: &[Vec<Claim<'_>>], control: &
     }
     membership(topology, section, port, notes);
     super::security::validate(topology, section, (port, &topology.ports[..index]), notes);
+    links(topology, section, port, notes);
+    super::underlay::port(topology, index, notes);
     rss(topology, section, port, notes);
     vlan(section, port, notes);
+}
+
+/// Keys of the spanning tree need one.
+fn links(topology: &Topology, section: Section, port: &PortSettings, notes: &mut Findings) {
+    let bridge = topology.bridges.iter().find(|bridge| bridge.name == port.bridge);
+    let Some(bridge) = bridge else { return };
+    if port.links.lldp && bridge.openflow.is_some() {
+        let reason = format!("`lldp` is not supported: bridge \"{}\" has flow tables", bridge.name);
+        notes.wrong((section, "lldp"), reason, "remove it; controllers send LLDP themselves");
+    }
+    let Some(key) = port.links.first_key() else { return };
+    if bridge.stp.is_none() {
+        let reason = format!("`{key}` has no effect: bridge \"{}\" has no spanning tree", bridge.name);
+        notes.wrong(
+            (section, key),
+            reason,
+            "write stp = \"rstp\" in the [[bridge]] section, or remove the key",
+        );
+    }
 }
 
 /// A port must not use the switch's own files.
@@ -145,7 +168,7 @@ fn not_control(
 }
 
 /// Validates a name, which is used in commands, tables and URLs.
-fn name(place: Place, name: &str, notes: &mut Findings) {
+pub(super) fn name(place: Place, name: &str, notes: &mut Findings) {
     let Some(violation) = name_violation(name) else { return };
     // The title of a port or bridge contains its name.
     let shown = match place.0 {
@@ -267,6 +290,10 @@ pub(crate) fn pinned(topology: &Topology, section: Section, entry: &StaticEntry,
         let remedy = exists("port", &mut names, wanted, notes);
         return notes.unknown((section, "port"), format!("there is no port \"{wanted}\""), remedy);
     };
+    if let Some(bond) = topology.bonds.iter().find(|bond| bond.ports.contains(wanted)) {
+        let reason = format!("port \"{wanted}\" is a member of bond \"{}\"", bond.name);
+        return notes.wrong((section, "port"), reason, "list the address in `macs` of the bond");
+    }
     let tags = || topology.ports.iter().any(|other| other.bridge == port.bridge && other.vlan.is_some());
     match (entry.vlan, &port.vlan) {
         (0, Some(Vlan::Trunk { native: None, .. })) => {
@@ -294,6 +321,9 @@ fn carries(port: &Vlan, vlan: u16) -> bool {
 fn named_once(topology: &Topology, index: usize, notes: &mut Findings) {
     let (section, port) = (Section::Port(index), &topology.ports[index]);
     let before = &topology.ports[..index];
+    if topology.bonds.iter().any(|bond| bond.name == port.name) && notes.is_request() {
+        notes.taken((section, "name"), "a bond of this name already exists", notes.rename());
+    }
     let usable = |i: usize| !notes.is_spoiled((Section::Port(i), "name"));
     if let Some(i) = (0..index).find(|i| before[*i].name == port.name && usable(*i)) {
         let aside = notes.aside((Section::Port(i), "name"));
@@ -340,7 +370,7 @@ fn rss(topology: &Topology, section: Section, port: &PortSettings, notes: &mut F
     }
 }
 
-fn membership(topology: &Topology, section: Section, port: &PortSettings, notes: &mut Findings) {
+pub(super) fn membership(topology: &Topology, section: Section, port: &PortSettings, notes: &mut Findings) {
     let (place, wanted) = ((section, "bridge"), &port.bridge);
     let unsure = (0..topology.bridges.len()).any(|i| notes.is_spoiled((Section::Bridge(i), "name")));
     if unsure || topology.bridges.iter().any(|bridge| bridge.name == *wanted) {
@@ -358,7 +388,7 @@ fn membership(topology: &Topology, section: Section, port: &PortSettings, notes:
     }
 }
 
-fn vlan(section: Section, port: &PortSettings, notes: &mut Findings) {
+pub(super) fn vlan(section: Section, port: &PortSettings, notes: &mut Findings) {
     let Some(Vlan::Trunk { trunk, .. }) = &port.vlan else { return };
     if let Some(twice) = (1..trunk.len()).find(|i| trunk[..*i].contains(&trunk[*i])) {
         notes.wrong((section, "trunk"), format!("`trunk` lists VLAN {} twice", trunk[twice]), "list it once");

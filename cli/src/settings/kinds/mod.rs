@@ -22,6 +22,7 @@ pub(crate) mod stream;
 pub(crate) mod tap;
 #[cfg(test)]
 pub(crate) mod tests;
+pub(crate) mod tunnel;
 pub(crate) mod vhost_user;
 pub(crate) mod virtio_user;
 
@@ -134,6 +135,7 @@ kinds! {
     AfXdp(af_xdp::AfXdp),
     #[serde(rename = "af_packet")]
     AfPacket(af_packet::AfPacket),
+    Tunnel(tunnel::Tunnel),
     Grant(grant::Grant);
     Granted(granted::Granted)
 }

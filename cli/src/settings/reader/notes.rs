@@ -21,10 +21,13 @@ pub(crate) enum Section {
     Static(usize, usize),
     Port(usize),
     Grant(usize),
+    Bond(usize),
     Flow(usize),
     /// A text of `[[flow]]`.
     FlowText(usize, usize),
     Acl(usize),
+    Mirror(usize),
+    Underlay(usize),
 }
 
 /// One value: its section and its key. An empty key is the section itself.

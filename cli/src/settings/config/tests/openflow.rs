@@ -23,13 +23,15 @@ fn settings(lines: &str, control: &str) -> OpenflowSettings {
 fn controllers_are_read_and_completed() {
     let set = settings(
         "controllers = [\"tcp:192.0.2.1\", \"ptcp:6653:127.0.0.1\"]\nfail_mode = \"standalone\"\n\
-         datapath_id = \"00000000000000ab\"\nprobe_interval = \"1s\"\nmax_backoff = \"2s\"\nsocket_mode = \"0660\"",
+         datapath_id = \"00000000000000ab\"\nprobe_interval = \"1s\"\nmax_backoff = \"2s\"\nsocket_mode = \"0660\"\n\
+         max_flows = 10",
         "/tmp/lr-control.sock",
     );
     let shown: Vec<_> = set.controllers.iter().map(ToString::to_string).collect();
     assert_eq!(shown, ["tcp:192.0.2.1:6653", "ptcp:6653:127.0.0.1"]);
     assert_eq!((set.fail_mode, set.datapath_id.map(|id| id.0)), (FailMode::Standalone, Some(0xab)));
     assert_eq!(set.management.as_deref(), Some(Path::new("/tmp/br0.mgmt")));
+    assert_eq!(set.max_flows, 10);
     let [first, second] = ["/tmp/a.sock", "/tmp/b.sock"].map(|control| settings("", control));
     assert_eq!(first.datapath_id, second.datapath_id);
     assert!(first.datapath_id.is_some() && first.fail_mode == FailMode::Secure);

@@ -18,8 +18,21 @@ fn host() -> Host {
 /// Configuration with a port of this kind with these lines, and the peer that it needs.
 fn file(kind: &str, lines: &str) -> String {
     let text = format!("[[port]]\nname = \"a\"\nkind = \"{kind}\"\nbridge = \"main\"\n{lines}\n");
-    text + if kind == "patch" { PEER } else { "" }
+    text + around(kind)
 }
+
+/// Other sections that a port of this kind needs.
+fn around(kind: &str) -> &'static str {
+    match kind {
+        "patch" => PEER,
+        "tunnel" => UNDERLAY,
+        _ => "",
+    }
+}
+
+/// Bridge of a tunnel.
+const UNDERLAY: &str = "[[bridge]]\nname = \"main\"\npipeline = \"openflow\"\n\
+    [[underlay]]\naddresses = [\"192.0.2.1/24\", \"2001:db8::1/64\"]\n";
 
 /// Peer of a patch port.
 const PEER: &str = "[[port]]\nname = \"other\"\nkind = \"patch\"\npeer = \"a\"\nbridge = \"second\"\n\
@@ -51,8 +64,8 @@ fn a_printed_section_is_the_port_that_it_was_made_of() {
             let before = port(form.name, &format!("{lines}\n{common}"));
             let printed = section::port(&before).unwrap();
             assert!(printed.starts_with("[[port]]\n"), "{printed}");
-            let peer = if form.name == "patch" { PEER } else { "" };
-            let read = config::parse(&format!("{printed}{peer}"), &host(), None).unwrap().ports.remove(0);
+            let around = around(form.name);
+            let read = config::parse(&format!("{printed}{around}"), &host(), None).unwrap().ports.remove(0);
             assert_eq!(read, before, "{printed}");
         }
     }

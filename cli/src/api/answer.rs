@@ -1,0 +1,33 @@
+//! What the handlers of several files of routes have in common: their arguments and their answers.
+
+use super::error::ApiError;
+use super::service::ApiService;
+use axum::Json;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use std::sync::Arc;
+
+pub(super) type Service = State<Arc<ApiService>>;
+pub(super) type Answer<T> = Result<Json<T>, ApiError>;
+pub(super) type PathText = Result<Path<String>, PathRejection>;
+
+pub(super) fn created<T: Serialize>(result: Result<T, ApiError>) -> Response {
+    match result {
+        Ok(object) => (StatusCode::CREATED, Json(object)).into_response(),
+        Err(error) => error.into_response(),
+    }
+}
+
+pub(super) fn path(text: PathText) -> Result<String, ApiError> {
+    let Path(text) =
+        text.map_err(|e| ApiError::invalid("path", e.body_text(), "encode it as UTF-8 with percent signs"))?;
+    Ok(text)
+}
+
+pub(super) fn json(body: &[u8]) -> Result<serde_json::Value, ApiError> {
+    let bad = |e| ApiError::invalid("request", format!("the body is not JSON: {e}"), "send one JSON object");
+    serde_json::from_slice(body).map_err(bad)
+}

@@ -1,0 +1,60 @@
+//! Mirrors of a running switch: names of ports become numbers, again whenever a port is added or removed.
+
+use super::{Member, Switch};
+use crate::dataplane::interface::DataPlaneError;
+use crate::settings::mirror::MirrorSettings;
+use bridge::{MirrorConfig, MirrorOutput, MirrorStatistics, VlanSet};
+use port::PortId;
+use std::sync::PoisonError;
+use wire::VlanId;
+
+impl Switch {
+    /// Replaces all mirrors.
+    pub(super) fn replace_mirrors(&self, mirrors: &[MirrorSettings]) -> Result<(), DataPlaneError> {
+        let members = self.members();
+        mirrors.clone_into(&mut self.mirrors.lock().unwrap_or_else(PoisonError::into_inner));
+        self.apply_mirrors(&members)
+    }
+
+    /// Sets the mirrors of all bridges with these ports.
+    pub(super) fn apply_mirrors(&self, members: &[Member]) -> Result<(), DataPlaneError> {
+        let mirrors = self.mirrors.lock().unwrap_or_else(PoisonError::into_inner);
+        for bridge in self.quotas.keys() {
+            let own = || mirrors.iter().filter(|mirror| mirror.bridge == *bridge);
+            let configs: Vec<_> = own().map(|mirror| config(mirror, members)).collect();
+            if configs.is_empty() && self.bridges.mirrors(bridge).is_ok_and(|before| before.is_empty()) {
+                continue;
+            }
+            let set = self.bridges.set_mirrors(bridge, &configs);
+            set.map_err(|e| DataPlaneError::refused("mirrors", &e, "remove a mirror"))?;
+            for member in members.iter().filter(|member| member.bridge == *bridge) {
+                let is_output = |mirror: &MirrorSettings| mirror.output_port.as_ref() == Some(&member.name);
+                self.flows.iter().for_each(|flows| flows.set_reserved(member.id, own().any(is_output)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Counters of the mirrors of a bridge.
+    pub(super) fn mirror_statistics(&self, bridge: &str) -> Vec<MirrorStatistics> {
+        self.bridges.mirrors(bridge).unwrap_or_default()
+    }
+}
+
+/// A mirror with the ports that are there.
+fn config(mirror: &MirrorSettings, members: &[Member]) -> MirrorConfig {
+    let own = |name: &String| members.iter().find(|m| m.name == *name && m.bridge == mirror.bridge);
+    let ids = |names: &[String]| -> Vec<PortId> { names.iter().filter_map(|n| Some(own(n)?.id)).collect() };
+    let port = mirror.output_port.as_ref().and_then(own).map(|member| MirrorOutput::Port(member.id));
+    let vlan = mirror.output_vlan.and_then(VlanId::new).map(MirrorOutput::Vlan);
+    let vlans: VlanSet = mirror.vlans.iter().filter_map(|vlan| VlanId::new(*vlan)).collect();
+    MirrorConfig {
+        name: mirror.name.clone(),
+        sources: ids(&mirror.source_ports),
+        destinations: ids(&mirror.destination_ports),
+        all: mirror.all,
+        vlans: (!mirror.vlans.is_empty()).then_some(vlans),
+        output: port.or(vlan),
+        snap_length: mirror.snap_length,
+    }
+}
