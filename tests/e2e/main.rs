@@ -6,6 +6,7 @@
 //! bytes; only `cargo xtask test --all` runs them.
 
 mod bench;
+mod bonds;
 mod c_abi;
 mod circulation;
 mod files;
@@ -20,8 +21,10 @@ mod interfaces;
 mod kernel_offloads;
 mod kv;
 mod lab;
+mod links;
 mod load;
 mod memif;
+mod mirrors;
 mod models;
 mod multicast;
 mod openflow;
@@ -44,6 +47,7 @@ mod stream;
 mod tap;
 mod testpmd_guest;
 mod testpmd_switch;
+mod tunnels;
 mod virtio_user_offloads;
 mod virtio_user_switch;
 mod workers;

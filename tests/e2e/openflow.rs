@@ -1,5 +1,8 @@
 //! Controllers of OpenFlow bridges: `ovs-ofctl` at the management socket in every version, and `ovs-testcontroller`.
 
+mod limits;
+mod tables;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -317,9 +320,15 @@ fn a_controller_needs_a_certificate_of_the_authority() {
     });
     assert!(refused.is_some(), "{}", lab.openflow());
     stranger.kill();
-    let _controller = start("ours");
+    let mut controller = start("ours");
     lab.wait_controller("connected", false);
     lab.wait_ping();
+    controller.kill();
+    lab.wait_controller("waiting", false);
+    // Authority, keys and certificates of both sides are new.
+    certificates(folder.path(), "ours");
+    let _controller = start("ours");
+    lab.wait_controller("connected", false);
     lab.switch.stop();
 }
 

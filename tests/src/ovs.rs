@@ -1,7 +1,8 @@
-//! Open vSwitch with its DPDK datapath as a process: a learning switch from another project.
+//! Open vSwitch with its user-space datapath as a process, over DPDK or over interfaces of a namespace: a switch from
+//! another project.
 //!
 //! It needs no huge pages and does not affect another Open vSwitch on this machine: database, sockets and DPDK's
-//! files are in the test's folder, and the device of its bridge is in a temporary network namespace.
+//! files are in the test's folder, and the device of its bridge is in a network namespace.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -10,10 +11,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
+use crate::netns::Netns;
 use crate::process::Process;
 use crate::{need, wait};
 
 const DAEMON: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
+/// Without DPDK.
+const PLAIN_DAEMON: &str = "ovs-vswitchd";
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 /// The bridge name in printed snippets.
 const BRIDGE: &str = "br0";
@@ -50,6 +54,8 @@ pub struct Ovs {
     daemon: Process,
     _database: Process,
     folder: PathBuf,
+    /// Starts the daemon in its namespace.
+    launch: Vec<String>,
     /// Offset of this daemon's output in the log.
     began: usize,
 }
@@ -75,7 +81,24 @@ impl Ovs {
         let settings = [&["other_config:dpdk-init=true", &masks[0], &masks[1]], more].concat();
         tool(&folder, "ovs-vsctl", &["--no-wait", "init"]);
         tool(&folder, "ovs-vsctl", &[&["--no-wait", "set", "Open_vSwitch", "."], &settings[..]].concat());
-        let ovs = Ovs { daemon: daemon(&folder), _database: database, folder, began: 0 };
+        need::program(DAEMON);
+        Ovs::launch(folder, database, &["unshare", "--net", DAEMON])
+    }
+
+    /// Starts it without DPDK in a folder below `folder`, for interfaces of `netns`. The interface `br0` there is the
+    /// host on its bridge.
+    pub fn start_in(folder: &Path, netns: &Netns) -> Ovs {
+        let folder = folder.join("ovs");
+        fs::create_dir(&folder).unwrap_or_else(|error| panic!("cannot make {}: {error}", folder.display()));
+        let database = database(&folder);
+        tool(&folder, "ovs-vsctl", &["--no-wait", "init"]);
+        need::program(PLAIN_DAEMON);
+        Ovs::launch(folder, database, &["ip", "netns", "exec", netns.name(), PLAIN_DAEMON])
+    }
+
+    fn launch(folder: PathBuf, database: Process, launch: &[&str]) -> Ovs {
+        let launch: Vec<String> = launch.iter().map(|word| (*word).to_owned()).collect();
+        let ovs = Ovs { daemon: daemon(&folder, &launch), _database: database, folder, launch, began: 0 };
         let bridge = ["add-br", BRIDGE, "--", "set", "bridge", BRIDGE, "datapath_type=netdev"];
         ovs.run("ovs-vsctl", &bridge);
         ovs
@@ -175,7 +198,7 @@ impl Ovs {
     }
 
     /// Runs `ovs-appctl` on the daemon.
-    fn control(&self, verb: &str, more: &[&str]) -> String {
+    pub fn control(&self, verb: &str, more: &[&str]) -> String {
         let socket = self.folder.join(CONTROL).display().to_string();
         self.run("ovs-appctl", &[&["-t", &socket, verb], more].concat())
     }
@@ -185,7 +208,7 @@ impl Ovs {
         self.daemon.kill();
         meanwhile();
         self.began = self.daemon.output().len();
-        self.daemon = daemon(&self.folder);
+        self.daemon = daemon(&self.folder, &self.launch);
         let answers = || attempt(&self.folder, "ovs-ofctl", &["show", BRIDGE]).ok();
         assert!(wait::until(START_TIMEOUT, answers).is_some(), "Open vSwitch does not come back");
     }
@@ -205,12 +228,11 @@ fn database(folder: &Path) -> Process {
     process
 }
 
-fn daemon(folder: &Path) -> Process {
-    need::program(DAEMON);
+fn daemon(folder: &Path, launch: &[String]) -> Process {
     need::root("a namespace for Open vSwitch");
     let control = format!("--unixctl={}", folder.join(CONTROL).display());
     let remote = format!("unix:{}", folder.join("db.sock").display());
-    spawn(folder, "daemon", &["unshare".into(), "--net".into(), DAEMON.into(), remote, control])
+    spawn(folder, "daemon", &[launch, &[remote, control]].concat())
 }
 
 fn spawn(folder: &Path, name: &str, words: &[String]) -> Process {

@@ -57,12 +57,14 @@ pub(crate) const TESTS: &[Need] = &[
     Need::new(Probe::Program("nc"), &["netcat-openbsd"]),
     Need::new(Probe::Program("redis-server"), &["redis-server"]),
     Need::new(Probe::Program("tshark"), &["tshark"]),
+    Need::new(Probe::Program("lldpd"), &["lldpd"]),
     Need::new(Probe::Program("traceroute"), &["traceroute"]),
     Need::new(Probe::Program("dnsmasq"), &["dnsmasq-base"]),
     Need::new(Probe::Program("nft"), &["nftables"]),
     Need::new(Probe::Program("chromium"), &["chromium"]),
     Need::new(Probe::Program("curl"), &["curl"]),
     WRK,
+    NGINX,
     MEMCACHED,
     Need::new(Probe::Program("memccapable"), &["libmemcached-tools"]),
     Need::new(Probe::Package("python3-pymemcache"), &["python3-pymemcache"]),
@@ -87,7 +89,7 @@ pub(crate) const STACK: &[Need] = &[IP];
 
 /// Tools of its rows bulk, http and kv.
 pub(crate) const BULK: &[Need] = &[ETHTOOL];
-pub(crate) const HTTP: &[Need] = &[Need::new(Probe::Program("nginx"), &["nginx-light", "nginx"]), WRK];
+pub(crate) const HTTP: &[Need] = &[NGINX, WRK];
 pub(crate) const KV: &[Need] = &[MEMCACHED, Need::new(Probe::Program("memcaslap"), &["libmemcached-tools"])];
 
 /// Tools and libraries for building and running iip.
@@ -110,6 +112,7 @@ pub(crate) const GUESTS: &[Need] = &[OVS, IP, QEMU, BUSYBOX, XZ, IPERF];
 const QEMU: Need = Need::new(Probe::Program("qemu-system-x86_64"), &["qemu-system-x86"]);
 const BUSYBOX: Need = Need::new(Probe::Package("busybox-static"), &["busybox-static"]);
 const XZ: Need = Need::new(Probe::Program("xz"), &["xz-utils"]);
+const NGINX: Need = Need::new(Probe::Program("nginx"), &["nginx-light", "nginx"]);
 const WRK: Need = Need::new(Probe::Program("wrk"), &["wrk"]);
 const MEMCACHED: Need = Need::new(Probe::Program("memcached"), &["memcached"]);
 const IP: Need = Need::new(Probe::Program("ip"), &["iproute2"]);
