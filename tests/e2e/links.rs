@@ -67,7 +67,7 @@ impl Site {
         self.near.ping(HOSTS[1], 2, &[]);
         let before = broadcasts(&self.far);
         let count = BROADCASTS.to_string();
-        // Nobody answers broadcasts, which is an error of ping.
+        // Broadcasts are not answered, which is an error of ping.
         let _ = self.near.attempt("ping", &["-b", "-c", &count, "-i", "0.05", "-W", "1", BROADCAST]);
         let received = wait::settled(Duration::from_millis(500), LIMIT, || broadcasts(&self.far) - before);
         assert_eq!(received, BROADCASTS);

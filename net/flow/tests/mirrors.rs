@@ -15,10 +15,10 @@ type Sent = BTreeMap<u16, Vec<Vec<u8>>>;
 /// Dropped packets by reason.
 type Drops = BTreeMap<&'static str, u64>;
 
-/// Controllers, which get nothing.
-struct Nobody;
+/// In place of controllers: punted packets are discarded.
+struct NoControllers;
 
-impl Punts for Nobody {
+impl Punts for NoControllers {
     fn have_room(&self, _: PortId) -> bool {
         true
     }
@@ -68,7 +68,7 @@ impl Lab {
         burst.begin(0);
         assert!(burst.push_own(frame));
         let context = Context::received(PortId(from), Now(1_000_000_000));
-        Passes::default().run(self.worker.as_mut(), &mut burst, &context, &mut verdicts, &mut Nobody);
+        Passes::default().run(self.worker.as_mut(), &mut burst, &context, &mut verdicts, &mut NoControllers);
         let mut sent = Sent::new();
         for batch in verdicts.batches() {
             for (place, &i) in batch.indices().as_slice().iter().enumerate() {

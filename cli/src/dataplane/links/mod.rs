@@ -218,7 +218,7 @@ impl Links {
                 frames.fetch_sub(1, Ordering::Relaxed);
                 return;
             }
-            // The thread has ended if nobody receives.
+            // The thread has ended if there is no receiver.
             let _ = sender.send(Event::Link(event));
         });
         let shared = self.shared.clone();
@@ -228,7 +228,7 @@ impl Links {
     }
 
     fn post(&self, event: Event) {
-        // The thread has ended if nobody receives.
+        // The thread has ended if there is no receiver.
         let _ = self.events.send(event);
     }
 

@@ -22,7 +22,7 @@ impl FlowSwitch {
         self.execute(bridge, changes, now, |_, _| ())
     }
 
-    /// As [`FlowSwitch::modify`], for a caller that reports changes to nobody: [`FlowSwitch::modify_after`] and
+    /// As [`FlowSwitch::modify`], for a caller that reports no changes itself: [`FlowSwitch::modify_after`] and
     /// [`FlowSwitch::take_recorded`] return them in the order of all changes. Calls the waker.
     ///
     /// # Errors
