@@ -264,7 +264,7 @@ impl<P: Payload> Tcp<P> {
         let Self { connections, shared, .. } = self;
         for (index, generation) in core::mem::take(&mut shared.unresolved) {
             let c = connections.get_mut(index).filter(|c| c.generation == generation);
-            let Some(c) = c.filter(|c| !c.state.is_synchronised() && c.tx.una == c.tx.iss) else { continue };
+            let Some(c) = c.filter(|c| !c.state.is_synchronised() && c.tx.awaits_syn_ack()) else { continue };
             c.flags.clear(Flags::UNRESOLVED);
             c.recovery.restart(&mut shared.sent);
             (c.tx.nxt, c.tx.first_retransmit) = (c.tx.iss, None);

@@ -53,6 +53,12 @@ impl SendQueue {
         Self { head: NONE, tail: NONE, base: first, cursor: NONE, cursor_base: first, end: first, cost: 0 }
     }
 
+    /// Sequence number of the first byte held. No data before it is unacknowledged.
+    #[inline]
+    pub(crate) const fn base(&self) -> Seq {
+        self.base
+    }
+
     /// Sequence number after the last byte.
     #[inline]
     pub(crate) const fn end(&self) -> Seq {

@@ -54,6 +54,33 @@ fn data_queued_before_the_connection_is_established_is_sent_before_the_fin() {
     assert!(host.events.iter().any(|event| matches!(event, Event::Closed { .. })));
 }
 
+/// An application frees memory by these numbers: one byte more, and it overwrites data that is not sent yet.
+#[test]
+fn acknowledgements_of_syn_and_fin_are_not_reported_as_data() {
+    let mut host = host(Limits::default());
+    let connection = connect(&mut host, 80).unwrap();
+    host.stack.report_acks(connection, true);
+    host.pump();
+    let syn = host.sent.pop_front().unwrap().1;
+    let acknowledged = |host: &mut Host, count: u32| {
+        host.inject(&answer(
+            &syn,
+            flag::ACK | if count == 1 { flag::SYN } else { 0 },
+            (5000 + u32::from(count > 1), syn.seq + count),
+        ));
+        let counts = host
+            .events
+            .drain(..)
+            .map(|event| if let Event::Acknowledged { bytes, .. } = event { bytes } else { 0 });
+        counts.sum::<u32>()
+    };
+    assert_eq!(acknowledged(&mut host, 1), 0, "the SYN");
+    host.stack.send(connection, Slice::new(b"request"[..].into())).unwrap();
+    host.stack.close(connection);
+    host.pump();
+    assert_eq!([4, 8, 9].map(|count| acknowledged(&mut host, count)), [3, 4, 0], "data, and the FIN");
+}
+
 #[test]
 fn a_connection_without_data_that_is_not_established_ends_at_once() {
     let mut host = host(Limits::default());

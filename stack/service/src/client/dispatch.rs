@@ -243,7 +243,8 @@ fn bound(socket: &Socket, state: &mut State, worker: usize, local: Endpoint) {
 fn sent(socket: &Socket, mut state: MutexGuard<'_, State>, bytes: u32) {
     let starved = {
         let mut arena = lock(&socket.lane().arena);
-        state.acknowledge(&mut arena.free, bytes);
+        let is_valid = state.acknowledge(&mut arena.free, bytes);
+        debug_assert!(is_valid, "the service has acknowledged more bytes than were sent");
         std::mem::take(&mut arena.starved)
     };
     socket.notify(&state);

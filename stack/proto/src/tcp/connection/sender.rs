@@ -52,4 +52,10 @@ impl Sender {
             first_retransmit: None,
         }
     }
+
+    /// Whether the SYN is unacknowledged. After 4 GiB `una` can equal `iss` again, which is then not the SYN's number.
+    #[inline]
+    pub(crate) const fn awaits_syn_ack(&self) -> bool {
+        self.una.is_before(self.queue.base())
+    }
 }

@@ -76,7 +76,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
     #[inline]
     fn recover(&mut self, is_update: bool) {
         let (c, s) = (&mut *self.connection, &self.segment);
-        let is_plain = s.sack_len == 0 && !s.flags.has(TcpFlags::ECE) && c.tx.una != c.tx.iss;
+        let is_plain = s.sack_len == 0 && !s.flags.has(TcpFlags::ECE) && !c.tx.awaits_syn_ack();
         let progress = Progress {
             una: c.tx.una,
             ack: s.ack,
@@ -96,7 +96,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         let (c, s, now) = (&mut *self.connection, &self.segment, self.io.now);
         let echo = s.timestamps.map(|(_, echo)| echo).filter(|_| c.flags.has(Flags::TIMESTAMPS));
         let age = echo.map(|echo| c.timestamp(now).wrapping_sub(echo)).filter(|age| *age <= MAX_ECHO_AGE);
-        let is_handshake = c.tx.una == c.tx.iss;
+        let is_handshake = c.tx.awaits_syn_ack();
         let echoes_original =
             c.tx.first_retransmit
                 .and_then(|first| echo.map(|echo| echo.wrapping_sub(first.get()).cast_signed() < 0));
@@ -163,7 +163,8 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
     #[inline]
     fn advance_una(&mut self) {
         let (c, ack, now) = (&mut *self.connection, self.segment.ack, self.io.now);
-        let bytes = ack.min(c.tx.queue.end()).since(c.tx.una);
+        // Neither the SYN nor the FIN is data.
+        let bytes = ack.min(c.tx.queue.end()).since(c.tx.una.max(c.tx.queue.base()));
         c.tx.una = ack;
         if c.flags.has(Flags::PROBED) {
             c.flags.clear(Flags::PROBED);
