@@ -50,9 +50,9 @@ fn spreader(rule: Spread, index: usize) -> Spreader {
 fn spreader_of(rule: Spread, index: usize, activity: Option<Arc<Activity>>) -> Spreader {
     let control = port::null::Null::new(std::time::Instant::now());
     let (port, mut shares) = engine::SharedPort::open("null", Box::new(control), 4, false).unwrap();
-    let share = shares.swap_remove(index);
+    let exchange = shares.swap_remove(index).exchange;
     drop((shares, port));
-    Spreader::new(rule, share.exchange, activity)
+    Spreader::new(rule, exchange, activity)
 }
 
 fn owners(spreader: &Spreader, frames: &[Vec<u8>]) -> Vec<Owner> {
