@@ -10,6 +10,9 @@ pub const VARIABLE: &str = "LINERATE_BIN";
 /// Environment variable with the folder of the libraries to use instead of building them.
 pub const LIBRARIES: &str = "LINERATE_LIB";
 
+/// Environment variable with the folder of the examples to use instead of building them.
+pub const EXAMPLES: &str = "LINERATE_EXAMPLES";
+
 /// Path of the binary under test, in the same profile as the end-to-end tests.
 pub fn linerate() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
@@ -24,10 +27,11 @@ fn existing(path: PathBuf) -> PathBuf {
     path
 }
 
-/// Path of one of the project's examples, in the same profile as the end-to-end tests.
+/// Path of one of the project's examples, in the same profile as the end-to-end tests; [`EXAMPLES`] names another folder.
 pub fn example(name: &str) -> PathBuf {
-    let folder = build(&["--workspace", "--example", name]);
-    existing(folder.join("examples").join(name))
+    let folder = std::env::var_os(EXAMPLES).map(PathBuf::from);
+    let built = || build(&["--workspace", "--example", name]).join("examples");
+    existing(folder.unwrap_or_else(built).join(name))
 }
 
 /// Folder with the libraries for programs in C and for unmodified programs, in the same profile as the end-to-end tests;

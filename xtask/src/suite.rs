@@ -1,10 +1,12 @@
 //! Everything that `cargo xtask test` runs: installation, the ordinary tests, the end-to-end tests with real clients, loom,
 //! Miri, another architecture, and the count of instructions.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::command::{self, cargo, cargo_of};
@@ -23,6 +25,8 @@ const ALL_CASES: (&str, &str) = ("LINERATE_TESTS", "all");
 /// Features whose tests take long to build or run: code for every copy kernel, the generated header of the C library, and
 /// whole studies of the laboratory.
 const ALL_FEATURES: &str = "linerate-mem/every-kernel,linerate-ffi/header,linerate-studies/whole-studies";
+/// Name of the program with the end-to-end tests.
+const END_TO_END: &str = "e2e";
 /// More than CPUs, because an end-to-end test waits most of its time.
 const END_TO_END_AT_ONCE: &str = "--test-threads=3";
 const OTHER: &str = "aarch64-unknown-linux-gnu";
@@ -49,16 +53,27 @@ pub(crate) fn all(arguments: &TestArguments) -> Vec<Step> {
     let install = Step::new("packages", || optional(packages::ensure(packages::TESTS)));
     let kernel = Step::new("guest kernel", || optional(kernel::ensure()));
     let TestArguments { all, lint, .. } = *arguments;
-    let build = Step::new("build", move || build(all, lint).map(|()| Outcome::Passed));
+    let program = Arc::<OnceLock<PathBuf>>::default();
+    let found = program.clone();
+    let build = Step::new("build", move || {
+        build(all, lint)?;
+        // Not looked up later, when another step builds and cargo would wait for it.
+        let path = end_to_end_program(lint)?;
+        found.get_or_init(|| path);
+        Ok(Outcome::Passed)
+    });
     let name = arguments.end_to_end.clone().unwrap_or_default();
-    let end_to_end = Step::new("end-to-end", move || passed(&end_to_end(&name, all, lint)));
+    let end_to_end = Step::new("end-to-end", move || {
+        passed(&end_to_end(program.get().context("the tests were not built")?, &name, all))
+    });
     let mut steps = vec![install, kernel, build.needed()];
     if arguments.end_to_end.is_some() {
         steps.push(end_to_end);
         return steps;
     }
-    steps.push(Step::new("tests", move || passed(&tests(all, lint))).beside(computing(all)));
-    steps.push(end_to_end);
+    // The end-to-end tests wait most of their time, so everything else is built and counted meanwhile.
+    steps.push(end_to_end.beside(computing(all, lint)));
+    steps.push(Step::new("tests", move || passed(&tests(all, lint))));
     if all {
         steps.push(checks::documentation());
         steps.push(Step::new("miri", miri));
@@ -68,8 +83,9 @@ pub(crate) fn all(arguments: &TestArguments) -> Vec<Step> {
 }
 
 /// Steps that compute without waiting.
-fn computing(all: bool) -> Vec<Step> {
+fn computing(all: bool, lint: bool) -> Vec<Step> {
     let mut steps = vec![
+        Step::new("build of tests", move || passed(tests(all, lint).arg("--no-run"))),
         Step::new("loom", loom),
         Step::new("dependencies", dependencies::run),
         Step::new("callgrind", move || callgrind::run(callgrind::CallgrindArguments::default(), all)),
@@ -101,14 +117,28 @@ fn tests(all: bool, lint: bool) -> Command {
     command
 }
 
-/// Builds what the end-to-end tests run: with `all` the release build, otherwise the development build, which the other
-/// tests need as well, and which checks overflows and assertions.
+/// Builds the end-to-end tests and what they run: with `all` the release build, otherwise the development build, which the
+/// other tests need as well, and which checks overflows and assertions.
 fn build(all: bool, lint: bool) -> Result<()> {
+    let test = ["--workspace", "--test", END_TO_END];
     if all {
-        return command::build_linerate();
+        command::build_linerate()?;
+        return command::build(&test, linted(lint));
     }
-    let what = ["--workspace", "--lib", "--bin", "linerate", "--bin", "linerate-lab", "--examples"];
-    command::build(&what, linted(lint))
+    let what = ["--lib", "--bin", "linerate", "--bin", "linerate-lab", "--examples"];
+    command::build(&[&test[..], &what].concat(), linted(lint))
+}
+
+/// Path of the program with the end-to-end tests, which is built if it is missing.
+fn end_to_end_program(lint: bool) -> Result<PathBuf> {
+    // The whole workspace, so that features are those of the other steps and nothing is built twice.
+    let mut command =
+        cargo(&["test", "--workspace", "--test", END_TO_END, "--no-run", "--message-format=json"]);
+    let text = command::output(command.envs(linted(lint)))?;
+    let messages = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let mut programs = messages.filter(|message| message["target"]["name"] == END_TO_END);
+    let path = programs.find_map(|message| message["executable"].as_str().map(PathBuf::from));
+    path.context("cargo does not name the program with the end-to-end tests")
 }
 
 /// Variables that make clippy the compiler of the workspace, so that nothing is compiled for its lints alone. The code is
@@ -120,15 +150,16 @@ fn linted(lint: bool) -> Vec<(&'static str, &'static str)> {
 
 /// The end-to-end tests. With `all` they run over all their cases, otherwise over a sample and without the modules named
 /// `every`.
-fn end_to_end(name: &str, all: bool, lint: bool) -> Command {
-    // The whole workspace, so that features are those of the step before and nothing is built twice.
-    let mut command = cargo(&["test", "--workspace", "--test", "e2e", "--no-fail-fast", "--"]);
+fn end_to_end(program: &Path, name: &str, all: bool) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(command::root().join("tests"));
     command.args(["--ignored", END_TO_END_AT_ONCE, name]);
-    command.envs(all.then_some(ALL_CASES)).envs(linted(lint));
+    command.envs(all.then_some(ALL_CASES));
+    let profile = if all { "release" } else { "debug" };
     if !all {
         command.args(["--skip", "::every::"]);
+        command.env("LINERATE_EXAMPLES", command::target().join(profile).join("examples"));
     }
-    let profile = if all { "release" } else { "debug" };
     command.env("LINERATE_BIN", command::built(profile));
     command.env("LINERATE_LIB", command::target().join(profile));
     command.env("LINERATE_KERNEL", kernel::folder());
