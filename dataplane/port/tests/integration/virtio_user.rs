@@ -154,9 +154,10 @@ fn joined(path: &Path, kind: RingKind, event_idx: bool) -> Joined {
 
 /// Publishes `n` times in each direction and queries each time. Returns the notifications of front and back end.
 fn publish_both_ways(joined: &mut Joined, n: usize) -> [u64; 2] {
+    let one = burst_of(&[frame(64, 0)]);
     for _ in 0..n {
         for tx in [joined.back.tx(0), joined.front.tx(0)] {
-            send(tx, &burst_of(&[frame(64, 0)])).unwrap();
+            send(tx, &one).unwrap();
             fence(Ordering::SeqCst);
             tx.notify();
         }
@@ -209,14 +210,14 @@ fn stale_event_index_causes_no_extra_wake_ups() {
         joined.front.rx(0).disable_notification();
         joined.back.rx(0).disable_notification();
         let (mut needless, bursts) = ([0; 2], 2_200);
-        let frames: Vec<_> = (0..60).map(|k| frame(64, k)).collect();
+        let frames = burst_of(&(0..60).map(|k| frame(64, k)).collect::<Vec<_>>());
         for _ in 0..bursts {
             let Side { engine: front, .. } = &mut joined.front;
             let Side { engine: back, .. } = &mut joined.back;
             let ways = [(&mut back.tx, &mut front.rx), (&mut front.tx, &mut back.rx)];
             for ((tx, rx), count) in ways.into_iter().zip(&mut needless) {
                 let (tx, rx) = (tx.get_mut(&0).unwrap(), rx.get_mut(&0).unwrap());
-                send(tx.as_mut(), &burst_of(&frames)).unwrap();
+                send(tx.as_mut(), &frames).unwrap();
                 fence(Ordering::SeqCst);
                 tx.notify();
                 let (burst, _) = receive(rx.as_mut()).unwrap();

@@ -44,15 +44,12 @@ fn burst(packets: &[Packet]) -> Burst {
 fn drain(rx: &mut dyn RxQueue) -> Vec<Packet> {
     let mut all = vec![];
     loop {
-        let (mut burst, stats) = receive(rx).unwrap();
+        let (burst, stats) = receive(rx).unwrap();
         assert_eq!((stats.packets, stats.lost), (burst.len() as u64, 0));
         if burst.is_empty() {
             return all;
         }
-        let offloads: Vec<_> = (0..burst.len()).map(|i| burst.offload(i)).collect();
-        // The packets are read through a guest without offloads.
-        (0..burst.len()).for_each(|i| burst.set_offload(i, Offload::NONE));
-        all.extend(contents(&burst).into_iter().zip(offloads));
+        all.extend(contents(&burst).into_iter().zip((0..burst.len()).map(|i| burst.offload(i))));
         rx.complete(burst.buf_ids());
     }
 }

@@ -85,7 +85,6 @@ impl Joined {
 
 /// All frames of a burst, complete.
 pub(crate) fn contents(burst: &port::Burst) -> Vec<Vec<u8>> {
-    // Each frame is copied to a guest whose memory the test can read.
     (0..burst.len()).map(|i| hand::read(burst, i)).collect()
 }
 
