@@ -4,6 +4,7 @@ use crate::{BURST, Burst, BurstStats, PLACES, Retained, Retainer, RxQueue, TxQue
 use mem::copy::Portable;
 use mem::{GuestMemory, Region};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes of the memory from which frames are sent.
@@ -29,10 +30,12 @@ impl Numbers {
 struct Stream {
     numbers: Numbers,
     map: Arc<GuestMemory>,
+    /// Bytes of the map's region.
+    all: Vec<u8>,
     burst: Burst,
     retainer: Retainer,
-    /// Frames on their way.
-    sent: VecDeque<Vec<u8>>,
+    /// Frames on their way, by their place in `all`.
+    sent: VecDeque<Range<usize>>,
     retained: Option<(Retained, Vec<u8>)>,
     received: usize,
 }
@@ -47,7 +50,7 @@ impl Stream {
             let (at, len) =
                 (self.numbers.below(BYTES as usize - longest), 60 + self.numbers.below(longest - 60));
             assert!(burst.push_kept(self.map.regions()[0].seg(at as u64, len as u32).unwrap()));
-            frames.push((at..at + len).map(byte).collect());
+            frames.push(at..at + len);
         }
         burst.load_heads::<Portable>();
         let mut stats = BurstStats::default();
@@ -57,14 +60,14 @@ impl Stream {
     }
 
     fn receive(&mut self, rx: &mut dyn RxQueue) {
-        let Self { burst, sent, retained, retainer, numbers, received, .. } = self;
+        let Self { all, burst, sent, retained, retainer, numbers, received, .. } = self;
         burst.begin(0);
         rx.rx(burst, &mut BurstStats::default()).unwrap();
         burst.load_heads::<Portable>();
         for i in 0..burst.len() {
             let mut bytes = vec![0; burst.frame_len(i)];
             burst.frame(i).copy_to::<Portable>(&mut bytes);
-            assert_eq!(Some(&bytes), sent.pop_front().as_ref(), "frame {received}");
+            assert_eq!(Some(&bytes[..]), sent.pop_front().map(|place| &all[place]), "frame {received}");
             *received += 1;
             if retained.is_none() && numbers.below(100) == 0 {
                 *retained = burst.retain::<Portable>(i, retainer).map(|packet| (packet, bytes));
@@ -93,6 +96,7 @@ pub(crate) fn stream((mut tx, mut rx): Ends, longest: usize, mut thaw: impl FnMu
     let mut stream = Stream {
         numbers: Numbers(1),
         map: Arc::new(GuestMemory::new(vec![region]).unwrap()),
+        all,
         burst: Burst::new(),
         retainer: Retainer::new(16).unwrap(),
         sent: VecDeque::new(),
