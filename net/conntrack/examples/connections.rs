@@ -49,7 +49,7 @@ fn run(name: &str, count: u32, workers: u32, each: impl Fn(u32) + Sync) {
 }
 
 fn measure(name: &str, count: u32, workers: u32, nat: Option<Nat>) {
-    let (before, tracker) = (resident(), Tracker::new(Config { limit: usize::MAX, ..Config::default() }));
+    let (before, tracker) = (resident(), Tracker::new(&Config { limit: usize::MAX, ..Config::default() }));
     let commit = Request { commit: true, nat, ..Request::default() };
     let look = Request { nat: nat.map(|_| Nat::default()), ..Request::default() };
     let send = |packet: &[u8], request: &Request| {

@@ -1,5 +1,8 @@
 //! Limits and timeouts, all in one place.
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
 /// Parts of the table, each with its own lock. A power of two.
 pub(crate) const SHARDS: usize = 1 << 10;
 /// Connections that are allocated at once, and that one visit of a shard reads at most.
@@ -24,6 +27,10 @@ pub struct Config {
     pub limit: usize,
     /// Connections of each zone that has no limit of its own. Default: no limit.
     pub zone_limit: Option<u32>,
+    /// Limits of single zones. Default: none.
+    pub zones: BTreeMap<u16, u32>,
+    /// Connections that packets of one port have begun. Default: no limit.
+    pub port_limit: Option<u32>,
     /// Whether a TCP segment outside of the window is invalid. Default: true.
     pub checks_window: bool,
     /// Timeouts.
@@ -32,7 +39,14 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { limit: 3_000_000, zone_limit: None, checks_window: true, timeouts: Timeouts::default() }
+        Self {
+            limit: 3_000_000,
+            zone_limit: None,
+            zones: BTreeMap::new(),
+            port_limit: None,
+            checks_window: true,
+            timeouts: Timeouts::default(),
+        }
     }
 }
 
@@ -63,6 +77,23 @@ pub enum Timer {
     IcmpReply,
 }
 
+impl Timer {
+    /// All timers with their names in Open vSwitch (`ovs-vsctl add-zone-tp`).
+    pub const NAMES: [(Self, &str); 11] = [
+        (Self::TcpSynSent, "tcp_syn_sent"),
+        (Self::TcpSynReceived, "tcp_syn_recv"),
+        (Self::TcpEstablished, "tcp_established"),
+        (Self::TcpFinWait, "tcp_fin_wait"),
+        (Self::TcpTimeWait, "tcp_time_wait"),
+        (Self::TcpClose, "tcp_close"),
+        (Self::UdpFirst, "udp_first"),
+        (Self::UdpSingle, "udp_single"),
+        (Self::UdpMultiple, "udp_multiple"),
+        (Self::IcmpFirst, "icmp_first"),
+        (Self::IcmpReply, "icmp_reply"),
+    ];
+}
+
 /// Timeouts in seconds, by timer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeouts([u32; 11]);
@@ -81,8 +112,39 @@ impl Timeouts {
         self
     }
 
+    /// Timeout of a timer, in seconds.
+    pub fn seconds(&self, timer: Timer) -> u32 {
+        self.0[timer as usize]
+    }
+}
+
+/// What workers read of a configuration, which control may change at any time.
+pub(crate) struct Rules {
+    checks_window: AtomicBool,
+    timeouts: [AtomicU32; 11],
+}
+
+impl Rules {
+    pub(crate) fn new(config: &Config) -> Self {
+        let rules = Self { checks_window: AtomicBool::new(true), timeouts: Default::default() };
+        rules.set(config);
+        rules
+    }
+
+    // Relaxed: each value is right by itself.
+    pub(crate) fn set(&self, config: &Config) {
+        self.checks_window.store(config.checks_window, Ordering::Relaxed);
+        for (timeout, seconds) in self.timeouts.iter().zip(config.timeouts.0) {
+            timeout.store(seconds, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn checks_window(&self) -> bool {
+        self.checks_window.load(Ordering::Relaxed)
+    }
+
     /// Timeout of a timer, in nanoseconds.
     pub(crate) fn nanos(&self, timer: Timer) -> u64 {
-        u64::from(self.0[timer as usize]) * SECOND
+        u64::from(self.timeouts[timer as usize].load(Ordering::Relaxed)) * SECOND
     }
 }

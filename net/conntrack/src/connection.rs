@@ -1,7 +1,7 @@
 //! One connection, and what it means for a packet.
 
 use crate::bits;
-use crate::config::{Config, Timer};
+use crate::config::{Rules, Timer};
 use crate::helper::{Helper, Parent};
 use crate::nat::Direction;
 use crate::packet::{Content, Packet};
@@ -118,6 +118,8 @@ pub(crate) struct Connection {
     /// Which of its addresses are translated; `None` for none.
     pub(crate) nat: Option<Direction>,
     pub(crate) helper: Helper,
+    /// Port whose packet has begun it.
+    pub(crate) port: u16,
 }
 
 /// Memory of a connection. With its place in the index, some 12 bytes at the worst load, 3 million connections have
@@ -135,11 +137,11 @@ impl Connection {
     }
 
     /// Updates the protocol's state and timer for a packet. Errors and later fragments change nothing.
-    pub(crate) fn update(&mut self, packet: &Packet, is_reply: bool, now: u64, config: &Config) -> Update {
+    pub(crate) fn update(&mut self, packet: &Packet, is_reply: bool, now: u64, rules: &Rules) -> Update {
         let is_assured = self.is_assured();
         let (update, timer) = match (&mut self.protocol, &packet.content) {
             (Protocol::Tcp(state), Content::Tcp(segment)) => {
-                state.update(segment, is_reply, config.checks_window)
+                state.update(segment, is_reply, rules.checks_window())
             }
             (Protocol::Icmp(state), Content::Icmp { .. }) => state.update(is_reply),
             (Protocol::Other(state), Content::Other) => state.update(is_reply),
@@ -147,7 +149,7 @@ impl Connection {
             _ => (Update::New, None),
         };
         if let Some(timer) = timer {
-            self.expires = now + config.timeouts.nanos(timer);
+            self.expires = now + rules.nanos(timer);
         }
         update
     }

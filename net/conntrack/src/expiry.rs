@@ -71,7 +71,7 @@ impl Tracker {
 
     /// Completes the removal of a connection. No shard may be locked.
     pub(crate) fn forget(&self, gone: &Connection) {
-        self.limits.release(gone.original.zone());
+        self.limits.release(gone.original.zone(), gone.port);
         if gone.nat.is_some() {
             let hash = self.hasher.hash(&gone.reply);
             self.shard(hash).release(hash, &gone.reply);

@@ -15,7 +15,7 @@ const STEP: usize = 8;
 /// # Panics
 /// If a state contradicts itself, a limit is exceeded, or something is left after all connections were removed.
 pub fn fuzz_packets(script: &[u8]) {
-    let tracker = Tracker::new(Config { limit: LIMIT, ..Config::default() });
+    let tracker = Tracker::new(&Config { limit: LIMIT, ..Config::default() });
     let (mut now, mut before) = (1, State::default());
     for step in script.as_chunks::<STEP>().0 {
         let [what, ends, action, seconds, at, change, place, byte] = *step;
@@ -90,6 +90,7 @@ fn request(action: u8) -> Request {
         mark: (action.into(), 0xff),
         label: (0, 0),
         helper: [Helper::Ftp, Helper::Tftp][usize::from(action >> 6 & 1)],
+        port: u16::from(action >> 5),
     }
 }
 

@@ -32,6 +32,7 @@ mod udp;
 pub use config::{Config, Timeouts, Timer};
 pub use connection::{Effort, Outcome, Rewrite, State};
 pub use helper::Helper;
+pub use limits::Refused;
 pub use nat::{Direction, Nat};
 pub use show::Listed;
 pub use tcp::Phase;

@@ -1,9 +1,10 @@
 //! Counts of connections, and their limits.
 
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use crate::config::Config;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// Zones: every number of 16 bits.
-const ZONES: usize = 1 << 16;
+/// Zones, and ports of the engine: every number of 16 bits.
+const NUMBERS: usize = 1 << 16;
 
 /// Why a connection is not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,14 +12,30 @@ pub(crate) enum Full {
     /// Of all zones.
     Total,
     Zone,
+    Port,
 }
 
-/// Counts of all zones.
+/// Connections that were not added, by the limit that they would have exceeded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// Of all zones.
+    pub total: u64,
+    /// Of their zone.
+    pub zone: u64,
+    /// Of their port.
+    pub port: u64,
+}
+
+/// Counts of all zones and ports.
 pub(crate) struct Limits {
     count: AtomicUsize,
-    limit: usize,
+    limit: AtomicUsize,
     zones: Box<[Zone]>,
-    zone_limit: u32,
+    zone_limit: AtomicU32,
+    ports: Box<[AtomicU32]>,
+    port_limit: AtomicU32,
+    /// By [`Full`].
+    refused: [AtomicU64; 3],
 }
 
 #[derive(Default)]
@@ -28,38 +45,70 @@ struct Zone {
     limit: AtomicU32,
 }
 
+// Relaxed everywhere: counts and limits order nothing else.
 impl Limits {
-    pub(crate) fn new(limit: usize, zone_limit: Option<u32>) -> Self {
-        let zones = (0..ZONES).map(|_| Zone::default()).collect();
-        Self { count: AtomicUsize::new(0), limit, zones, zone_limit: zone_limit.unwrap_or(u32::MAX) }
+    pub(crate) fn new(config: &Config) -> Self {
+        let limits = Self {
+            count: AtomicUsize::new(0),
+            limit: AtomicUsize::new(0),
+            zones: (0..NUMBERS).map(|_| Zone::default()).collect(),
+            zone_limit: AtomicU32::new(0),
+            ports: (0..NUMBERS).map(|_| AtomicU32::new(0)).collect(),
+            port_limit: AtomicU32::new(0),
+            refused: Default::default(),
+        };
+        limits.set(config);
+        limits
+    }
+
+    /// Sets all limits. Connections above them stay.
+    pub(crate) fn set(&self, config: &Config) {
+        self.limit.store(config.limit, Ordering::Relaxed);
+        self.zone_limit.store(config.zone_limit.unwrap_or(u32::MAX), Ordering::Relaxed);
+        self.port_limit.store(config.port_limit.unwrap_or(u32::MAX), Ordering::Relaxed);
+        for (number, zone) in (0..=u16::MAX).zip(&self.zones) {
+            let limit = config.zones.get(&number).map_or(0, |limit| limit.saturating_add(1));
+            zone.limit.store(limit, Ordering::Relaxed);
+        }
     }
 
     /// Counts a connection that is added.
-    pub(crate) fn admit(&self, zone: u16) -> Result<(), Full> {
-        // Relaxed: counts order nothing else.
+    pub(crate) fn admit(&self, zone: u16, port: u16) -> Result<(), Full> {
         let place = &self.zones[usize::from(zone)];
-        let limit = place.limit.load(Ordering::Relaxed).checked_sub(1).unwrap_or(self.zone_limit);
-        if place.count.fetch_add(1, Ordering::Relaxed) >= limit {
+        let own = place.limit.load(Ordering::Relaxed).checked_sub(1);
+        let zone_limit = own.unwrap_or_else(|| self.zone_limit.load(Ordering::Relaxed));
+        if place.count.fetch_add(1, Ordering::Relaxed) >= zone_limit {
             place.count.fetch_sub(1, Ordering::Relaxed);
             return Err(Full::Zone);
         }
-        if self.count.fetch_add(1, Ordering::Relaxed) >= self.limit {
-            self.release(zone);
+        let of_port = &self.ports[usize::from(port)];
+        if of_port.fetch_add(1, Ordering::Relaxed) >= self.port_limit.load(Ordering::Relaxed) {
+            of_port.fetch_sub(1, Ordering::Relaxed);
+            place.count.fetch_sub(1, Ordering::Relaxed);
+            return Err(Full::Port);
+        }
+        if self.count.fetch_add(1, Ordering::Relaxed) >= self.limit.load(Ordering::Relaxed) {
+            self.release(zone, port);
             return Err(Full::Total);
         }
         Ok(())
     }
 
     /// Counts a connection that was removed.
-    pub(crate) fn release(&self, zone: u16) {
+    pub(crate) fn release(&self, zone: u16, port: u16) {
         self.zones[usize::from(zone)].count.fetch_sub(1, Ordering::Relaxed);
+        self.ports[usize::from(port)].fetch_sub(1, Ordering::Relaxed);
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Sets the limit of a zone; `None` for the default.
-    pub(crate) fn set(&self, zone: u16, limit: Option<u32>) {
-        let limit = limit.map_or(0, |limit| limit.saturating_add(1));
-        self.zones[usize::from(zone)].limit.store(limit, Ordering::Relaxed);
+    /// Counts a connection that was not added.
+    pub(crate) fn refuse(&self, why: Full) {
+        self.refused[why as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn refused(&self) -> Refused {
+        let [total, zone, port] = self.refused.each_ref().map(|count| count.load(Ordering::Relaxed));
+        Refused { total, zone, port }
     }
 
     /// Connections of all zones.
@@ -71,6 +120,11 @@ impl Limits {
     pub(crate) fn zone(&self, zone: u16) -> u32 {
         self.zones[usize::from(zone)].count.load(Ordering::Relaxed)
     }
+
+    /// Connections that packets of a port have begun.
+    pub(crate) fn port(&self, port: u16) -> u32 {
+        self.ports[usize::from(port)].load(Ordering::Relaxed)
+    }
 }
 
 #[cfg(test)]
@@ -78,12 +132,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zones_and_the_total_are_limited() {
-        let limits = Limits::new(3, Some(2));
-        assert_eq!((limits.admit(1), limits.admit(1), limits.admit(1)), (Ok(()), Ok(()), Err(Full::Zone)));
-        limits.set(1, Some(9));
-        assert_eq!((limits.admit(1), limits.admit(2)), (Ok(()), Err(Full::Total)));
-        limits.release(1);
-        assert_eq!((limits.admit(2), limits.total(), limits.zone(1)), (Ok(()), 3, 2));
+    fn zones_ports_and_the_total_are_limited() {
+        let config = |limit, zones: &[(u16, u32)], port_limit| Config {
+            limit,
+            zone_limit: Some(2),
+            zones: zones.iter().copied().collect(),
+            port_limit,
+            ..Config::default()
+        };
+        let limits = Limits::new(&config(3, &[], None));
+        let admit = |zone, port| limits.admit(zone, port);
+        assert_eq!((admit(1, 5), admit(1, 5), admit(1, 6)), (Ok(()), Ok(()), Err(Full::Zone)));
+        limits.set(&config(3, &[(1, 9)], None));
+        assert_eq!((admit(1, 5), admit(2, 5)), (Ok(()), Err(Full::Total)));
+        limits.release(1, 5);
+        limits.set(&config(3, &[(1, 9)], Some(2)));
+        assert_eq!((admit(2, 5), admit(2, 6)), (Err(Full::Port), Ok(())));
+        assert_eq!((limits.total(), limits.zone(1), limits.zone(2)), (3, 2, 1));
+        assert_eq!((limits.port(5), limits.port(6)), (2, 1));
     }
 }

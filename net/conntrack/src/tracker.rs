@@ -8,10 +8,10 @@
 
 use crate::bits;
 use crate::bounded::Bounded;
-use crate::config::{Config, EXPECTATION_LIFE, EXPECTATIONS, FRAGMENT_LIFE, FRAGMENTS, SHARDS};
+use crate::config::{Config, EXPECTATION_LIFE, EXPECTATIONS, FRAGMENT_LIFE, FRAGMENTS, Rules, SHARDS};
 use crate::connection::{Connection, Effort, Outcome, Protocol, State, Update};
 use crate::helper::{Helper, Parent, key_of};
-use crate::limits::{Full, Limits};
+use crate::limits::{Full, Limits, Refused};
 use crate::nat::{Direction, Nat, Numbers, candidates};
 use crate::packet::{Content, Packet};
 use crate::table::Shard;
@@ -44,11 +44,13 @@ pub struct Request {
     pub label: (u128, u128),
     /// Helper of a new connection.
     pub helper: Helper,
+    /// Port of the packet: a new connection counts for its limit.
+    pub port: u16,
 }
 
 /// All connections. Shared by all workers.
 pub struct Tracker {
-    pub(crate) config: Config,
+    pub(crate) rules: Rules,
     pub(crate) hasher: Hasher,
     pub(crate) shards: Box<[Mutex<Shard>]>,
     pub(crate) limits: Limits,
@@ -73,18 +75,25 @@ struct Passage<'a> {
 
 impl Tracker {
     /// A tracker without connections.
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: &Config) -> Self {
         Self {
             hasher: Hasher::random(),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            limits: Limits::new(config.limit, config.zone_limit),
+            limits: Limits::new(config),
             swept: AtomicUsize::new(0),
             drawn: AtomicU64::new(0),
             fragments: Bounded::new(FRAGMENTS),
             expected: Bounded::new(EXPECTATIONS),
             has_expected: AtomicBool::new(false),
-            config,
+            rules: Rules::new(config),
         }
+    }
+
+    /// Changes limits and timeouts. Connections above a new limit stay, and each has its earlier timeout until its next
+    /// packet.
+    pub fn configure(&self, config: &Config) {
+        self.limits.set(config);
+        self.rules.set(config);
     }
 
     /// Passes a packet through connection tracking. `head` begins with its IP header, and bytes may be missing at its
@@ -171,7 +180,7 @@ impl Tracker {
         let update = if is_forced || connection.expires <= *now {
             Update::Over
         } else {
-            connection.update(packet, is_reply, *now, &self.config)
+            connection.update(packet, is_reply, *now, &self.rules)
         };
         if update == Update::Over {
             let gone = shard.remove(slot);
@@ -227,10 +236,10 @@ impl Tracker {
             let bits = outcome.state.bits | bits::RELATED;
             outcome.state = State { bits, zone: request.zone, mark, label, original: Some(original) };
         }
-        if !request.commit || !self.admit(&tuple, *now) {
+        if !request.commit || !self.admit(&tuple, request.port, *now) {
             return if must_translate { Err(Exhausted { tried: 0 }) } else { Ok(Some(outcome)) };
         }
-        let expires = now + self.config.timeouts.nanos(timer);
+        let expires = now + self.rules.nanos(timer);
         let connection = Connection {
             original: tuple,
             reply: tuple.reversed(),
@@ -242,6 +251,7 @@ impl Tracker {
             parent: parent.map(Box::new),
             nat: request.nat.and_then(|nat| nat.direction),
             helper: if request.helper.fits(&tuple) { request.helper } else { Helper::None },
+            port: request.port,
         };
         self.commit(connection, passage)
     }
@@ -254,14 +264,13 @@ impl Tracker {
     }
 
     /// Counts a new connection. Returns `false` if it exceeds a limit.
-    fn admit(&self, tuple: &Tuple, now: u64) -> bool {
-        match self.limits.admit(tuple.zone()) {
-            Ok(()) => true,
-            Err(Full::Zone) => false,
-            Err(Full::Total) => {
-                self.evict(self.hasher.hash(tuple), now) && self.limits.admit(tuple.zone()).is_ok()
-            }
-        }
+    fn admit(&self, tuple: &Tuple, port: u16, now: u64) -> bool {
+        let admit = || self.limits.admit(tuple.zone(), port);
+        let admitted = match admit() {
+            Err(Full::Total) if self.evict(self.hasher.hash(tuple), now) => admit(),
+            admitted => admitted,
+        };
+        admitted.map_err(|why| self.limits.refuse(why)).is_ok()
     }
 
     /// Adds a connection that is counted.
@@ -274,7 +283,7 @@ impl Tracker {
         let mut tried = 0;
         if let Some(direction) = connection.nat {
             let Some(reply) = self.reserve(&connection, request, direction, &mut tried) else {
-                self.limits.release(request.zone);
+                self.limits.release(request.zone, request.port);
                 return Err(Exhausted { tried });
             };
             connection.reply = reply;
@@ -326,11 +335,6 @@ impl Tracker {
         })
     }
 
-    /// Sets the limit of the connections of a zone; `None` for the default.
-    pub fn set_zone_limit(&self, zone: u16, limit: Option<u32>) {
-        self.limits.set(zone, limit);
-    }
-
     /// Number of connections, with those whose time has passed since the last sweep.
     pub fn len(&self) -> usize {
         self.limits.total()
@@ -344,6 +348,16 @@ impl Tracker {
     /// Number of connections of a zone, as above.
     pub fn zone_len(&self, zone: u16) -> u32 {
         self.limits.zone(zone)
+    }
+
+    /// Number of connections that packets of a port have begun, as above.
+    pub fn port_len(&self, port: u16) -> u32 {
+        self.limits.port(port)
+    }
+
+    /// Connections that limits have refused.
+    pub fn refused(&self) -> Refused {
+        self.limits.refused()
     }
 }
 

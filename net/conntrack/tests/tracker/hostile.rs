@@ -2,12 +2,12 @@
 
 use crate::{ACK, Lab, SYN, commit, look, v4};
 use conntrack::bits::{ESTABLISHED, NEW, REPLY};
-use conntrack::{Config, Request, Tuple, sample};
+use conntrack::{Config, Refused, Request, Timeouts, Timer, Tuple, sample};
 
 const LIMIT: usize = 20_000;
 
 fn limited() -> Lab {
-    Lab::with(Config { limit: LIMIT, ..Config::default() })
+    Lab::with(&Config { limit: LIMIT, ..Config::default() })
 }
 
 fn client(n: u32) -> Tuple {
@@ -53,7 +53,7 @@ fn a_scan_of_all_ports_adds_nothing_without_commit_and_ends_with_its_timeouts() 
 
 #[test]
 fn a_full_table_of_open_connections_refuses_new_ones() {
-    let lab = Lab::with(Config { limit: 100, ..Config::default() });
+    let lab = Lab::with(&Config { limit: 100, ..Config::default() });
     (0..100).for_each(|n| open(&lab, &client(n)));
     assert_eq!(lab.bits(&sample::tcp(&client(100), SYN, (1, 0), &[]), &commit()), NEW);
     assert_eq!(lab.tracker.len(), 100);
@@ -63,8 +63,7 @@ fn a_full_table_of_open_connections_refuses_new_ones() {
 
 #[test]
 fn a_zone_is_limited() {
-    let lab = Lab::with(Config { zone_limit: Some(3), ..Config::default() });
-    lab.tracker.set_zone_limit(2, Some(5));
+    let lab = Lab::with(&Config { zone_limit: Some(3), zones: [(2, 5)].into(), ..Config::default() });
     for (zone, expected) in [(1, 3), (2, 5)] {
         for port in 1..10 {
             let packet = sample::udp(&v4(17).with_ports(port, 53), &[]);
@@ -72,6 +71,35 @@ fn a_zone_is_limited() {
         }
         assert_eq!(lab.tracker.zone_len(zone), expected);
     }
+}
+
+#[test]
+fn a_port_that_floods_has_its_share_and_the_others_have_the_rest() {
+    let lab = Lab::with(&Config { limit: 100, port_limit: Some(60), ..Config::default() });
+    let send = |n: u16, port| {
+        let packet = sample::udp(&v4(17).with_ports(1000 + n, 53), &[]);
+        lab.bits(&packet, &Request { port, ..commit() })
+    };
+    (0..500).for_each(|n| assert_eq!(send(n, 7), NEW));
+    assert_eq!((lab.tracker.len(), lab.tracker.port_len(7)), (60, 60));
+    (500..540).for_each(|n| assert_eq!(send(n, 8), NEW));
+    assert_eq!((lab.tracker.port_len(7), lab.tracker.port_len(8)), (60, 40));
+    assert_eq!(lab.tracker.refused(), Refused { port: 440, ..Refused::default() });
+    lab.tracker.flush(None);
+    assert_eq!((lab.tracker.port_len(7), lab.tracker.port_len(8)), (0, 0));
+}
+
+#[test]
+fn limits_and_timeouts_change_while_packets_pass() {
+    let mut lab = Lab::with(&Config { limit: 100, ..Config::default() });
+    let packet = |n: u16| sample::udp(&v4(17).with_ports(1000 + n, 53), &[]);
+    lab.send(&packet(0), &commit());
+    let timeouts = Timeouts::default().with(Timer::UdpFirst, 3);
+    lab.tracker.configure(&Config { zone_limit: Some(2), timeouts, ..Config::default() });
+    (1..5).for_each(|n| assert_eq!(lab.bits(&packet(n), &commit()), NEW));
+    assert_eq!((lab.tracker.len(), lab.tracker.refused().zone), (2, 3));
+    lab.wait(4);
+    assert_eq!(lab.tracker.connections(lab.now).count(), 1, "the first one has its earlier timeout");
 }
 
 #[test]

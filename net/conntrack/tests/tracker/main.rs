@@ -24,10 +24,10 @@ pub(crate) struct Lab {
 
 impl Lab {
     pub(crate) fn new() -> Self {
-        Self::with(Config::default())
+        Self::with(&Config::default())
     }
 
-    pub(crate) fn with(config: Config) -> Self {
+    pub(crate) fn with(config: &Config) -> Self {
         Self { tracker: Tracker::new(config), now: SECOND }
     }
 

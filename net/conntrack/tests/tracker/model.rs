@@ -157,7 +157,7 @@ fn packet() -> impl Strategy<Value = Packet> {
 proptest! {
     #[test]
     fn states_are_those_of_a_list_of_connections(packets in prop::collection::vec(packet(), 1..200)) {
-        let mut lab = Lab::with(Config { checks_window: false, ..Config::default() });
+        let mut lab = Lab::with(&Config { checks_window: false, ..Config::default() });
         let mut model = Model { now: lab.now / SECOND, ..Model::default() };
         for packet in &packets {
             let bytes = match packet.tuple.protocol() {

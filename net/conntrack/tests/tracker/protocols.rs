@@ -107,7 +107,7 @@ fn malformed_packets_are_invalid() {
 #[test]
 fn connections_end_after_their_timeouts() {
     let timeouts = Timeouts::default().with(Timer::UdpMultiple, 5);
-    let mut lab = Lab::with(Config { timeouts, ..Config::default() });
+    let mut lab = Lab::with(&Config { timeouts, ..Config::default() });
     let tuple = v4(17).with_ports(5000, 53);
     let (there, back) = (sample::udp(&tuple, &[]), sample::udp(&tuple.reversed(), &[]));
     lab.send(&there, &commit());
