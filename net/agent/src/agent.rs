@@ -3,9 +3,9 @@
 use crate::batch::Batch;
 use crate::datapath::Datapath;
 use crate::request::Request;
-use crate::session::{Kind, Liveness, Session, SessionError, SessionId, SessionReport};
+use crate::session::{Auxiliary, Kind, Liveness, Session, SessionError, SessionId, SessionReport};
 use crate::vacancy::Vacancies;
-use crate::{handshake, liveness};
+use crate::{handshake, limits, liveness};
 use flow::tables::{Changes, Tables};
 use openflow::{DecodeError, Description, Header, Message, Version, decode};
 use port::Now;
@@ -68,6 +68,21 @@ impl Agent {
         self.sessions.insert(id, session);
     }
 
+    /// Adds a session for an auxiliary connection. It offers the version of its main connection only, which must have
+    /// agreed on one: otherwise, the next call of [`Agent::tick`] ends it.
+    pub fn open_auxiliary(&mut self, id: SessionId, place: Auxiliary, now: Now) {
+        let mut session = Session::new(id, Kind::Auxiliary, now);
+        session.auxiliary = Some(place);
+        match self.sessions.get(&place.main).and_then(|main| Some((main.role, main.version()?))) {
+            Some((role, version)) => {
+                session.role = role;
+                handshake::greet(&mut session, &[version]);
+            }
+            None => session.ended = Some(SessionError::Main),
+        }
+        self.sessions.insert(id, session);
+    }
+
     /// Processes received bytes. If [`Agent::waits`] is true then, messages wait: call this again with no bytes, after
     /// other sessions had their turn and [`Agent::is_full`] is false.
     ///
@@ -115,7 +130,7 @@ impl Agent {
             // Bytes that are no message yet do not count, so that a peer cannot stay in the handshake by sending few.
             session.liveness = Liveness::new(now);
             let Some(dialect) = session.dialect else {
-                handshake::agree(session, &message, &self.switch.identity.versions)?;
+                handshake::agree(session, &message, &self.offered(session))?;
                 continue;
             };
             match decode(&message, dialect) {
@@ -130,6 +145,12 @@ impl Agent {
             session.ended.map_or(Ok(()), Err)?;
         }
         Ok(())
+    }
+
+    /// Versions that a session may agree on.
+    fn offered(&self, session: &Session) -> Vec<Version> {
+        let Some(auxiliary) = session.auxiliary else { return self.switch.identity.versions.clone() };
+        self.sessions.get(&auxiliary.main).and_then(Session::version).into_iter().collect()
     }
 
     fn flush(&mut self, session: &mut Session, batch: &mut Batch, datapath: &mut dyn Datapath, now: Now) {
@@ -187,9 +208,12 @@ impl Agent {
         self.sessions.get(&id).is_some_and(|session| session.output.is_turn_over())
     }
 
-    /// Removes a session with its bundles and monitors.
+    /// Removes a session with its bundles and monitors. The next call of [`Agent::tick`] ends its auxiliary ones.
     pub fn close(&mut self, id: SessionId) {
         self.sessions.remove(&id);
+        for other in self.sessions.values_mut().filter(|other| other.main() == id) {
+            other.ended = Some(SessionError::Main);
+        }
     }
 
     /// Probes silent peers and discards idle bundles. Returns the sessions to close, with the reason, and the
@@ -216,7 +240,28 @@ impl Agent {
 
     /// Sends a packet that arrived on `in_port` to the controllers that its action selects.
     pub fn punted(&mut self, in_port: flow::PortNo, packet: &port::Punted) {
-        self.sessions.values_mut().for_each(|session| session.packet_in(in_port, packet));
+        let mains: Vec<_> = self
+            .sessions
+            .values()
+            .filter(|session| session.auxiliary.is_none())
+            .map(|main| main.id)
+            .collect();
+        for main in mains {
+            let message = self.sessions.get(&main).and_then(|session| session.packet_in(in_port, packet));
+            let Some(message) = message else { continue };
+            if let Some(session) = self.sessions.get_mut(&self.packet_path(main)) {
+                session.notify_within(limits::PACKETS, &Message::PacketIn(Box::new(message)));
+            }
+        }
+    }
+
+    /// The session through which a controller gets packets: the auxiliary one with the least output, or the main one.
+    fn packet_path(&self, main: SessionId) -> SessionId {
+        let is_open = |session: &&Session| session.dialect.is_some() && session.ended.is_none();
+        let own =
+            self.sessions.values().filter(|session| session.auxiliary.is_some() && session.main() == main);
+        let best = own.filter(is_open).min_by_key(|session| session.output.len());
+        best.map_or(main, |session| session.id)
     }
 
     /// Reports a changed port. Changes by port modifications are reported by the agent itself.

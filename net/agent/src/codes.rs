@@ -25,7 +25,6 @@ pub fn action_code(error: &ActionError) -> ErrorCode {
 pub fn change_code(error: &ChangeError) -> ErrorCode {
     match error {
         ChangeError::Bridge(_) => ErrorCode::FlowModUnknown,
-        ChangeError::Unsupported(..) => ErrorCode::ActionBadType,
         ChangeError::Invalid(_, ModificationError::Flow(error)) => flow_code(error),
         ChangeError::Invalid(_, ModificationError::Group(error)) => group_code(error),
         ChangeError::Invalid(_, ModificationError::Meter(error)) => meter_code(*error),
@@ -38,7 +37,7 @@ pub fn change_code(error: &ChangeError) -> ErrorCode {
 pub(crate) fn position(error: &ChangeError) -> usize {
     match error {
         ChangeError::Bridge(_) => 0,
-        ChangeError::Unsupported(i, _) | ChangeError::Invalid(i, _) => *i,
+        ChangeError::Invalid(i, _) => *i,
     }
 }
 
@@ -49,7 +48,6 @@ pub(crate) fn packet_out_code(error: &PacketOutError) -> Option<ErrorCode> {
         PacketOutError::InPort(_) => Some(ErrorCode::RequestBadPort),
         PacketOutError::Length(_) => Some(ErrorCode::RequestBadPacket),
         PacketOutError::Action(error) => Some(action_code(error)),
-        PacketOutError::Unsupported(_) => Some(ErrorCode::ActionBadType),
     }
 }
 

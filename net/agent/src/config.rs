@@ -44,7 +44,7 @@ impl Request<'_> {
             datapath_id: self.switch.identity.datapath_id,
             buffers: 0,
             tables: TableId::COUNT as u8,
-            auxiliary: 0,
+            auxiliary: self.session.auxiliary.map_or(0, |auxiliary| auxiliary.number),
             capabilities,
             actions: ACTIONS_V10,
             ports,
@@ -52,10 +52,11 @@ impl Request<'_> {
     }
 
     pub(crate) fn get_config(&mut self) -> Answer {
-        let settings = &self.session.settings;
-        let ttl = if self.version() == Version::V10 && settings.invalid_ttl() { INVALID_TTL } else { 0 };
-        let flags = self.switch.fragments | ttl;
+        let is_old = self.version() == Version::V10;
+        let settings = self.settings();
+        let ttl = if is_old && settings.invalid_ttl() { INVALID_TTL } else { 0 };
         let miss_send_len = settings.miss_send_len;
+        let flags = self.switch.fragments | ttl;
         self.reply(&Message::GetConfigReply(SwitchConfig { flags, miss_send_len }))
     }
 
@@ -71,23 +72,24 @@ impl Request<'_> {
             self.switch.fragments = fragments;
         }
         if is_old {
-            self.session.settings.set_invalid_ttl(config.flags & INVALID_TTL != 0);
+            self.settings().set_invalid_ttl(config.flags & INVALID_TTL != 0);
         }
-        self.session.settings.miss_send_len = config.miss_send_len;
+        self.settings().miss_send_len = config.miss_send_len;
         Ok(())
     }
 
     pub(crate) fn get_async(&mut self) -> Answer {
-        let config = self.session.settings.asynchronous(self.version());
+        let version = self.version();
+        let config = self.settings().asynchronous(version);
         self.reply(&Message::GetAsyncReply(config))
     }
 
     /// A management client that chooses messages wants them.
     pub(crate) fn set_async(&mut self, config: &AsyncConfig) -> Answer {
-        let version = self.version();
-        let settings = &mut self.session.settings;
+        let (version, kind) = (self.version(), self.session.kind);
+        let settings = self.settings();
         settings.set_asynchronous(config, version)?;
-        if self.session.kind != Kind::Controller && settings.miss_send_len == 0 {
+        if kind != Kind::Controller && settings.miss_send_len == 0 {
             settings.miss_send_len = MISS_SEND_LEN;
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use flow::tables::{Changes, Modification, TableConfig, Tables};
 use flow::{Action, CacheCounts, ChangeError, PacketOutError, PortNo, TableId};
-use openflow::{ErrorCode, Port, PortMod, PortStats};
+use openflow::{ErrorCode, Port, PortMod, PortStats, QueueDesc, QueueStats};
 use port::Now;
 use std::sync::Arc;
 
@@ -13,6 +13,11 @@ pub trait Datapath {
 
     /// Counters of all ports, by number.
     fn port_stats(&self) -> Vec<PortStats>;
+
+    /// All queues of ports, with their counters, by port.
+    fn queues(&self) -> Vec<(QueueDesc, QueueStats)> {
+        Vec::new()
+    }
 
     /// Whether the configuration bits of a port modification can be applied. Its port exists.
     ///

@@ -3,7 +3,7 @@
 use crate::datapath::Datapath;
 use flow::tables::{Changes, Control, Modification, TableConfig, Tables};
 use flow::{Action, CacheCounts, ChangeError, PacketOutError, PortNo, TableId};
-use openflow::{ErrorCode, Port, PortMod, PortStats};
+use openflow::{ErrorCode, Port, PortMod, PortStats, QueueDesc, QueueStats};
 use port::Now;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +17,8 @@ pub struct FakeSwitch {
     tables: Arc<Tables>,
     /// Ports.
     pub ports: Vec<Port>,
+    /// Queues of ports.
+    pub queues: Vec<(QueueDesc, QueueStats)>,
     /// Packets that were sent: ingress port, actions and frame.
     pub sent: Vec<(PortNo, Vec<Action>, Vec<u8>)>,
     /// Why packets are refused; `None` if they are sent.
@@ -34,7 +36,7 @@ impl FakeSwitch {
         let tables = control.seal();
         let ports = (1..=ports).chain([0x1_0000]).map(port).collect();
         let (sent, refusal, earlier, flushed) = (Vec::new(), None, Changes::default(), Vec::new());
-        Self { control, tables, ports, sent, refusal, earlier, flushed }
+        Self { control, tables, ports, queues: Vec::new(), sent, refusal, earlier, flushed }
     }
 
     /// Removes flows whose timeout has passed.
@@ -81,6 +83,10 @@ impl Datapath for FakeSwitch {
             duration: Duration::from_secs(5),
         };
         self.ports.iter().map(stats).collect()
+    }
+
+    fn queues(&self) -> Vec<(QueueDesc, QueueStats)> {
+        self.queues.clone()
     }
 
     fn check_port(&self, change: &PortMod) -> Result<(), ErrorCode> {

@@ -3,7 +3,7 @@
 //! Invariants: nothing panics, all output consists of messages that can be decoded, and what waits is bounded.
 
 use crate::fake::FakeSwitch;
-use crate::{Agent, Datapath, Identity, Kind, SessionId, limits};
+use crate::{Agent, Auxiliary, Datapath, Identity, Kind, SessionId, limits};
 use flow::PortNo;
 use openflow::{Description, Framing, Hello, Message, PortReason, Version, decode, encode};
 use port::{Context, Now, PortId, PuntReason, Punted};
@@ -34,6 +34,15 @@ impl Rig {
     /// Opens a session that agrees on `version`. The output starts with the HELLO.
     pub fn open(&mut self, id: u64, kind: Kind, version: Version) {
         self.agent.open(SessionId(id), kind, self.now);
+        let mut hello = Vec::new();
+        let _ = encode(&Message::Hello(Hello::new(&[version])), version, 1, &mut hello);
+        self.receive(id, &hello);
+    }
+
+    /// Opens an auxiliary session of `main`, which agrees on `version`.
+    pub fn open_auxiliary(&mut self, id: u64, main: u64, version: Version) {
+        let place = Auxiliary { main: SessionId(main), number: 1 };
+        self.agent.open_auxiliary(SessionId(id), place, self.now);
         let mut hello = Vec::new();
         let _ = encode(&Message::Hello(Hello::new(&[version])), version, 1, &mut hello);
         self.receive(id, &hello);
@@ -132,7 +141,8 @@ fn run(rig: &mut Rig, id: u64, step: u8, kind: u8, data: &[u8], version: Version
             let port = rig.switch.ports()[usize::from(kind) % 5].clone();
             rig.agent.port_changed(PortReason::Modify, &port);
         }
-        5 => rig.open(id, Kind::Controller, version),
+        5 if kind < 128 => rig.open(id, Kind::Controller, version),
+        5 => rig.open_auxiliary(id, u64::from(kind) % SESSIONS, version),
         // A message of this type with the data as its body.
         _ => {
             let len = (data.len() as u16 + 8).to_be_bytes();

@@ -48,4 +48,4 @@ mod vacancy;
 pub use agent::{Agent, Identity};
 pub use codes::{action_code, change_code};
 pub use datapath::Datapath;
-pub use session::{Counters, Kind, SessionError, SessionId, SessionReport};
+pub use session::{Auxiliary, Counters, Kind, SessionError, SessionId, SessionReport};

@@ -1,13 +1,12 @@
 //! Packets from and to controllers (OpenFlow 1.3.5, 7.3.7 and 7.4.1).
 
 use crate::codes::packet_out_code;
-use crate::limits;
 use crate::request::{Answer, Request};
 use crate::session::Session;
 use crate::settings::Event;
 use flow::translate::ControllerOperation;
 use flow::{Field, Match, PortNo, TableId};
-use openflow::{ErrorCode, Message, NO_COOKIE, PacketIn, PacketOut, Version, reason};
+use openflow::{ErrorCode, NO_COOKIE, PacketIn, PacketOut, Version, reason};
 use port::{PuntReason, Punted};
 
 /// Length of an Ethernet header.
@@ -46,21 +45,21 @@ pub(crate) fn check_packet(packet: &PacketOut) -> Answer {
 }
 
 impl Session {
-    /// Sends a packet to the controller, if it has the identifier that the action names.
-    pub(crate) fn packet_in(&mut self, in_port: PortNo, packet: &Punted) {
-        let Some(version) = self.version() else { return };
+    /// The message with a packet for the controller, if it has the identifier that the action names.
+    pub(crate) fn packet_in(&self, in_port: PortNo, packet: &Punted) -> Option<PacketIn> {
+        let version = self.version()?;
         let output = operation(packet);
         if output.controller != self.settings.controller
             || !self.settings.wants(self.kind, self.role, Event::PacketIn, output.reason)
         {
-            return;
+            return None;
         }
         let len = match output.max_len {
             NO_LIMIT => packet.frame.len(),
             limit => packet.frame.len().min(limit.into()),
         };
         let in_port = output.pipeline.exact(Field::InPort).unwrap_or(in_port.0.into());
-        let message = PacketIn {
+        Some(PacketIn {
             format: self.settings.packet_in,
             buffer: None,
             total_len: packet.frame.len() as u32,
@@ -71,8 +70,7 @@ impl Session {
             metadata: output.pipeline.with(Field::InPort, in_port),
             data: packet.frame[..len].to_vec(),
             userdata: output.userdata.into_vec(),
-        };
-        self.notify_within(limits::PACKETS, &Message::PacketIn(Box::new(message)));
+        })
     }
 }
 

@@ -6,7 +6,7 @@ use crate::settings::Event;
 use flow::PortNo;
 use openflow::{
     ALL_QUEUES, ErrorCode, Message, MultipartReply, Port, PortMod, PortReason, PortStatus, QueueConfig,
-    QueueRequest, Version,
+    QueueDesc, QueueRequest, QueueStats, Version,
 };
 
 impl Request<'_> {
@@ -51,27 +51,32 @@ impl Request<'_> {
         self.reply_list(ports, |port| port, MultipartReply::PortDesc)
     }
 
-    /// Ports have no queues; the request must name ports, and no particular queue.
     pub(crate) fn queue_stats(&mut self, request: QueueRequest) -> Answer {
-        self.check_queues(request)?;
-        self.reply_part(MultipartReply::Queue(Vec::new()))
+        let queues = self.select_queues(request)?;
+        self.reply_list(queues, |(_, stats)| stats, MultipartReply::Queue)
     }
 
     pub(crate) fn queue_desc(&mut self, request: QueueRequest) -> Answer {
-        self.check_queues(request)?;
-        self.reply_part(MultipartReply::QueueDesc(Vec::new()))
+        let queues = self.select_queues(request)?;
+        self.reply_list(queues, |(desc, _)| desc, MultipartReply::QueueDesc)
     }
 
     pub(crate) fn queue_config(&mut self, port: PortNo) -> Answer {
-        self.check_queues(QueueRequest { port, queue: ALL_QUEUES })?;
-        self.reply(&Message::QueueConfigReply(QueueConfig { port, queues: Vec::new() }))
+        let queues = self.select_queues(QueueRequest { port, queue: ALL_QUEUES })?;
+        let queues = queues.into_iter().map(|(desc, _)| desc).collect();
+        self.reply(&Message::QueueConfigReply(QueueConfig { port, queues }))
     }
 
-    fn check_queues(&self, request: QueueRequest) -> Answer {
+    /// The queues of a request, whose port must exist, and whose queue too if it is a particular one.
+    fn select_queues(&self, request: QueueRequest) -> Result<Vec<(QueueDesc, QueueStats)>, ErrorCode> {
         if !is_all(request.port) && self.port(request.port).is_none() {
             return Err(ErrorCode::QueueBadPort);
         }
-        if request.queue == ALL_QUEUES { Ok(()) } else { Err(ErrorCode::QueueBadQueue) }
+        let mut queues = self.datapath.queues();
+        queues.retain(|(desc, _)| is_all(request.port) || desc.port == request.port);
+        queues.retain(|(desc, _)| [ALL_QUEUES, desc.queue].contains(&request.queue));
+        let is_found = request.queue == ALL_QUEUES || !queues.is_empty();
+        if is_found { Ok(queues) } else { Err(ErrorCode::QueueBadQueue) }
     }
 }
 

@@ -4,6 +4,7 @@ use crate::agent::Switch;
 use crate::datapath::Datapath;
 use crate::limits;
 use crate::session::{Session, SessionId};
+use crate::settings::Settings;
 use openflow::{Dialect, ErrorCode, Message, MultipartReply, Role, Version};
 use port::Now;
 use std::collections::BTreeMap;
@@ -62,7 +63,7 @@ impl Request<'_> {
 
     /// Options of the session, and messages without an answer.
     fn option(&mut self, message: &Message) -> Answer {
-        let settings = &mut self.session.settings;
+        let settings = self.settings();
         match message {
             Message::Hello(_) | Message::Error(_) | Message::EchoReply(_) | Message::FlowAge => {}
             Message::SetPacketInFormat(format) => settings.packet_in = *format,
@@ -77,6 +78,12 @@ impl Request<'_> {
             _ => return Err(ErrorCode::RequestBadType),
         }
         Ok(())
+    }
+
+    /// The settings of the session; those of its main connection if it is an auxiliary one.
+    pub(crate) fn settings(&mut self) -> &mut Settings {
+        let main = self.session.auxiliary.and_then(|auxiliary| self.others.get_mut(&auxiliary.main));
+        main.map_or(&mut self.session.settings, |main| &mut main.settings)
     }
 
     pub(crate) fn version(&self) -> Version {

@@ -14,13 +14,13 @@ impl Request<'_> {
     pub(crate) fn role(&mut self, request: RoleMessage) -> Answer {
         match request.role {
             Role::NoChange => {}
-            Role::Equal => self.session.role = Role::Equal,
+            Role::Equal => self.set_role(Role::Equal),
             Role::Primary | Role::Secondary => {
                 self.elect(request.generation)?;
                 if request.role == Role::Primary {
                     self.demote_others();
                 }
-                self.session.role = request.role;
+                self.set_role(request.role);
             }
         }
         let generation = self.switch.generation.unwrap_or(NO_GENERATION);
@@ -40,9 +40,17 @@ impl Request<'_> {
         Ok(())
     }
 
+    /// All connections of a controller have one role.
+    fn set_role(&mut self, role: Role) {
+        let main = self.session.main();
+        self.session.role = role;
+        self.others.values_mut().filter(|other| other.main() == main).for_each(|other| other.role = role);
+    }
+
     fn demote_others(&mut self) {
-        let generation = self.switch.generation.unwrap_or(NO_GENERATION);
-        for other in self.others.values_mut().filter(|other| other.role == Role::Primary) {
+        let (generation, main) = (self.switch.generation.unwrap_or(NO_GENERATION), self.session.main());
+        let is_demoted = |other: &&mut Session| other.role == Role::Primary && other.main() != main;
+        for other in self.others.values_mut().filter(is_demoted) {
             other.role = Role::Secondary;
             notify(other, generation);
         }

@@ -23,6 +23,18 @@ pub enum Kind {
     Service,
     /// The same at the management socket. It is probed after [`crate::limits::MANAGEMENT_PROBE`].
     Management,
+    /// A further connection to a controller (OpenFlow 1.3.5, 6.3.7), which has the role and the settings of its main
+    /// connection. Only packets are sent through it without a request.
+    Auxiliary,
+}
+
+/// Place of an auxiliary connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Auxiliary {
+    /// The main connection.
+    pub main: SessionId,
+    /// Number among the connections of this controller, from 1.
+    pub number: u8,
 }
 
 /// Why a session ends.
@@ -49,6 +61,9 @@ pub enum SessionError {
     /// The peer does not read its messages.
     #[error("the peer does not read its messages: too many of them wait")]
     Stalled,
+    /// The main connection of an auxiliary one has ended.
+    #[error("the main connection has ended")]
+    Main,
 }
 
 /// Messages of a session.
@@ -71,6 +86,8 @@ pub struct SessionReport {
     pub id: SessionId,
     /// Kind.
     pub kind: Kind,
+    /// Place of an auxiliary connection.
+    pub auxiliary: Option<Auxiliary>,
     /// Version agreed on; `None` during the handshake.
     pub version: Option<Version>,
     /// Role; [`Role::Equal`] before a request.
@@ -99,6 +116,7 @@ impl Liveness {
 pub(crate) struct Session {
     pub(crate) id: SessionId,
     pub(crate) kind: Kind,
+    pub(crate) auxiliary: Option<Auxiliary>,
     /// What the HELLO messages agreed on; `None` before.
     pub(crate) dialect: Option<Dialect>,
     pub(crate) role: Role,
@@ -120,6 +138,7 @@ impl Session {
         Self {
             id,
             kind,
+            auxiliary: None,
             dialect: None,
             role: Role::Equal,
             settings: Settings::new(kind),
@@ -135,8 +154,13 @@ impl Session {
     }
 
     pub(crate) fn report(&self) -> SessionReport {
-        let version = self.version();
-        SessionReport { id: self.id, kind: self.kind, version, role: self.role, counters: self.counters }
+        let Self { id, kind, auxiliary, role, counters, .. } = *self;
+        SessionReport { id, kind, auxiliary, version: self.version(), role, counters }
+    }
+
+    /// The main connection that it belongs to, possibly itself.
+    pub(crate) fn main(&self) -> SessionId {
+        self.auxiliary.map_or(self.id, |auxiliary| auxiliary.main)
     }
 
     /// Memory of what it keeps for its peer, in bytes.

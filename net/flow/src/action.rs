@@ -136,6 +136,13 @@ pub enum Action {
     },
     /// Executes actions on a copy; changes do not affect later actions.
     Clone(Box<[Action]>),
+    /// Lowers the timeouts of the flow when a TCP packet with FIN or RST passes; 0 for no change.
+    FinTimeout {
+        /// Seconds without packets.
+        idle: u16,
+        /// Seconds after creation.
+        hard: u16,
+    },
     /// Annotation without effect.
     Note(Box<[u8]>),
     /// Ends the list of actions, and of all lists that led here.

@@ -288,6 +288,7 @@ fn number() -> impl Strategy<Value = Action> {
         any::<u8>().prop_map(Action::SetNwTtl),
         vec(any::<u16>(), 1..4).prop_map(|controllers| Action::DecNwTtl(controllers.into())),
         bytes(0).prop_map(Action::Note),
+        any::<(u16, u16)>().prop_map(|(idle, hard)| Action::FinTimeout { idle, hard }),
     ]
 }
 

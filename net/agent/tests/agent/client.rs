@@ -29,6 +29,15 @@ impl Client {
         assert!(matches!(hello[..], [Message::Hello(_)]), "{hello:?}");
     }
 
+    /// Opens an auxiliary session of `main`, whose HELLO is taken.
+    pub(crate) fn open_auxiliary(&mut self, id: u64, main: u64) {
+        let version = self.version(main);
+        self.versions.insert(id, version);
+        self.rig.open_auxiliary(id, main, version);
+        let hello = self.take(id);
+        assert!(matches!(hello[..], [Message::Hello(_)]), "{hello:?}");
+    }
+
     pub(crate) fn version(&self, id: u64) -> Version {
         self.versions[&id]
     }

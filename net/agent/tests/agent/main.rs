@@ -5,6 +5,7 @@
 #[allow(dead_code, unused_imports, clippy::wildcard_imports, reason = "shared with the tests of the codec")]
 mod arbitrary;
 mod asynchronous;
+mod auxiliary;
 mod bundles;
 mod client;
 mod flows;

@@ -2,7 +2,7 @@ use crate::client::{Client, add, flow, flow_mod, in_port};
 use flow::{Action, FlowCommand, FlowMod, Instructions, Match, PortNo, TableId};
 use openflow::{
     ALL_QUEUES, ErrorCode, FlowStatsRequest, Message, MultipartReply, MultipartRequest, QueueConfig,
-    QueueRequest, TableFeatures, TableProperty, Version,
+    QueueDesc, QueueRequest, QueueStats, TableFeatures, TableProperty, Version,
 };
 use std::time::Duration;
 
@@ -198,6 +198,32 @@ fn ports_are_listed() {
         assert_eq!(one, stats[1..2]);
         assert_eq!(client.part(MultipartRequest::Port(PortNo(99))), MultipartReply::Port(vec![]));
     }
+}
+
+#[test]
+fn queues_are_selected_by_port_and_number() {
+    let queue = |port, queue| {
+        let (port, min_rate) = (PortNo(port), Some(250));
+        let stats =
+            QueueStats { port, queue, bytes: 60, packets: 1, errors: 3, duration: Duration::from_secs(2) };
+        (QueueDesc { port, queue, min_rate, max_rate: Some(1000) }, stats)
+    };
+    let queues = [queue(1, 0), queue(1, 7), queue(2, 7)];
+    let mut client = Client::new(Version::V13);
+    client.rig.switch.queues = queues.to_vec();
+    for (port, number, expected) in [
+        (PortNo::ANY, ALL_QUEUES, &queues[..]),
+        (PortNo(1), ALL_QUEUES, &queues[..2]),
+        (PortNo(1), 7, &queues[1..2]),
+    ] {
+        let request = MultipartRequest::Queue(QueueRequest { port, queue: number });
+        let expected = expected.iter().map(|(_, stats)| *stats).collect();
+        assert_eq!(client.part(request), MultipartReply::Queue(expected));
+    }
+    let missing = MultipartRequest::Queue(QueueRequest { port: PortNo(2), queue: 0 });
+    assert_eq!(client.error(&Message::MultipartRequest(missing, false)), ErrorCode::QueueBadQueue);
+    let config = QueueConfig { port: PortNo(2), queues: vec![queues[2].0] };
+    assert_eq!(client.ask(&Message::QueueConfigRequest(PortNo(2))), Message::QueueConfigReply(config));
 }
 
 #[test]

@@ -3,14 +3,17 @@
 //! One instance per worker. Megaflows of one mask form a subtable. A lookup probes at most [`MAX_PROBES`] subtables,
 //! those with the most recent hits first, so that a sender who provokes many masks makes lookups of others slower by
 //! a bounded amount only: a packet that these do not match is translated, and finds an existing megaflow by the mask of
-//! the result. Nothing allocates except the insertion of a megaflow.
+//! the result. Nothing allocates except the insertion of a megaflow, and nothing grows by moving: slots are in chunks, and
+//! the buckets, which are lists of megaflows with a part of their hash, have their number from the beginning.
 
+mod slab;
 mod subtable;
 
 use super::head::MegaflowId;
 use crate::key::Key;
 use hashbrown::HashTable;
 use port::Now;
+use slab::Slab;
 use subtable::Subtable;
 
 /// Maximum subtables that one lookup probes.
@@ -40,11 +43,18 @@ pub(crate) struct Megaflow<T> {
     recent: bool,
     /// The result.
     pub(crate) value: T,
-    subtable: u16,
     hash: u64,
     /// Masked words, in the order of the subtable's mask.
     words: Box<[u64]>,
+    subtable: u16,
+    /// Position in the list of the subtable.
+    position: u32,
+    /// The next megaflow of the bucket.
+    next: Link,
 }
+
+/// A slot, plus 1; 0 for none.
+type Link = u32;
 
 /// Work for which senders of packets are the cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,8 +67,9 @@ pub(crate) struct Effort {
 
 /// Megaflows by key.
 pub(crate) struct MegaflowCache<T> {
-    slots: Vec<Option<Megaflow<T>>>,
-    free: Vec<u32>,
+    slots: Slab<T>,
+    /// First megaflow of each bucket. An allocation of zeros, which has memory only where it was written.
+    buckets: Vec<Link>,
     /// One without megaflows is not in use.
     subtables: Vec<Subtable>,
     /// Subtables in use, by their masks.
@@ -79,14 +90,15 @@ pub(crate) struct MegaflowCache<T> {
 impl<T> MegaflowCache<T> {
     /// An empty cache for at most `capacity` megaflows.
     pub(crate) fn new(capacity: usize, secret: [u64; 2]) -> Self {
+        let capacity = capacity.clamp(1, 1 << 30);
         Self {
-            slots: Vec::new(),
-            free: Vec::new(),
+            slots: Slab::new(capacity),
+            buckets: vec![0; 2 * capacity.next_power_of_two()],
             subtables: Vec::new(),
             by_mask: HashTable::new(),
             unused: Vec::new(),
             ranking: Vec::new(),
-            capacity: capacity.clamp(1, u32::MAX as usize),
+            capacity,
             epoch: 0,
             hand: 0,
             secret,
@@ -95,26 +107,29 @@ impl<T> MegaflowCache<T> {
     }
 
     /// The megaflow of an identifier, if it still exists.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn get(&mut self, id: MegaflowId) -> Option<&mut Megaflow<T>> {
-        self.slots.get_mut(id.slot as usize)?.as_mut().filter(|flow| flow.epoch == id.epoch)
+        self.slots.get_mut(id.slot).filter(|flow| flow.epoch == id.epoch)
     }
 
     /// Loads the line of a megaflow that packets need into the cache.
     #[inline(always)]
     pub(crate) fn prefetch(&self, id: MegaflowId) {
-        if let Some(slot) = self.slots.get(id.slot as usize) {
-            mem::line::prefetch_write(std::ptr::from_ref(slot).cast());
-        }
+        self.slots.prefetch(id.slot);
+    }
+
+    /// The key of a megaflow, under its mask, and the mask.
+    pub(crate) fn matching(&self, id: MegaflowId) -> Option<(Key, Key)> {
+        let megaflow = self.slots.get(id.slot).filter(|flow| flow.epoch == id.epoch)?;
+        Some(self.subtables[usize::from(megaflow.subtable)].expand(&megaflow.words))
     }
 
     /// The megaflow that selects `key`, among those of the subtables with the most hits.
     pub(crate) fn find(&mut self, key: &Key) -> Option<MegaflowId> {
         for &number in self.ranking.iter().take(MAX_PROBES) {
             self.effort.probes += 1;
-            let subtable = &mut self.subtables[usize::from(number)];
-            if let Some(id) = subtable.probe(&self.slots, key, self.secret) {
-                subtable.hits += 1;
+            if let Some(id) = self.probe(number, key) {
+                self.subtables[usize::from(number)].hits += 1;
                 return Some(id);
             }
         }
@@ -125,9 +140,8 @@ impl<T> MegaflowCache<T> {
     /// that lookups do not reach is among the first after the next ranking.
     pub(crate) fn find_exactly(&mut self, (key, mask): (&Key, &Key)) -> Option<MegaflowId> {
         let number = self.number_of(mask, self.hash_of_mask(mask))?;
-        let subtable = &mut self.subtables[usize::from(number)];
-        let found = subtable.probe(&self.slots, key, self.secret)?;
-        subtable.hits += 1;
+        let found = self.probe(number, key)?;
+        self.subtables[usize::from(number)].hits += 1;
         Some(found)
     }
 
@@ -141,19 +155,16 @@ impl<T> MegaflowCache<T> {
         now: Now,
         removed: &mut impl FnMut(Megaflow<T>),
     ) -> MegaflowId {
-        if self.len() >= self.capacity {
+        if self.is_full() {
             self.evict(removed);
         }
         let number = self.subtable(mask, removed);
-        let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
-        if slot as usize == self.slots.len() {
-            self.slots.push(None);
-        }
         self.epoch += 1;
         let subtable = &mut self.subtables[usize::from(number)];
         subtable.hits += 1;
         let hash = subtable.hash(key, self.secret);
-        self.slots[slot as usize] = Some(Megaflow {
+        let bucket = hash as usize & (self.buckets.len() - 1);
+        let slot = self.slots.put(Megaflow {
             epoch: self.epoch,
             version,
             used: now,
@@ -161,12 +172,14 @@ impl<T> MegaflowCache<T> {
             packets: 0,
             recent: true,
             value,
-            subtable: number,
             hash,
             words: subtable.masked(key).collect(),
+            subtable: number,
+            position: subtable.slots.len() as u32,
+            next: self.buckets[bucket],
         });
-        let slots = &self.slots;
-        subtable.slots.insert_unique(hash, slot, |slot| hash_of(slots, *slot));
+        subtable.slots.push(slot);
+        self.buckets[bucket] = slot + 1;
         MegaflowId { slot, epoch: self.epoch }
     }
 
@@ -185,12 +198,12 @@ impl<T> MegaflowCache<T> {
         mut keep: impl FnMut(&mut Megaflow<T>) -> bool,
         removed: &mut impl FnMut(Megaflow<T>),
     ) {
-        for _ in 0..self.slots.len().div_ceil(share) {
+        for _ in 0..self.slots.slots().div_ceil(share) {
             let at = self.step();
-            let Some(megaflow) = &mut self.slots[at] else { continue };
+            let Some(megaflow) = self.slots.get_mut(at) else { continue };
             let idle = now.0.saturating_sub(megaflow.used.0) > IDLE;
             if idle || !keep(megaflow) {
-                self.take(at as u32).into_iter().for_each(&mut *removed);
+                self.take(at).into_iter().for_each(&mut *removed);
             }
         }
     }
@@ -211,12 +224,17 @@ impl<T> MegaflowCache<T> {
 
     /// Removes all megaflows, and passes them to `removed`.
     pub(crate) fn clear(&mut self, removed: &mut impl FnMut(Megaflow<T>)) {
-        (0..self.slots.len() as u32).filter_map(|slot| self.take(slot)).for_each(removed);
+        (0..self.slots.slots() as u32).filter_map(|slot| self.take(slot)).for_each(removed);
+    }
+
+    /// Whether an insertion replaces a megaflow.
+    pub(crate) fn is_full(&self) -> bool {
+        self.len() >= self.capacity
     }
 
     /// Number of megaflows.
     pub(crate) fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.slots.len()
     }
 
     /// Number of masks.
@@ -226,10 +244,10 @@ impl<T> MegaflowCache<T> {
     }
 
     /// Advances the hand; returns the slot that it left. There must be slots.
-    fn step(&mut self) -> usize {
-        let at = self.hand % self.slots.len();
+    fn step(&mut self) -> u32 {
+        let at = self.hand % self.slots.slots();
         self.hand = at + 1;
-        at
+        at as u32
     }
 
     /// Removes a megaflow that was not used since the hand passed it last.
@@ -237,8 +255,8 @@ impl<T> MegaflowCache<T> {
         let mut victim = None;
         for _ in 0..MAX_EVICTION_STEPS {
             let at = self.step();
-            let Some(megaflow) = &mut self.slots[at] else { continue };
-            victim = Some(at as u32);
+            let Some(megaflow) = self.slots.get_mut(at) else { continue };
+            victim = Some(at);
             if !std::mem::take(&mut megaflow.recent) {
                 break;
             }
@@ -247,14 +265,16 @@ impl<T> MegaflowCache<T> {
     }
 
     fn take(&mut self, slot: u32) -> Option<Megaflow<T>> {
-        let megaflow = self.slots[slot as usize].take()?;
-        self.free.push(slot);
-        let subtable = &mut self.subtables[usize::from(megaflow.subtable)];
-        if let Ok(entry) = subtable.slots.find_entry(megaflow.hash, |other| *other == slot) {
-            entry.remove();
+        let megaflow = self.slots.take(slot)?;
+        self.unlink(slot, &megaflow);
+        let number = megaflow.subtable;
+        let subtable = &mut self.subtables[usize::from(number)];
+        subtable.slots.swap_remove(megaflow.position as usize);
+        if let Some(moved) = subtable.slots.get(megaflow.position as usize) {
+            self.slots.get_mut(*moved).into_iter().for_each(|moved| moved.position = megaflow.position);
         }
         if subtable.slots.is_empty() {
-            let (number, mask) = (megaflow.subtable, subtable.number);
+            let mask = subtable.number;
             self.ranking.retain(|other| *other != number);
             if let Ok(entry) = self.by_mask.find_entry(mask, |other| *other == number) {
                 entry.remove();
@@ -263,10 +283,17 @@ impl<T> MegaflowCache<T> {
         }
         Some(megaflow)
     }
-}
 
-fn hash_of<T>(slots: &[Option<Megaflow<T>>], slot: u32) -> u64 {
-    slots[slot as usize].as_ref().map_or(0, |megaflow| megaflow.hash)
+    /// Removes a megaflow from its bucket.
+    fn unlink(&mut self, slot: u32, megaflow: &Megaflow<T>) {
+        let bucket = megaflow.hash as usize & (self.buckets.len() - 1);
+        let mut link = &mut self.buckets[bucket];
+        while *link != slot + 1 {
+            let Some(other) = link.checked_sub(1).and_then(|slot| self.slots.get_mut(slot)) else { return };
+            link = &mut other.next;
+        }
+        *link = megaflow.next;
+    }
 }
 
 impl<T> Megaflow<T> {

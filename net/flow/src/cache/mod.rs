@@ -4,6 +4,8 @@ mod head;
 mod mega;
 mod shape;
 
-pub(crate) use head::{HeadCache, MegaflowId};
+pub(crate) use head::{HeadCache, MegaflowId, tag};
 pub(crate) use mega::{Effort, Megaflow, MegaflowCache};
-pub(crate) use shape::{Shape, V4_TAGGED_WORDS, V4_WORDS, V6_WORDS, agrees, masked, same};
+pub(crate) use shape::{
+    Extent, Shape, V4_TAGGED_WORDS, V4_WORDS, V6_WORDS, Words, difference, masked, padded, words,
+};

@@ -34,6 +34,9 @@ const V4: usize = 20;
 const V6: usize = 40;
 
 impl Shape {
+    /// All shapes, in the order of their numbers.
+    pub(crate) const ALL: [Self; 5] = [Self::V4, Self::V4Icmp, Self::V4Tagged, Self::V6, Self::V6Tagged];
+
     /// Shape of a frame of `len` bytes that starts with `head`. Returns `None` if it has none.
     #[inline(always)]
     pub(crate) fn of(head: &[u8], len: usize) -> Option<Self> {
@@ -43,31 +46,6 @@ impl Shape {
             0x8100 => tagged(head, len),
             _ => None,
         }
-    }
-
-    /// Whether a frame has this shape that agrees with another one of it in the bytes of the mask: whether its headers
-    /// are complete.
-    #[inline(always)]
-    pub(crate) fn is_complete(self, head: &[u8], len: usize) -> bool {
-        match self {
-            Self::V4 | Self::V4Icmp => is_v4_complete(head, len, ETHERNET),
-            Self::V4Tagged => is_v4_complete(head, len, ETHERNET + TAG),
-            Self::V6 => is_v6_complete(head, len, ETHERNET),
-            Self::V6Tagged => is_v6_complete(head, len, ETHERNET + TAG),
-        }
-    }
-
-    /// What completeness depends on besides the bytes of the mask: lengths, and TCP's data offset. `None` if the head is
-    /// too short to tell.
-    #[inline(always)]
-    pub(crate) fn extent(self, head: &[u8], len: usize) -> Option<(usize, usize, u16, u8)> {
-        let (length, offset) = match self {
-            Self::V4 | Self::V4Icmp => (ETHERNET + 2, ETHERNET + V4 + 12),
-            Self::V4Tagged => (ETHERNET + TAG + 2, ETHERNET + TAG + V4 + 12),
-            Self::V6 => (ETHERNET + 4, ETHERNET + V6 + 12),
-            Self::V6Tagged => (ETHERNET + TAG + 4, ETHERNET + TAG + V6 + 12),
-        };
-        Some((len, head.len(), be16(head, length)?, *head.get(offset)?))
     }
 
     /// Offset of the time to live or hop limit.
@@ -81,13 +59,7 @@ impl Shape {
     }
 
     /// Mask over the first `N` words, with or without the time to live.
-    #[inline(always)]
     pub(crate) const fn mask<const N: usize>(self, compares_ttl: bool) -> [u64; N] {
-        if compares_ttl { self.mask_with(true) } else { self.mask_with(false) }
-    }
-
-    #[inline(always)]
-    const fn mask_with<const N: usize>(self, compares_ttl: bool) -> [u64; N] {
         let ttl = if compares_ttl { self.ttl() } else { 0 };
         match self {
             // Version to type of service, fragment bits, protocol, addresses, ports.
@@ -98,6 +70,55 @@ impl Shape {
             Self::V6 => mask(&[(0, 18), (20, 21), (22, 58), (ttl, ttl + 1)]),
             Self::V6Tagged => mask(&[(0, 22), (24, 25), (26, 62), (ttl, ttl + 1)]),
         }
+    }
+
+    /// Mask over the bytes of the first `N` words that decide the shape, together with the [`Extent`].
+    pub(crate) const fn outline<const N: usize>(self) -> [u64; N] {
+        match self {
+            // EtherTypes, version, length, fragment bits, protocol.
+            Self::V4 | Self::V4Icmp => mask(&[(12, 15), (16, 18), (20, 22), (23, 24)]),
+            Self::V4Tagged => mask(&[(12, 14), (16, 19), (20, 22), (24, 26), (27, 28)]),
+            // EtherTypes, version, length, next header.
+            Self::V6 => mask(&[(12, 15), (18, 21)]),
+            Self::V6Tagged => mask(&[(12, 14), (16, 19), (22, 25)]),
+        }
+    }
+
+    /// Offsets of the number of the transport protocol, and of TCP's data offset.
+    const fn transport(self) -> (usize, usize) {
+        match self {
+            Self::V4 | Self::V4Icmp => (ETHERNET + 9, ETHERNET + V4 + 12),
+            Self::V4Tagged => (ETHERNET + TAG + 9, ETHERNET + TAG + V4 + 12),
+            Self::V6 => (ETHERNET + 6, ETHERNET + V6 + 12),
+            Self::V6Tagged => (ETHERNET + TAG + 6, ETHERNET + TAG + V6 + 12),
+        }
+    }
+}
+
+/// What the shape of a frame depends on besides the bytes of [`Shape::outline`]: frames that agree in both have one shape.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    len: usize,
+    head: usize,
+    /// Byte with TCP's data offset; 0 for other protocols.
+    offset: u8,
+}
+
+impl Extent {
+    /// Extent of a frame of this shape.
+    #[inline(always)]
+    pub(crate) fn of(shape: Shape, head: &[u8], len: usize) -> Self {
+        let (number, offset) = shape.transport();
+        let is_tcp = head.get(number) == Some(&protocol::TCP);
+        let offset = head.get(offset).copied().filter(|_| is_tcp).unwrap_or_default();
+        Self { len, head: head.len(), offset }
+    }
+
+    /// Whether a frame that agrees in the outline has this extent.
+    #[inline(always)]
+    pub(crate) fn is_of(&self, shape: Shape, head: &[u8], len: usize) -> bool {
+        let is_same = || head.get(shape.transport().1) == Some(&self.offset);
+        len == self.len && head.len() == self.head && (self.offset == 0 || is_same())
     }
 }
 
@@ -135,32 +156,20 @@ fn has_transport(head: &[u8], at: usize, size: usize, number: u8) -> bool {
 fn v4(head: &[u8], len: usize, at: usize) -> Option<Shape> {
     let header: &[u8; V4] = head.get(at..)?.first_chunk()?;
     let is_fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0;
-    if header[0] != 0x45 || is_fragment || !is_v4_complete(head, len, at) {
+    let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
+    if header[0] != 0x45 || is_fragment || total < V4 || at + total > len {
         return None;
     }
-    Some(if header[9] == protocol::ICMP { Shape::V4Icmp } else { Shape::V4 })
-}
-
-/// Whether the frame contains the packet, and the head its transport header.
-#[inline(always)]
-fn is_v4_complete(head: &[u8], len: usize, at: usize) -> bool {
-    let Some(header) = head.get(at..).and_then(|packet| packet.first_chunk::<V4>()) else { return false };
-    let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
-    at + total <= len && total >= V4 && has_transport(head, at + V4, total - V4, header[9])
+    let is_complete = has_transport(head, at + V4, total - V4, header[9]);
+    is_complete.then_some(if header[9] == protocol::ICMP { Shape::V4Icmp } else { Shape::V4 })
 }
 
 #[inline(always)]
 fn v6(head: &[u8], len: usize, at: usize) -> bool {
-    head.get(at).is_some_and(|byte| byte >> 4 == 6) && is_v6_complete(head, len, at)
-}
-
-/// See [`is_v4_complete`].
-#[inline(always)]
-fn is_v6_complete(head: &[u8], len: usize, at: usize) -> bool {
     let Some(header) = head.get(at..).and_then(|packet| packet.first_chunk::<V6>()) else { return false };
     let payload = usize::from(u16::from_be_bytes([header[4], header[5]]));
-    let is_icmp = header[6] == protocol::ICMP;
-    at + V6 + payload <= len && !is_icmp && has_transport(head, at + V6, payload, header[6])
+    let is_usual = header[0] >> 4 == 6 && header[6] != protocol::ICMP;
+    is_usual && at + V6 + payload <= len && has_transport(head, at + V6, payload, header[6])
 }
 
 /// Mask over the bytes of `ranges`, each from a first to the byte before a last one.
@@ -179,45 +188,35 @@ const fn mask<const N: usize>(ranges: &[(usize, usize)]) -> [u64; N] {
     words
 }
 
-/// Whether two lists of words are equal, without a branch for each.
+/// The first `N` words of a frame.
+pub(crate) type Words<const N: usize> = [[u8; 8]; N];
+
+/// The first `N` words of a frame. Returns `None` if it is shorter.
 #[inline(always)]
-pub(crate) fn same<const N: usize>(one: &[u64; N], other: &[u64; N]) -> bool {
-    one.iter().zip(other).fold(0, |differs, (one, other)| differs | (one ^ other)) == 0
+pub(crate) fn words<const N: usize>(head: &[u8]) -> Option<&Words<N>> {
+    head.as_chunks().0.first_chunk()
 }
 
-/// The first `N` words of a frame, under `mask`. A shorter frame is extended by zeros.
-#[inline(always)]
-pub(crate) fn masked<const N: usize>(head: &[u8], mask: &[u64; N]) -> [u64; N] {
-    let mut words = [0; N];
-    if let Some(whole) = head.get(..8 * N) {
-        for ((word, bytes), mask) in words.iter_mut().zip(whole.chunks_exact(8)).zip(mask) {
-            *word = u64::from_ne_bytes(bytes.try_into().unwrap_or_default()) & mask;
-        }
-        return words;
+/// The first `N` words of a frame that has less. It is extended by zeros.
+pub(crate) fn padded<const N: usize>(head: &[u8]) -> Words<N> {
+    let mut words = [[0; 8]; N];
+    for (word, bytes) in words.iter_mut().zip(head.chunks(8)) {
+        word[..bytes.len()].copy_from_slice(bytes);
     }
-    short(head, mask)
+    words
 }
 
-/// Whether the first `N` words of a frame, under `mask`, are `words`. A shorter frame has none.
+/// Words under a mask.
 #[inline(always)]
-pub(crate) fn agrees<const N: usize>(head: &[u8], mask: &[u64; N], words: &[u64; N]) -> bool {
-    let Some(whole) = head.get(..8 * N) else { return false };
-    let mut differs = 0;
-    for ((bytes, mask), word) in whole.chunks_exact(8).zip(mask).zip(words) {
-        differs |= u64::from_ne_bytes(bytes.try_into().unwrap_or_default()) & mask ^ word;
-    }
-    differs == 0
+pub(crate) fn masked<const N: usize>(words: &Words<N>, mask: &[u64; N]) -> [u64; N] {
+    std::array::from_fn(|i| u64::from_ne_bytes(words[i]) & mask[i])
 }
 
-#[inline(never)]
-fn short<const N: usize>(head: &[u8], mask: &[u64; N]) -> [u64; N] {
-    std::array::from_fn(|i| {
-        let mut bytes = [0; 8];
-        let have = head.get(8 * i..).unwrap_or_default();
-        let n = have.len().min(8);
-        bytes[..n].copy_from_slice(&have[..n]);
-        u64::from_ne_bytes(bytes) & mask[i]
-    })
+/// The bits of `mask` in which two lists of words differ, combined without a branch for each.
+#[inline(always)]
+pub(crate) fn difference<const N: usize>(one: &Words<N>, other: &Words<N>, mask: &[u64; N]) -> u64 {
+    let differs = |i: usize| u64::from_ne_bytes(one[i]) ^ u64::from_ne_bytes(other[i]);
+    (0..N).fold(0, |all, i| all | differs(i) & mask[i])
 }
 
 #[cfg(test)]
@@ -307,11 +306,29 @@ mod tests {
     }
 
     #[test]
+    fn frames_of_one_outline_and_extent_have_one_shape() {
+        let frames = [ipv4(6, 20), ipv4(17, 20), ipv6(6, 20), tag(ipv4(6, 20)), tag(ipv6(17, 20))];
+        for frame in frames {
+            let own = shape(&frame).unwrap();
+            let (outline, extent) = (own.outline::<V6_WORDS>(), Extent::of(own, &frame, frame.len()));
+            for (at, byte) in (0..frame.len()).flat_map(|at| [0, 1, 0x40, 0x60, 0x87].map(|byte| (at, byte)))
+            {
+                let mut other = frame.clone();
+                other[at] = byte;
+                let differs = difference(&padded(&other), &padded(&frame), &outline) != 0;
+                let is_like = !differs && extent.is_of(own, &other, other.len());
+                assert!(!is_like || shape(&other) == Some(own), "byte {at} of {own:?}");
+            }
+            assert!(!extent.is_of(own, &frame, frame.len() + 1));
+        }
+    }
+
+    #[test]
     fn short_frames_are_extended_by_zeros() {
         let frame: Vec<u8> = (1..=62).collect();
         let mut long = frame.clone();
         long.extend([0, 0]);
-        let mask = [u64::MAX; V6_WORDS];
-        assert_eq!(masked(&frame, &mask), masked(&long, &mask));
+        assert_eq!(padded::<V6_WORDS>(&frame), *words(&long).unwrap());
+        assert_eq!(words::<V6_WORDS>(&frame), None);
     }
 }

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use tunnel::Opened;
 
 /// What the packets of a later pass are, and what happens to them.
-#[derive(Clone)]
 pub(super) struct Again {
     /// Bridge and ingress port.
     pub(super) member: Member,
@@ -20,7 +19,6 @@ pub(super) struct Again {
 }
 
 /// What happens in a later pass.
-#[derive(Clone)]
 pub(super) enum What {
     /// They are looked up from the first table on, as received packets.
     Enter,
@@ -91,7 +89,8 @@ pub struct TunnelCounts {
 /// Later passes of a burst, and what a worker counts meanwhile.
 #[derive(Default)]
 pub(super) struct Onward {
-    list: Vec<Again>,
+    /// `None` while a pass is executed.
+    list: Vec<Option<Again>>,
     /// By the number of the tunnel's port in the engine, since the last sweep.
     pub(super) counts: Vec<TunnelCounts>,
     /// Of the next IPv4 packet with outer headers.
@@ -108,7 +107,7 @@ impl Onward {
 
     /// Adds a pass. Returns its stage.
     pub(super) fn push(&mut self, again: Again) -> u32 {
-        self.list.push(again);
+        self.list.push(Some(again));
         self.list.len() as u32
     }
 
@@ -117,15 +116,22 @@ impl Onward {
         let is_same = |last: &Again| {
             matches!(last.what, What::Enter) && last.member == member && last.carried == carried
         };
-        if !self.list.last().is_some_and(is_same) {
-            self.list.push(Again { member, carried, what: What::Enter });
+        if !self.list.last().is_some_and(|last| last.as_ref().is_some_and(is_same)) {
+            self.list.push(Some(Again { member, carried, what: What::Enter }));
         }
         self.list.len() as u32
     }
 
-    /// The pass of a stage.
-    pub(super) fn get(&self, stage: u32) -> Option<&Again> {
-        self.list.get(stage.checked_sub(1)? as usize)
+    /// Takes the pass of a stage, which must be put back, because further packets may follow.
+    pub(super) fn take(&mut self, stage: u32) -> Option<Again> {
+        self.list.get_mut(stage.checked_sub(1)? as usize)?.take()
+    }
+
+    /// Puts the pass of a stage back.
+    pub(super) fn put_back(&mut self, stage: u32, again: Again) {
+        if let Some(place) = stage.checked_sub(1).and_then(|at| self.list.get_mut(at as usize)) {
+            *place = Some(again);
+        }
     }
 
     /// The counters of a tunnel.

@@ -6,12 +6,20 @@
 use super::directory::Bridge;
 use super::error::{ChangeError, UnknownBridge};
 use super::exchange::{lock, take};
-use super::support::supported;
 use super::switch::FlowSwitch;
 use crate::modify::TableId;
-use crate::tables::{Changes, Modification, TableConfig, Tables};
+use crate::tables::{Changes, Control, Modification, TableConfig, Tables};
 use port::Now;
 use std::sync::Arc;
+
+/// Checks that a new bridge would execute all changes.
+///
+/// # Errors
+/// As [`FlowSwitch::modify`].
+pub fn check_changes(changes: &[Modification]) -> Result<(), ChangeError> {
+    let done = Control::new(0).bundle(changes, Now(0));
+    done.map(drop).map_err(|(i, error)| ChangeError::Invalid(i, error))
+}
 
 impl FlowSwitch {
     /// Executes all changes of a bridge's tables, or none. Workers apply them from their next burst on, all at once.
@@ -112,7 +120,6 @@ impl FlowSwitch {
         record: impl FnOnce(&Bridge, &Changes),
     ) -> Result<Changes, ChangeError> {
         let bridge = self.bridge(bridge)?;
-        supported(changes)?;
         let mut control = lock(&bridge.control);
         let done = control.bundle(changes, now).map_err(|(i, error)| ChangeError::Invalid(i, error))?;
         bridge.tables.publish(control.seal());

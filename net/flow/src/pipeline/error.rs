@@ -54,7 +54,4 @@ pub enum ChangeError {
     /// The change at this position is not valid.
     #[error("change {0}: {1}")]
     Invalid(usize, ModificationError),
-    /// The change at this position has an action that workers do not execute.
-    #[error("change {0}: the action `{1}` is not supported")]
-    Unsupported(usize, &'static str),
 }

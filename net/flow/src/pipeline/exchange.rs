@@ -1,10 +1,11 @@
-//! What workers and the engine pass to control: learned flows and states of ports. They do not wait for it, but wake it.
+//! What workers and the engine pass to control: flows that packets learn or end, and states of ports. They do not wait
+//! for it, but wake it.
 
 use super::directory::Bridge;
 use super::packet_out::PacketOuts;
 use super::underlay::{Local, Wanted};
 use crate::modify::PortNo;
-use crate::tables::{LearnedFlow, Learning, Tables, limits};
+use crate::tables::{LearnedFlow, Learning, Reduction, Tables, limits};
 use ::tunnel::Request;
 use port::{Now, PortId, Punted};
 use std::collections::BTreeMap;
@@ -12,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Learned flows that wait for control.
-const MAX_LEARNED: usize = 1024;
+/// Effects of packets that wait for control.
+const MAX_NOTED: usize = 1024;
 /// Learned flows of one version of the tables. Fewer than the changes that a version logs, so that a sender with many
 /// addresses does not make the cached results of others wrong.
 const BATCH: usize = 256;
@@ -32,10 +33,29 @@ pub struct PortEvent {
     pub is_up: bool,
 }
 
-/// A flow that a packet at `used` has learned.
-pub(super) struct Learned {
+/// What the packets of a result do to the flows of their bridge.
+#[derive(Default)]
+pub(super) struct Effects {
+    pub(super) learned: Box<[Arc<LearnedFlow>]>,
+    pub(super) reduced: Box<[Reduction]>,
+}
+
+impl Effects {
+    pub(super) fn new(learned: Vec<LearnedFlow>, reduced: Vec<Reduction>) -> Self {
+        Self { learned: learned.into_iter().map(Arc::new).collect(), reduced: reduced.into() }
+    }
+}
+
+/// A flow that a packet has learned, or whose timeouts it lowers.
+pub(super) enum Effect {
+    Learn(Arc<LearnedFlow>),
+    Reduce(Reduction),
+}
+
+/// An effect of a packet at `used`.
+pub(super) struct Noted {
     pub(super) bridge: Arc<Bridge>,
-    pub(super) flow: Arc<LearnedFlow>,
+    pub(super) effect: Effect,
     pub(super) used: Now,
 }
 
@@ -44,8 +64,8 @@ pub(super) struct Exchange {
     waker: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Whether the waker was called since control took something.
     is_awake: AtomicBool,
-    learned: SyncSender<Learned>,
-    learned_taken: Mutex<Receiver<Learned>>,
+    noted: SyncSender<Noted>,
+    noted_taken: Mutex<Receiver<Noted>>,
     /// The latest event of each port.
     ports: Mutex<BTreeMap<PortId, PortEvent>>,
     pub(super) packet_outs: PacketOuts,
@@ -65,12 +85,12 @@ pub(super) fn take<T: Default>(mutex: &Mutex<T>) -> T {
 
 impl Exchange {
     pub(super) fn new() -> Self {
-        let (learned, receiver) = sync_channel(MAX_LEARNED);
+        let (noted, receiver) = sync_channel(MAX_NOTED);
         Self {
             waker: OnceLock::new(),
             is_awake: AtomicBool::new(false),
-            learned,
-            learned_taken: Mutex::new(receiver),
+            noted,
+            noted_taken: Mutex::new(receiver),
             ports: Mutex::default(),
             packet_outs: PacketOuts::new(),
             wanted: Wanted::default(),
@@ -102,10 +122,10 @@ impl Exchange {
         self.is_awake.swap(false, Ordering::AcqRel);
     }
 
-    /// Takes learned flows, in the order in which each worker has learned them. Wakes control if there may be more.
-    pub(super) fn take_learned(&self) -> Vec<Learned> {
+    /// Takes effects of packets, in the order in which each worker has noted them. Wakes control if there may be more.
+    pub(super) fn take_noted(&self) -> Vec<Noted> {
         self.begin_taking();
-        let taken: Vec<_> = lock(&self.learned_taken).try_iter().take(BATCH).collect();
+        let taken: Vec<_> = lock(&self.noted_taken).try_iter().take(BATCH).collect();
         if taken.len() == BATCH {
             self.wake();
         }
@@ -149,7 +169,7 @@ impl Exchange {
     }
 }
 
-/// A worker's way to add the flows that packets of a bridge learn.
+/// A worker's way to change the flows that packets of a bridge learn or end.
 pub(super) struct Learner {
     exchange: Arc<Exchange>,
     bridge: Arc<Bridge>,
@@ -166,22 +186,26 @@ impl Learner {
     }
 
     /// Refreshes the flows that a packet at `used` has learned, or passes them to control if `tables` does not have
-    /// them. Returns `false` if control has no room for all, so that it must be called again.
-    pub(super) fn learn(&self, tables: &Tables, learned: &[Arc<LearnedFlow>], used: Now) -> bool {
+    /// them, as well as those whose timeouts become lower. Returns `false` if control has no room for all, so that it
+    /// must be called again.
+    pub(super) fn apply(&self, tables: &Tables, effects: &Effects, used: Now) -> bool {
         let mut has_room = true;
-        for flow in learned {
+        for flow in &effects.learned {
             match tables.learning(flow, used) {
                 Learning::Known(found) => found.entry().refresh(used),
                 Learning::Superseded | Learning::Full => {}
-                Learning::Unknown => has_room &= self.pass(flow, used),
+                Learning::Unknown => has_room &= self.pass(Effect::Learn(flow.clone()), used),
             }
+        }
+        for reduction in effects.reduced.iter().filter(|reduction| reduction.lower().is_some()) {
+            has_room &= self.pass(Effect::Reduce(reduction.clone()), used);
         }
         has_room
     }
 
-    fn pass(&self, flow: &Arc<LearnedFlow>, used: Now) -> bool {
-        let learned = Learned { bridge: self.bridge.clone(), flow: flow.clone(), used };
-        let is_passed = self.exchange.learned.try_send(learned).is_ok();
+    fn pass(&self, effect: Effect, used: Now) -> bool {
+        let noted = Noted { bridge: self.bridge.clone(), effect, used };
+        let is_passed = self.exchange.noted.try_send(noted).is_ok();
         if is_passed {
             self.exchange.wake();
         } else {

@@ -38,6 +38,8 @@ pub(super) struct Executor<'a> {
     pub(super) is_decided: bool,
     /// Whether the packet was received on a port of the bridge.
     pub(super) has_port: bool,
+    /// The last selected queue. It applies to all outputs of the packet, because a packet has one class.
+    pub(super) queue: Option<u32>,
 }
 
 impl<'a> Executor<'a> {
@@ -66,6 +68,7 @@ impl<'a> Executor<'a> {
             edit,
             is_decided,
             has_port,
+            queue: None,
         }
     }
 
@@ -102,7 +105,7 @@ impl<'a> Executor<'a> {
             }
             Operation::Normal { .. } => self.recirculate(NORMAL)?,
             Operation::Controller(output) => self.controller(output)?,
-            Operation::Queue(_) => {}
+            Operation::Queue(queue) => self.queue = queue.or(self.queue),
             Operation::Ct(operation) => self.track(operation)?,
             Operation::CtClear => self.untrack(),
             Operation::Meter(id) => self.meter(*id)?,

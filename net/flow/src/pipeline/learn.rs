@@ -1,8 +1,8 @@
-//! The control side of `learn`.
+//! The control side of `learn` and `fin_timeout`.
 
 use super::directory::Bridge;
 use super::error::UnknownBridge;
-use super::exchange::{Learned, lock};
+use super::exchange::{Effect, Noted, lock};
 use super::switch::FlowSwitch;
 use crate::tables::Changes;
 use port::Now;
@@ -21,12 +21,20 @@ pub struct LearnCounts {
 }
 
 impl FlowSwitch {
-    /// Adds flows that packets have learned since the last call. Workers apply them from their next burst on. Returns what
+    /// Adds flows that packets have learned since the last call, and lowers the timeouts of those whose connections have
+    /// ended: [`FlowSwitch::expire`] must be called then. Workers apply them from their next burst on. Returns what
     /// was changed, by bridge, with recorded changes. Must be called soon after the waker ([`FlowSwitch::set_waker`]),
     /// which is called again if there may be more.
     pub fn learn(&self, now: Now) -> Vec<(String, Changes)> {
         let mut changed: Vec<(Arc<Bridge>, Changes)> = Vec::new();
-        for Learned { bridge, flow, used } in self.exchange.take_learned() {
+        for Noted { bridge, effect, used } in self.exchange.take_noted() {
+            let flow = match effect {
+                Effect::Learn(flow) => flow,
+                Effect::Reduce(reduction) => {
+                    lock(&bridge.control).reduce(&reduction);
+                    continue;
+                }
+            };
             let Ok(changes) = lock(&bridge.control).learn(&flow, used, now) else {
                 bridge.counts.learn_refused.fetch_add(1, Ordering::Relaxed);
                 continue;

@@ -2,15 +2,15 @@
 
 use super::directory::{PortChanges, Scope};
 use super::exchange::Learner;
-use super::program::Program;
+use super::program::{Form, Program, Reads, ingress};
 use crate::Key;
 use crate::cache::{
-    Effort, HeadCache, Megaflow, MegaflowCache, MegaflowId, Shape, V4_TAGGED_WORDS, V4_WORDS, V6_WORDS,
-    agrees, masked,
+    Effort, Extent, HeadCache, Megaflow, MegaflowCache, MegaflowId, Shape, V4_TAGGED_WORDS, V4_WORDS,
+    V6_WORDS, Words, difference, masked, padded, tag, words,
 };
 use crate::modify::PortNo;
 use crate::tables::Tables;
-use crate::translate::{Resume, resume, translate};
+use crate::translate::{Resume, plain, resume, translate};
 use port::{BURST, Burst, Now, PortId, work};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Megaflows of a worker for one bridge.
-const MEGAFLOWS: usize = 1 << 17;
+const MEGAFLOWS: usize = 1 << 18;
 /// Entries of the head caches, so many that two places are enough for most keys of 10^5 flows. The memory is that of the
 /// entries in use, at most 16 MiB.
 const HEADS: usize = 1 << 18;
@@ -28,6 +28,10 @@ const OTHER_HEADS: usize = 1 << 15;
 const SWEEP: usize = 500;
 /// Milliseconds for which one sweep makes up.
 const MAX_SWEEP: usize = 16;
+/// One of so many packets that the tables only forward gets a megaflow if another one must be replaced for it.
+const ADMISSION: u32 = 64;
+/// Work units of a search in a hash table of the first table.
+const SUBTABLE: u64 = 50;
 /// Work units of a translation, beyond those of a packet.
 const TRANSLATION: u64 = 2000;
 
@@ -39,14 +43,33 @@ pub(super) fn work_of(is_translated: bool) -> u64 {
     if is_translated { TRANSLATION + work::EDIT } else { work::EDIT }
 }
 
+/// Work units of a packet that the tables forward without a translation.
+pub(super) fn work_of_plain(tables: &Tables) -> u64 {
+    let subtables = tables.subtables(crate::TableId(0)) as u64;
+    work_of(false) + (subtables * SUBTABLE).min(TRANSLATION)
+}
+
 /// Packets that follow each other and have one head.
+#[derive(Clone, Default)]
 pub(super) struct Run {
     pub(super) packets: Range<usize>,
     pub(super) bytes: u64,
     /// `None` if the frame has no shape: then it is one packet, which is found by its key.
     pub(super) shape: Option<Shape>,
+    /// The megaflow that the head cache names, of which nothing says yet whether it is current.
+    pub(super) id: MegaflowId,
     /// Place in the head cache of the shape.
     place: usize,
+    key: [u64; V6_WORDS],
+}
+
+impl Run {
+    /// Key of a shape with `N` words.
+    #[inline(always)]
+    fn key<const N: usize>(&self) -> &[u64; N] {
+        const { assert!(N <= V6_WORDS) };
+        self.key.first_chunk().unwrap_or(&[0; N])
+    }
 }
 
 /// Packets by the place of their first result, since they were last reported.
@@ -64,19 +87,21 @@ pub(super) struct Lookup {
     /// Changes of the ports.
     pub(super) ports: PortChanges,
     megaflows: MegaflowCache<Program>,
-    v4: HeadCache<V4_WORDS>,
-    v4_tagged: HeadCache<V4_TAGGED_WORDS>,
-    v6: HeadCache<V6_WORDS>,
-    /// Runs of a burst, kept for their memory.
-    pub(super) runs: Vec<(Run, MegaflowId)>,
+    v4: HeadCache<V4_WORDS, 8>,
+    v4_tagged: HeadCache<V4_TAGGED_WORDS, 8>,
+    v6: HeadCache<V6_WORDS, 16>,
+    /// Space for the runs of a burst.
+    pub(super) runs: Box<[Run]>,
     /// Identifiers of the rests of translations, by their addresses, which are not reused as long as they are here.
     resumes: HashMap<usize, (u32, Arc<Resume>)>,
     /// By ingress port: the megaflow of all its packets, if results depend on nothing else.
     by_port: Vec<MegaflowId>,
     /// Number of identifiers.
     resumed: u32,
+    /// Packets that had no room for a megaflow.
+    plain: u32,
     /// Whether a result depended on the time to live, which the head caches compare since then.
-    compares_ttl: bool,
+    pub(super) compares_ttl: bool,
     pub(super) hits: Hits,
     pub(super) learner: Learner,
 }
@@ -97,54 +122,41 @@ impl Lookup {
             v4: HeadCache::new(HEADS, secret),
             v4_tagged: HeadCache::new(OTHER_HEADS, secret),
             v6: HeadCache::new(OTHER_HEADS, secret),
-            runs: Vec::with_capacity(BURST),
+            runs: vec![Run::default(); BURST].into(),
             resumes: HashMap::new(),
             by_port: Vec::new(),
             resumed: 0,
+            plain: 0,
             compares_ttl: false,
             hits: Hits::default(),
             learner,
         }
     }
 
-    /// The packets from `first` on that have the head of `first`. Loads their entry into the cache.
-    #[inline(always)]
-    pub(super) fn run(&self, burst: &Burst, first: usize, port: PortId) -> Run {
-        let len = burst.frame_len(first);
-        match Shape::of(burst.head(first), len) {
-            None => Run { packets: first..first + 1, bytes: len as u64, shape: None, place: 0 },
-            Some(shape @ (Shape::V4 | Shape::V4Icmp)) => self.run_of(&self.v4, burst, first, shape, port),
-            Some(shape @ Shape::V4Tagged) => self.run_of(&self.v4_tagged, burst, first, shape, port),
-            Some(shape @ (Shape::V6 | Shape::V6Tagged)) => self.run_of(&self.v6, burst, first, shape, port),
+    /// Divides a burst into runs, and loads their entries of the head caches. Returns the number of runs.
+    #[inline(never)]
+    pub(super) fn split(&self, burst: &Burst, port: PortId, runs: &mut [Run]) -> usize {
+        const V4: u8 = Shape::V4 as u8;
+        const V4_ICMP: u8 = Shape::V4Icmp as u8;
+        const V4_TAGGED: u8 = Shape::V4Tagged as u8;
+        const V6: u8 = Shape::V6 as u8;
+        const V6_TAGGED: u8 = Shape::V6Tagged as u8;
+        let (to, mut at) = ((tag(port), self.compares_ttl), (0, 0));
+        while at.0 < burst.len() {
+            at = match Shape::of(burst.head(at.0), burst.frame_len(at.0)) {
+                Some(Shape::V4) => stretch::<V4, _, _>(&self.v4, to, burst, runs, at),
+                Some(Shape::V4Icmp) => stretch::<V4_ICMP, _, _>(&self.v4, to, burst, runs, at),
+                Some(Shape::V4Tagged) => stretch::<V4_TAGGED, _, _>(&self.v4_tagged, to, burst, runs, at),
+                Some(Shape::V6) => stretch::<V6, _, _>(&self.v6, to, burst, runs, at),
+                Some(Shape::V6Tagged) => stretch::<V6_TAGGED, _, _>(&self.v6, to, burst, runs, at),
+                None => {
+                    let (packets, bytes) = (at.0..at.0 + 1, burst.frame_len(at.0) as u64);
+                    runs[at.1] = Run { packets, bytes, ..Run::default() };
+                    (at.0 + 1, at.1 + 1)
+                }
+            };
         }
-    }
-
-    #[inline(always)]
-    fn run_of<const N: usize>(
-        &self,
-        cache: &HeadCache<N>,
-        burst: &Burst,
-        first: usize,
-        shape: Shape,
-        port: PortId,
-    ) -> Run {
-        let mask = shape.mask(self.compares_ttl);
-        let words = &masked(burst.head(first), &mask);
-        let place = cache.place(words, port);
-        cache.prefetch(place);
-        let (mut end, mut bytes) = (first + 1, burst.frame_len(first) as u64);
-        // Packets of equal length are complete as the first one is.
-        let known = || shape.extent(burst.head(first), burst.frame_len(first));
-        while end < burst.len() && agrees(burst.head(end), &mask, words) {
-            let (head, len) = (burst.head(end), burst.frame_len(end));
-            let extent = shape.extent(head, len);
-            if !(extent.is_some() && extent == known() || shape.is_complete(head, len)) {
-                break;
-            }
-            bytes += len as u64;
-            end += 1;
-        }
-        Run { packets: first..end, bytes, shape: Some(shape), place }
+        at.1
     }
 
     /// The megaflow of every packet of `port`, if the tables look at nothing but the ingress port.
@@ -154,33 +166,31 @@ impl Lookup {
         self.current(id).map(|_| id)
     }
 
-    /// The megaflow of a run from `port`, of which nothing says yet whether it is current. Loads it into the cache.
-    #[inline(always)]
-    pub(super) fn find_run(&self, run: &Run, burst: &Burst, port: PortId) -> MegaflowId {
-        let head = burst.head(run.packets.start);
-        let found = match run.shape {
-            None => None,
-            Some(shape @ (Shape::V4 | Shape::V4Icmp)) => {
-                self.find_head(&self.v4, shape, head, run.place, port)
-            }
-            Some(shape @ Shape::V4Tagged) => self.find_head(&self.v4_tagged, shape, head, run.place, port),
-            Some(shape @ (Shape::V6 | Shape::V6Tagged)) => {
-                self.find_head(&self.v6, shape, head, run.place, port)
-            }
-        };
-        found.inspect(|id| self.megaflows.prefetch(*id)).unwrap_or_default()
+    /// Finds runs in the head caches, and loads their megaflows into the cache.
+    #[inline(never)]
+    pub(super) fn find_runs(&self, runs: &mut [Run]) {
+        for run in runs {
+            run.id = match run.shape {
+                None => MegaflowId::default(),
+                Some(Shape::V4 | Shape::V4Icmp) => self.v4.find(run.place, run.key()),
+                Some(Shape::V4Tagged) => self.v4_tagged.find(run.place, run.key()),
+                Some(Shape::V6 | Shape::V6Tagged) => self.v6.find(run.place, run.key()),
+            };
+            self.megaflows.prefetch(run.id);
+        }
     }
 
+    /// Counts the packets of a run and returns their output, if they have no other result, and nothing changed since.
     #[inline(always)]
-    fn find_head<const N: usize>(
-        &self,
-        cache: &HeadCache<N>,
-        shape: Shape,
-        head: &[u8],
-        place: usize,
-        port: PortId,
-    ) -> Option<MegaflowId> {
-        cache.find(place, &masked(head, &shape.mask(self.compares_ttl)), port)
+    pub(super) fn forward(&mut self, run: &Run, now: Now) -> Option<PortId> {
+        let (version, ports) = (self.tables.version(), self.ports.latest);
+        let megaflow = self.megaflows.get(run.id)?;
+        let Form::Forward(port) = megaflow.value.form else { return None };
+        if megaflow.version != version || megaflow.value.ports != ports {
+            return None;
+        }
+        megaflow.count(run.packets.len() as u32, run.bytes, now);
+        Some(port)
     }
 
     /// The megaflow of an identifier, if its result is right for the present tables and ports.
@@ -198,10 +208,11 @@ impl Lookup {
     #[cold]
     fn renewed(&mut self, id: MegaflowId) -> Option<&mut Megaflow<Program>> {
         let Self { tables, megaflows, ports, learner, .. } = self;
+        let matching = megaflows.matching(id)?;
         let megaflow = megaflows.get(id)?;
         let is_right = tables
             .changes_since(megaflow.version)
-            .is_some_and(|mut changes| !changes.any(|change| megaflow.value.is_affected(change)));
+            .is_some_and(|mut changes| !changes.any(|change| megaflow.value.is_affected(change, &matching)));
         if is_right && megaflow.value.follows(ports) {
             (megaflow.version, megaflow.value.ports) = (tables.version(), ports.latest);
             return self.megaflows.get(id);
@@ -217,15 +228,48 @@ impl Lookup {
         rest: Option<&Resume>,
         (scope, now): (&Scope<'_>, Now),
     ) -> (MegaflowId, bool) {
-        let found = self.megaflows.find(key).filter(|id| self.current(*id).is_some());
-        if let Some(id) = found {
-            self.learn_again(id, now);
-            return (id, false);
+        match self.find_megaflow(key, now) {
+            Some(id) => (id, false),
+            None => (self.translate((key, in_port), rest, scope, now), true),
         }
-        (self.translate((key, in_port), rest, scope, now), true)
     }
 
-    fn translate(
+    /// The megaflow of a key.
+    pub(super) fn find_megaflow(&mut self, key: &Key, now: Now) -> Option<MegaflowId> {
+        let found = self.megaflows.find(key).filter(|id| self.current(*id).is_some())?;
+        self.learn_again(found, now);
+        Some(found)
+    }
+
+    /// Counts a packet of `bytes` bytes without a megaflow at its flow, and returns its output, if it has no other result
+    /// and a megaflow would replace another one. This costs less than a translation and an insertion, and keeps the
+    /// megaflows of flows with many packets.
+    pub(super) fn forward_plainly(
+        &mut self,
+        key: &Key,
+        scope: &Scope<'_>,
+        (bytes, now): (u64, Now),
+    ) -> Option<PortId> {
+        if !self.megaflows.is_full() {
+            return None;
+        }
+        self.plain = self.plain.wrapping_add(1);
+        if self.plain.is_multiple_of(ADMISSION) {
+            return None;
+        }
+        let (entry, port) = plain(&self.tables, key, scope)?;
+        let place = scope.view.ports.get(&port)?;
+        entry.count(1, bytes, now);
+        Some(place.port)
+    }
+
+    /// Removes all megaflows, and allows that many from now on.
+    #[cfg(test)]
+    pub(super) fn limit_megaflows(&mut self, limit: usize) {
+        self.megaflows = MegaflowCache::new(limit, [1, 3]);
+    }
+
+    pub(super) fn translate(
         &mut self,
         (key, in_port): (&Key, PortNo),
         rest: Option<&Resume>,
@@ -245,9 +289,9 @@ impl Lookup {
             self.learn_again(id, now);
             return id;
         }
-        let mut program = Program::new(translation, key, (scope.view, self.ports.latest));
+        let mut program = Program::new(translation, (scope.view, self.ports.latest));
         let Self { tables, megaflows, learner, .. } = self;
-        program.is_unlearned = !learner.learn(tables, &program.learned, now);
+        program.is_unlearned = !learner.apply(tables, &program.effects, now);
         let removed = &mut |megaflow| credit(&megaflow, tables, learner);
         megaflows.insert((key, &mask), program, tables.version(), now, removed)
     }
@@ -256,7 +300,7 @@ impl Lookup {
     fn learn_again(&mut self, id: MegaflowId, now: Now) {
         let Self { tables, megaflows, learner, .. } = self;
         if let Some(megaflow) = megaflows.get(id).filter(|megaflow| megaflow.value.is_unlearned) {
-            megaflow.value.is_unlearned = !learner.learn(tables, &megaflow.value.learned, now);
+            megaflow.value.is_unlearned = !learner.apply(tables, &megaflow.value.effects, now);
         }
     }
 
@@ -285,37 +329,34 @@ impl Lookup {
         1
     }
 
-    /// Adds a head. Returns `false` if the result depends on bytes that the head leaves out, so that another packet with
-    /// the same head may have another result, or if control had no room for the flows that the result learns.
-    pub(super) fn remember(&mut self, (shape, head): (Shape, &[u8]), port: PortId, id: MegaflowId) -> bool {
+    /// Adds the head of a run. Returns `false` if the result depends on bytes that the head leaves out, so that another
+    /// packet of the run may have another result, or if control had no room for the flows that the result learns.
+    /// `has_ttl`: whether heads were compared with the time to live when the burst was divided.
+    pub(super) fn remember(&mut self, run: &Run, has_ttl: bool, id: MegaflowId) -> bool {
         let Some(megaflow) = self.megaflows.get(id) else { return false };
-        let mask = megaflow.value.matching.mask();
-        let is_outside = |field| mask.get(field) != 0;
-        let is_tunnel_outside = mask.words()[Key::TUNNEL].iter().any(|word| *word != 0);
-        if is_outside(crate::Field::TcpFlags) || is_tunnel_outside || megaflow.value.is_unlearned {
+        let reads = megaflow.value.reads;
+        if reads == Reads::Other || megaflow.value.is_unlearned {
             return false;
         }
-        if mask.get(crate::Field::IpTtl) != 0 && !self.compares_ttl {
-            // Heads of before, and this one, are compared without the time to live.
+        if reads == Reads::Ttl && !self.compares_ttl {
+            // Heads of before, and those of this burst, are compared without the time to live.
             self.compares_ttl = true;
             self.forget_heads();
-            return false;
         }
-        let compares_ttl = self.compares_ttl;
-        match shape {
-            Shape::V4 | Shape::V4Icmp => self.v4.insert(&masked(head, &shape.mask(compares_ttl)), port, id),
-            Shape::V4Tagged => self.v4_tagged.insert(&masked(head, &shape.mask(compares_ttl)), port, id),
-            Shape::V6 | Shape::V6Tagged => self.v6.insert(&masked(head, &shape.mask(compares_ttl)), port, id),
+        match run.shape.filter(|_| has_ttl == self.compares_ttl) {
+            None => return false,
+            Some(Shape::V4 | Shape::V4Icmp) => self.v4.insert(run.key(), id),
+            Some(Shape::V4Tagged) => self.v4_tagged.insert(run.key(), id),
+            Some(Shape::V6 | Shape::V6Tagged) => self.v6.insert(run.key(), id),
         }
         true
     }
 
     /// Keeps the megaflow of a packet of `port`, if it is that of all packets of the port.
     pub(super) fn remember_port(&mut self, port: PortId, id: MegaflowId) {
-        let is_known =
-            |megaflow: &&mut Megaflow<Program>| !megaflow.value.is_unlearned && port != BRIDGE_ITSELF;
-        let megaflow = self.megaflows.get(id).filter(is_known);
-        if megaflow.is_some_and(|megaflow| *megaflow.value.matching.mask() == ingress()) {
+        let is_of_port = |megaflow: &Program| megaflow.reads == Reads::Port && !megaflow.is_unlearned;
+        let megaflow = self.megaflows.get(id).filter(|megaflow| is_of_port(&megaflow.value));
+        if megaflow.is_some() && port != BRIDGE_ITSELF {
             let at = usize::from(port.0);
             self.by_port.resize(self.by_port.len().max(at + 1), MegaflowId::default());
             self.by_port[at] = id;
@@ -360,12 +401,77 @@ impl Lookup {
     }
 }
 
-/// What every result depends on: one ingress port and one place in the pipeline.
-fn ingress() -> Key {
-    let mut mask = Key::ZERO;
-    mask.set(crate::Field::InPort, u128::MAX);
-    mask.set(crate::Field::RecircId, u128::MAX);
-    mask
+/// Adds runs of packets of the shape with number `SHAPE`, from a packet and a run on, whose keys have the tag of their
+/// port. Returns the next packet and the next run. What differs from packet to packet of a flow is not inlined.
+#[inline(never)]
+fn stretch<const SHAPE: u8, const N: usize, const S: usize>(
+    cache: &HeadCache<N, S>,
+    (tag, has_ttl): (u64, bool),
+    burst: &Burst,
+    runs: &mut [Run],
+    (mut i, mut at): (usize, usize),
+) -> (usize, usize) {
+    let shape = const { shape_of(SHAPE) };
+    let outline = const { shape_of(SHAPE).outline::<N>() };
+    let mask = if has_ttl {
+        const { shape_of(SHAPE).mask::<N>(true) }
+    } else {
+        const { shape_of(SHAPE).mask::<N>(false) }
+    };
+    let (head, mut len) = (burst.head(i), burst.frame_len(i));
+    let mut extent = Extent::of(shape, head, len);
+    let short;
+    let mut first: &Words<N> = if let Some(words) = words(head) {
+        words
+    } else {
+        short = padded(head);
+        &short
+    };
+    loop {
+        let Some(run) = runs.get_mut(at) else { return (i, at) };
+        let mut key = masked(first, &mask);
+        key[N - 1] |= tag;
+        run.place = cache.place(&key);
+        cache.prefetch(run.place);
+        run.key[..N].copy_from_slice(&key);
+        (run.packets.start, run.shape) = (i, Some(shape));
+        let mut bytes = len as u64;
+        let next = loop {
+            i += 1;
+            if i == burst.len() {
+                break None;
+            }
+            let head = burst.head(i);
+            len = burst.frame_len(i);
+            let Some(next) = words(head) else { break None };
+            if !extent.is_of(shape, head, len) || difference(next, first, &outline) != 0 {
+                // Another length, or the end.
+                let Some(other) = extent_of(shape, head, len) else { break None };
+                extent = other;
+            }
+            if difference(next, first, &mask) != 0 {
+                break Some(next);
+            }
+            first = next;
+            bytes += len as u64;
+        };
+        (run.packets.end, run.bytes) = (i, bytes);
+        at += 1;
+        match next {
+            Some(next) => first = next,
+            None => return (i, at),
+        }
+    }
+}
+
+const fn shape_of(number: u8) -> Shape {
+    Shape::ALL[number as usize]
+}
+
+/// The extent of a frame, if it has this shape.
+#[inline(never)]
+fn extent_of(shape: Shape, head: &[u8], len: usize) -> Option<Extent> {
+    (Shape::of(head, len) == Some(shape)).then(|| Extent::of(shape, head, len))
 }
 
 fn credit(megaflow: &Megaflow<Program>, tables: &Tables, learner: &Learner) {
@@ -374,7 +480,7 @@ fn credit(megaflow: &Megaflow<Program>, tables: &Tables, learner: &Learner) {
         // A result of older tables may have the action of a removed flow. What control has no room for now is learned by
         // a later packet.
         if megaflow.version == tables.version() {
-            learner.learn(tables, &megaflow.value.learned, megaflow.used);
+            learner.apply(tables, &megaflow.value.effects, megaflow.used);
         }
     }
 }

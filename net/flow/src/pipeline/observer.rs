@@ -3,7 +3,7 @@
 use super::directory::{Directory, Member, Place};
 use super::exchange::{Exchange, PortEvent, lock};
 use super::underlay::Local;
-use port::{Now, PortId, PortObserver, Published, Punted};
+use port::{Now, PortId, PortObserver, Published, PuntReason, Punted};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
@@ -32,22 +32,26 @@ pub(super) struct Observer {
     pub(super) normal: Option<Box<dyn PortObserver>>,
 }
 
-impl Observer {
-    fn set_up(&self, port: PortId, is_up: bool) {
-        update((&self.changing, &self.published), port, |place| place.is_live = is_up);
-        let directory = self.published.current();
-        let Some(Member { bridge, number }) = directory.member(port) else { return };
-        if let Some(view) = directory.view(bridge) {
-            let bridge = view.bridge.name.clone();
-            self.exchange.port_changed(PortEvent { port, bridge, number, is_up });
-        }
+/// Sets whether a port can send, and tells control.
+pub(super) fn set_up(
+    (changing, published): (&Mutex<()>, &Published<Directory>),
+    exchange: &Exchange,
+    port: PortId,
+    is_up: bool,
+) {
+    update((changing, published), port, |place| place.is_live = is_up);
+    let directory = published.current();
+    let Some(Member { bridge, number }) = directory.member(port) else { return };
+    if let Some(view) = directory.view(bridge) {
+        let bridge = view.bridge.name.clone();
+        exchange.port_changed(PortEvent { port, bridge, number, is_up });
     }
 }
 
 impl PortObserver for Observer {
     fn changed(&mut self, port: PortId, is_up: bool, now: Now) {
         self.normal.iter_mut().for_each(|observer| observer.changed(port, is_up, now));
-        self.set_up(port, is_up);
+        set_up((&self.changing, &self.published), &self.exchange, port, is_up);
     }
 
     fn stopped(&mut self, port: PortId, now: Now) {
@@ -59,7 +63,8 @@ impl PortObserver for Observer {
         if let Some(local) = note.as_ref().and_then(|note| note.downcast_ref::<Local>()) {
             return self.exchange.frame(local, packet);
         }
-        if self.published.current().by_tables(packet.context.from).is_none() {
+        let is_protocol = packet.reason == PuntReason::Protocol;
+        if is_protocol || self.published.current().by_tables(packet.context.from).is_none() {
             return self.normal.iter_mut().for_each(|observer| observer.punted(packet.clone()));
         }
         let mut punted = lock(&self.punted);

@@ -7,7 +7,6 @@
 use super::directory::{Bridge, Member};
 use super::error::UnknownBridge;
 use super::exchange::lock;
-use super::support::not_executed;
 use super::switch::FlowSwitch;
 use crate::action::Action;
 use crate::modify::PortNo;
@@ -46,9 +45,6 @@ pub enum PacketOutError {
     /// An action is not valid.
     #[error(transparent)]
     Action(#[from] ActionError),
-    /// Workers do not execute this action.
-    #[error("the action `{0}` is not supported")]
-    Unsupported(&'static str),
     /// The bridge has no port, so that no worker executes the actions.
     #[error("bridge \"{0}\" has no port")]
     NoPort(String),
@@ -176,9 +172,6 @@ impl FlowSwitch {
         }
         if !LENGTHS.contains(&frame.len()) {
             return Err(PacketOutError::Length(frame.len()));
-        }
-        if let Some(action) = actions.iter().find_map(not_executed) {
-            return Err(PacketOutError::Unsupported(action));
         }
         let tables = view.bridge.tables.current();
         tables.check_packet_out(actions)?;

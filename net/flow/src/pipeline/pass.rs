@@ -2,8 +2,9 @@
 
 use super::again::{Carried, Onward};
 use super::directory::{Member, Scope};
+use super::exchange::Effects;
 use super::execute::Executor;
-use super::lookup::{BRIDGE_ITSELF, Lookup, Run, work_of};
+use super::lookup::{BRIDGE_ITSELF, Lookup, Run, work_of, work_of_plain};
 use super::program::Form;
 use super::track::{Tracking, set_state};
 use crate::action::Action;
@@ -13,7 +14,7 @@ use crate::packet::{Layout, Rewriter, parse};
 use crate::translate::{Operation, Resume, translate_actions};
 use crate::{Field, Key};
 use conntrack::Tracker;
-use port::{Burst, Context, DropReason, EditId, PortId, Verdicts};
+use port::{Burst, Context, DropReason, EditId, Notes, PortId, Verdicts};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ pub(super) struct Pass<'a> {
     pub(super) onward: &'a mut Onward,
     pub(super) tracker: &'a Tracker,
     pub(super) left: &'a mut usize,
-    pub(super) carried: Carried,
+    pub(super) carried: &'a Carried,
     /// Packets that were looked up by their keys.
     pub(super) keyed: u64,
 }
@@ -64,50 +65,73 @@ impl Pass<'_> {
     }
 
     /// Looks all packets up before the first is executed, so that the processor loads the entries of several packets, and
-    /// then their megaflows, at the same time. Packets of one head that follow each other are looked up and forwarded
-    /// together.
+    /// then their megaflows, at the same time. Packets of one head that follow each other are looked up together, and
+    /// those that follow each other to one port are emitted together.
     fn runs(&mut self) {
         let mut runs = std::mem::take(&mut self.lookup.runs);
-        let (port, mut i) = (self.origin(), 0);
-        while i < self.burst.len() {
-            let run = self.lookup.run(self.burst, i, port);
-            i = run.packets.end;
-            runs.push((run, MegaflowId::default()));
-        }
-        for (run, id) in &mut runs {
-            *id = self.lookup.find_run(run, self.burst, port);
-        }
-        for (run, id) in runs.drain(..) {
-            if !self.execute(id, run.packets.clone(), run.bytes) {
-                self.missed(&run);
+        let n = self.lookup.split(self.burst, self.origin(), &mut runs);
+        let has_ttl = self.lookup.compares_ttl;
+        self.lookup.find_runs(&mut runs[..n]);
+        let (mut to, mut packets) = (PortId(0), 0..0);
+        for run in &runs[..n] {
+            let port = self.lookup.forward(run, self.context.now);
+            if port == Some(to) {
+                packets.end = run.packets.end;
+                continue;
+            }
+            self.verdicts.emit_run(packets, to, EditId::NONE);
+            packets = run.packets.end..run.packets.end;
+            match port {
+                Some(port) => (to, packets.start) = (port, run.packets.start),
+                None => self.other(run, has_ttl),
             }
         }
+        self.verdicts.emit_run(packets, to, EditId::NONE);
         self.lookup.runs = runs;
         self.lookup.hits.head += self.burst.len() as u64 - self.keyed;
     }
 
-    /// Finds the packets of a run by their keys: the first one for all, if its head decides the result.
+    /// A run with another result than one output, or without one.
     #[inline(never)]
-    fn missed(&mut self, run: &Run) {
-        let (port, mut i) = (self.origin(), run.packets.start);
-        while i < run.packets.end {
-            let (id, is_translated) = self.by_key(i, (0, None));
+    fn other(&mut self, run: &Run, has_ttl: bool) {
+        if !self.execute(run.id, run.packets.clone(), run.bytes) {
+            self.missed(run, has_ttl);
+        }
+    }
+
+    /// Finds the packets of a run by their keys: the first one for all, if its head decides the result.
+    fn missed(&mut self, run: &Run, has_ttl: bool) {
+        let mut packets = run.packets.clone();
+        while let Some(i) = packets.next() {
             self.keyed += 1;
-            let hits = &mut self.lookup.hits;
-            let place = if is_translated { &mut hits.tables } else { &mut hits.megaflow };
-            *place += 1;
-            self.lookup.remember_port(port, id);
-            let head = self.burst.head(i);
-            let is_decided = run.shape.is_some_and(|shape| self.lookup.remember((shape, head), port, id));
-            // What is compared may have changed since.
-            let same = is_decided.then(|| self.lookup.run(self.burst, i, port));
-            let alone = (i..i + 1, self.burst.frame_len(i) as u64);
-            let (packets, bytes) = same.map_or(alone, |same| (same.packets, same.bytes));
-            i = packets.end;
-            if !self.execute(id, packets.clone(), bytes) {
-                packets.for_each(|i| self.verdicts.drop(i, DropReason::NoFlow));
+            let Some(id) = self.find(i) else { continue };
+            self.lookup.remember_port(self.origin(), id);
+            let end =
+                if self.lookup.remember(run, has_ttl, id) { std::mem::take(&mut packets).end } else { i + 1 };
+            let bytes = (i..end).map(|i| self.burst.frame_len(i) as u64).sum();
+            if !self.execute(id, i..end, bytes) {
+                (i..end).for_each(|i| self.verdicts.drop(i, DropReason::NoFlow));
             }
         }
+    }
+
+    /// The megaflow of a received packet. Returns `None` if the packet was forwarded without one.
+    fn find(&mut self, i: usize) -> Option<MegaflowId> {
+        let ((key, _), now) = (self.key(i, 0), self.context.now);
+        if let Some(id) = self.lookup.find_megaflow(&key, now) {
+            self.lookup.hits.megaflow += 1;
+            self.verdicts.charge(work_of(false));
+            return Some(id);
+        }
+        self.lookup.hits.tables += 1;
+        let bytes = self.burst.frame_len(i) as u64;
+        if let Some(port) = self.lookup.forward_plainly(&key, &self.scope, (bytes, now)) {
+            self.verdicts.charge(work_of_plain(&self.lookup.tables));
+            self.verdicts.emit(i, port, EditId::NONE);
+            return None;
+        }
+        self.verdicts.charge(work_of(true));
+        Some(self.lookup.translate((&key, self.member.number), None, &self.scope, now))
     }
 
     /// The key of packet `i`, at the place `id` of the pipeline, and where its headers are.
@@ -128,10 +152,11 @@ impl Pass<'_> {
     }
 
     #[inline(never)]
-    fn by_key(&mut self, i: usize, (id, rest): (u32, Option<&Resume>)) -> (MegaflowId, bool) {
+    fn by_key(&mut self, i: usize, (id, rest): (u32, &Resume)) -> MegaflowId {
         let (key, _) = self.key(i, id);
-        let found = self.lookup.find_key((&key, self.member.number), rest, (&self.scope, self.context.now));
-        self.verdicts.charge(work_of(found.1));
+        let of = (&self.scope, self.context.now);
+        let (found, is_translated) = self.lookup.find_key((&key, self.member.number), Some(rest), of);
+        self.verdicts.charge(work_of(is_translated));
         found
     }
 
@@ -139,7 +164,7 @@ impl Pass<'_> {
     pub(super) fn resumed(&mut self, rest: &Arc<Resume>) {
         let id = self.lookup.resume_id(rest);
         for i in 0..self.burst.len() {
-            let (found, _) = self.by_key(i, (id, Some(rest)));
+            let found = self.by_key(i, (id, rest));
             let bytes = self.burst.frame_len(i) as u64;
             if !self.execute(found, i..i + 1, bytes) {
                 self.verdicts.drop(i, DropReason::NoFlow);
@@ -154,15 +179,14 @@ impl Pass<'_> {
         let bytes = self.burst.frame_len(i) as u64;
         translation.flows.iter().for_each(|flow| flow.count(1, bytes, context.now));
         translation.counters.iter().for_each(|counter| counter.add(1, bytes));
-        let learned: Vec<_> = translation.learned.into_iter().map(Arc::new).collect();
+        let effects = Effects::new(translation.learned, translation.reduced);
         // Without room, a controller may send again.
-        lookup.learner.learn(&lookup.tables, &learned, context.now);
+        lookup.learner.apply(&lookup.tables, &effects, context.now);
         self.verdicts.charge(work_of(true));
         self.run(i, &translation.operations);
     }
 
     /// Executes the program of a megaflow for some packets. Returns `false` if its result is not current any more.
-    #[inline]
     fn execute(&mut self, id: MegaflowId, packets: Range<usize>, bytes: u64) -> bool {
         let Some(megaflow) = self.lookup.current(id) else { return false };
         megaflow.count(packets.len() as u32, bytes, self.context.now);
@@ -204,5 +228,10 @@ impl Pass<'_> {
             Executor::new(of, (burst, i), context, verdicts, rewriter, (onward, carried), tracking);
         executor.has_port = has_port;
         executor.run((&key, &layout), operations);
+        if let Some(queue) = executor.queue {
+            // Ports classify by a byte, 0 for no queue.
+            let class = u8::try_from(queue.saturating_add(1)).unwrap_or(0);
+            burst.set_notes(i, Notes { class, ..burst.notes(i) });
+        }
     }
 }

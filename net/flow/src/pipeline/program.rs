@@ -1,11 +1,12 @@
 //! Programs: what a worker does with each packet of a megaflow.
 
 use super::directory::{Bridge, PortChanges, View};
+use super::exchange::Effects;
 use crate::cache::Megaflow;
 use crate::modify::{PortNo, TableId};
-use crate::tables::{Change, Entry, GroupCounter, LearnedFlow};
+use crate::tables::{Change, Entry, GroupCounter};
 use crate::translate::{Operation, Seen, Translation};
-use crate::{Key, Match};
+use crate::{Field, Key};
 use mem::line::LINE;
 use port::{Now, PortId};
 use std::mem::offset_of;
@@ -30,8 +31,7 @@ pub(super) struct Program {
     pub(super) form: Form,
     /// The latest change of the ports for which it was known to be right.
     pub(super) ports: u64,
-    /// Selects the packets to which it applies, as they were before translation.
-    pub(super) matching: Match,
+    pub(super) reads: Reads,
     /// Whether it depends on which ports can send.
     is_live: bool,
     /// What its lookups have seen.
@@ -41,19 +41,56 @@ pub(super) struct Program {
     drops: Option<(Arc<Bridge>, TableId)>,
     groups: Vec<u32>,
     counters: Vec<Arc<GroupCounter>>,
-    /// Flows that its packets learn.
-    pub(super) learned: Box<[Arc<LearnedFlow>]>,
+    /// Flows that its packets learn or end.
+    pub(super) effects: Effects,
     /// Whether control had no room for some of them.
     pub(super) is_unlearned: bool,
 }
 
 const _: () = assert!(size_of::<Form>() == 16);
-const _: () = assert!(offset_of!(Megaflow<Program>, value) + offset_of!(Program, matching) <= LINE);
+const _: () = assert!(offset_of!(Megaflow<Program>, value) + offset_of!(Program, reads) <= LINE);
+
+/// What a result depends on, as far as the head cache has to know.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reads {
+    /// The ingress port, and nothing else.
+    Port,
+    /// Bytes that heads have.
+    Head,
+    /// The time to live too.
+    Ttl,
+    /// What heads leave out.
+    Other,
+}
+
+impl Reads {
+    fn new(mask: &Key) -> Self {
+        let is_tunnel = mask.words()[Key::TUNNEL].iter().any(|word| *word != 0);
+        if is_tunnel || mask.get(Field::TcpFlags) != 0 {
+            Self::Other
+        } else if mask.get(Field::IpTtl) != 0 {
+            Self::Ttl
+        } else if *mask == ingress() {
+            Self::Port
+        } else {
+            Self::Head
+        }
+    }
+}
+
+/// What every result depends on: one ingress port and one place in the pipeline.
+pub(super) fn ingress() -> Key {
+    let mut mask = Key::ZERO;
+    mask.set(Field::InPort, u128::MAX);
+    mask.set(Field::RecircId, u128::MAX);
+    mask
+}
 
 impl Program {
-    pub(super) fn new(translation: Translation, key: &Key, (view, ports): (&View, u64)) -> Self {
-        let Translation { operations, mask, last, seen, flows, groups, counters, live, learned, .. } =
-            translation;
+    pub(super) fn new(translation: Translation, (view, ports): (&View, u64)) -> Self {
+        let Translation {
+            operations, mask, last, seen, flows, groups, counters, live, learned, reduced, ..
+        } = translation;
         let form = match operations.as_slice() {
             [] if flows.is_empty() => Form::NoFlow,
             [] => Form::Drop,
@@ -62,31 +99,28 @@ impl Program {
             }
             _ => Form::Operations(Arc::new(operations)),
         };
-        let (matching, learned) = (Match::new(key, &mask), learned.into_iter().map(Arc::new).collect());
+        let effects = Effects::new(learned, reduced);
         let drops = matches!(form, Form::NoFlow | Form::Drop).then(|| (view.bridge.clone(), last));
         let is_unlearned = false;
         Self {
             form,
             ports,
-            matching,
+            reads: Reads::new(&mask),
             is_live: live,
             seen,
             flows,
             drops,
             groups,
             counters,
-            learned,
+            effects,
             is_unlearned,
         }
     }
 
-    /// Whether a change of the tables may make the result wrong.
-    pub(super) fn is_affected(&self, change: &Change) -> bool {
+    /// Whether a change of the tables may make the result wrong for packets that agree with `key` in the bits of `mask`.
+    pub(super) fn is_affected(&self, change: &Change, (key, mask): &(Key, Key)) -> bool {
         match change {
-            Change::Flow(entry) => {
-                let (key, mask) = (self.matching.key(), self.matching.mask());
-                self.seen.iter().any(|seen| seen.may_find(entry, key, mask))
-            }
+            Change::Flow(entry) => self.seen.iter().any(|seen| seen.may_find(entry, key, mask)),
             Change::Group(id) => self.groups.contains(id),
             Change::All => true,
         }

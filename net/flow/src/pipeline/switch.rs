@@ -6,7 +6,7 @@ use super::directory::{Bridge, Counts, Directory, Member, Place, PortChanges, Sc
 use super::drops::TableDrops;
 use super::error::{AddBridgeError, AddPortError, UnknownBridge};
 use super::exchange::{Exchange, PortEvent, lock, take};
-use super::observer::{Observer, update};
+use super::observer::{Observer, set_up, update};
 use super::underlay;
 use super::worker::Worker;
 use crate::modify::PortNo;
@@ -49,11 +49,11 @@ pub struct FlowSwitch {
 impl FlowSwitch {
     /// A switch without bridges. `normal` gets the packets of all other ports, and those for the port `NORMAL`.
     pub fn new(normal: Arc<dyn Pipelines>) -> Self {
-        Self::with_connections(normal, Config::default())
+        Self::with_connections(normal, &Config::default())
     }
 
     /// The same with other limits and timeouts of connections.
-    pub fn with_connections(normal: Arc<dyn Pipelines>, connections: Config) -> Self {
+    pub fn with_connections(normal: Arc<dyn Pipelines>, connections: &Config) -> Self {
         let (published, changing, punted) = (Arc::default(), Arc::default(), Arc::default());
         let (exchange, tracker) = (Arc::new(Exchange::new()), Arc::new(Tracker::new(connections)));
         let underlay = Mutex::default();
@@ -68,6 +68,11 @@ impl FlowSwitch {
     /// Removes all connections, or those of a zone. Returns their number.
     pub fn flush_connections(&self, zone: Option<u16>) -> usize {
         self.tracker.flush(zone)
+    }
+
+    /// The connection tracker of all bridges.
+    pub fn tracker(&self) -> &Tracker {
+        &self.tracker
     }
 
     /// Sets the function that wakes the caller of [`FlowSwitch::learn`], [`FlowSwitch::take_punted`] and
@@ -128,7 +133,7 @@ impl FlowSwitch {
     }
 
     /// Adds a port to a bridge, with `number` or the lowest free one, which is returned. Workers apply the change from
-    /// their next burst on.
+    /// their next burst on. The number may be [`PortNo::LOCAL`], on a bridge without addresses of its own.
     ///
     /// # Errors
     /// If there is no such bridge, or port or number are in use.
@@ -144,10 +149,12 @@ impl FlowSwitch {
         }
         let (place, view) = directory.named(bridge).ok_or_else(|| UnknownBridge(bridge.to_owned()))?;
         let free = |number: &PortNo| !view.ports.contains_key(number);
+        let is_valid = |number: &PortNo| match *number {
+            PortNo::LOCAL => directory.paths.interface(place).is_none(),
+            number => number.0 > 0 && number <= PortNo::MAX,
+        };
         let number = match number {
-            Some(number) => {
-                Some(number).filter(|number| number.0 > 0 && *number <= PortNo::MAX && free(number))
-            }
+            Some(number) => Some(number).filter(|number| is_valid(number) && free(number)),
             None => (1..=PortNo::MAX.0).map(PortNo).find(free),
         };
         let number = number.ok_or_else(|| AddPortError::Number(0, bridge.to_owned()))?;
@@ -170,6 +177,11 @@ impl FlowSwitch {
     /// ([`Pipelines::observer`]) sets it when that changes.
     pub fn set_live(&self, port: PortId, is_live: bool) {
         self.update(port, |place| place.is_live = is_live);
+    }
+
+    /// [`FlowSwitch::set_live`] for a port that the engine does not know, such as a bond. Controllers are told.
+    pub fn set_link(&self, port: PortId, is_up: bool) {
+        set_up((&self.changing, &self.published), &self.exchange, port, is_up);
     }
 
     /// Ports for which it has changed since the last call whether they can send, with their latest state.

@@ -58,7 +58,7 @@ impl Executor<'_> {
         let network = usize::from(self.rewriter.layout().network);
         let packet = self.rewriter.head().get(network..).filter(|_| is_ip && network != 0);
         let Tracking { tracker, states, .. } = &mut self.tracking;
-        let (request, now) = (request(operation), self.context.now.0);
+        let (request, now) = (request(operation, self.context.from.0), self.context.now.0);
         let outcome = match tracker.track(packet.unwrap_or_default(), &states.last, &request, now) {
             Ok(outcome) => outcome,
             Err(Exhausted { tried }) => {
@@ -137,14 +137,14 @@ fn cost(effort: Effort) -> u64 {
 }
 
 /// The request of an operation.
-fn request(operation: &CtOperation) -> Request {
+fn request(operation: &CtOperation, port: u16) -> Request {
     let CtOperation { commit, force, zone, mark, label, .. } = *operation;
     let helper = match operation.helper {
         21 => Helper::Ftp,
         69 => Helper::Tftp,
         _ => Helper::None,
     };
-    Request { zone, commit, force, nat: operation.nat.as_ref().map(nat), mark, label, helper }
+    Request { zone, commit, force, nat: operation.nat.as_ref().map(nat), mark, label, helper, port }
 }
 
 fn nat(nat: &Nat) -> conntrack::Nat {

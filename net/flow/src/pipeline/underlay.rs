@@ -15,6 +15,7 @@ use stack::Time;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 use tunnel::{Ambiguous, Interface, Paths, Request, Tunnel, Underlay, packet_too_big};
+use wire::MacAddress;
 
 /// Frames, next hops and errors that wait for control.
 const WAITING: usize = 1024;
@@ -127,6 +128,13 @@ impl FlowSwitch {
         directory.add_tunnel(port, tunnel)?;
         self.published.publish(Arc::new(directory));
         Ok(())
+    }
+
+    /// The Ethernet address of a bridge with addresses of its own, whose port [`PortNo::LOCAL`] it is.
+    pub fn local_address(&self, bridge: &str) -> Option<MacAddress> {
+        let directory = self.published.current();
+        let (number, _) = directory.named(bridge)?;
+        directory.paths.interface(number).map(|interface| interface.mac)
     }
 
     /// All tunnels, by the number of their port.

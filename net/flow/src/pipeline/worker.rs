@@ -102,7 +102,7 @@ impl Worker {
         &'a mut self,
         burst: &'a mut Burst,
         context: &'a Context,
-        (member, carried): (Member, Carried),
+        (member, carried): (Member, &'a Carried),
         verdicts: &'a mut Verdicts,
     ) -> Option<Pass<'a>> {
         let Self { directory, lookups, rewriter, onward, tracker, left, .. } = self;
@@ -128,19 +128,29 @@ impl Worker {
 
     /// Packets of an earlier pass of this burst.
     fn again(&mut self, burst: &mut Burst, context: &Context, verdicts: &mut Verdicts) {
-        let again = self.onward.get(context.stage).cloned();
-        let Some(Again { member, carried, what }) = again else { return };
+        let Some(again) = self.onward.take(context.stage) else { return };
+        self.execute_again(&again, burst, context, verdicts);
+        self.onward.put_back(context.stage, again);
+    }
+
+    fn execute_again(
+        &mut self,
+        Again { member, carried, what }: &Again,
+        burst: &mut Burst,
+        context: &Context,
+        verdicts: &mut Verdicts,
+    ) {
         if let What::Punt(reason, note) = what {
-            return (0..burst.len()).for_each(|i| verdicts.punt_with(i, reason, note.clone()));
+            return (0..burst.len()).for_each(|i| verdicts.punt_with(i, *reason, note.clone()));
         }
         let is_standalone = self.directory.view(member.bridge).is_some_and(|view| view.is_standalone);
         let is_own = member.number == PortNo::LOCAL;
         if is_standalone && !is_own && matches!(what, What::Enter) {
             return self.normal(burst, context, verdicts);
         }
-        let Some(mut pass) = self.pass(burst, context, (member, carried), verdicts) else { return };
+        let Some(mut pass) = self.pass(burst, context, (*member, carried), verdicts) else { return };
         match what {
-            What::Resume(rest) => pass.resumed(&rest),
+            What::Resume(rest) => pass.resumed(rest),
             _ if is_standalone => pass.flood(),
             _ => pass.received(),
         }
@@ -186,7 +196,8 @@ impl Worker {
         context: &Context,
         verdicts: &mut Verdicts,
     ) -> bool {
-        let pass = self.pass(burst, context, (packet_out.origin, Carried::default()), verdicts);
+        let nothing = Carried::default();
+        let pass = self.pass(burst, context, (packet_out.origin, &nothing), verdicts);
         let is_same = |pass: &Pass<'_>| Arc::ptr_eq(&pass.scope.view.bridge, &packet_out.bridge);
         let Some(mut pass) = pass.filter(is_same) else {
             return false;
@@ -267,7 +278,8 @@ impl Pipeline for Worker {
         match self.directory.by_tables(context.from) {
             None => self.normal(burst, context, verdicts),
             Some(member) => {
-                if let Some(mut pass) = self.pass(burst, context, (member, Carried::default()), verdicts) {
+                let nothing = Carried::default();
+                if let Some(mut pass) = self.pass(burst, context, (member, &nothing), verdicts) {
                     pass.received();
                 }
             }

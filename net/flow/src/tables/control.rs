@@ -3,7 +3,7 @@
 use super::apply::{Changes, RemovedReason};
 use super::error::{ActionError, FlowModError, GroupModError, MeterModError};
 use super::flow::{Entry, Flow};
-use super::learn::{LearnedFlow, Learning};
+use super::learn::{LearnedFlow, Learning, Reduction};
 use super::limits;
 use super::snapshot::Tables;
 use crate::action::{Action, Instructions};
@@ -139,6 +139,14 @@ impl Control {
             }
         }
         Ok(Changes::default())
+    }
+
+    /// Lowers the timeouts of a flow, if the tables still have it.
+    pub fn reduce(&mut self, reduction: &Reduction) {
+        if let (Some(flow), Some(timeouts)) = (self.flow(&reduction.entry), reduction.lower()) {
+            reduction.entry.set_timeouts(timeouts);
+            self.watch(&[flow]);
+        }
     }
 
     /// Executes all changes or none. The next snapshot has all of them.

@@ -7,7 +7,7 @@ use crate::matching::Match;
 use crate::modify::{FlowFlags, FlowMod, PortNo, TableId};
 use port::Now;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 /// What a flow keeps when its instructions are modified.
 #[derive(Debug)]
@@ -24,8 +24,9 @@ pub struct Entry {
     bytes: AtomicU64,
     priority: u16,
     importance: u16,
-    idle_timeout: u16,
-    hard_timeout: u16,
+    /// Timeouts are lowered by control only.
+    idle_timeout: AtomicU16,
+    hard_timeout: AtomicU16,
     flags: FlowFlags,
     table: TableId,
 }
@@ -50,8 +51,8 @@ impl Entry {
             bytes: AtomicU64::new(0),
             priority: change.priority,
             importance: change.importance,
-            idle_timeout: change.idle_timeout,
-            hard_timeout: change.hard_timeout,
+            idle_timeout: AtomicU16::new(change.idle_timeout),
+            hard_timeout: AtomicU16::new(change.hard_timeout),
             flags: change.flags,
             table: change.table,
         }
@@ -156,7 +157,12 @@ impl Entry {
 
     /// Idle and hard timeout in seconds; 0 for none.
     pub fn timeouts(&self) -> (u16, u16) {
-        (self.idle_timeout, self.hard_timeout)
+        (self.idle_timeout.load(Ordering::Relaxed), self.hard_timeout.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn set_timeouts(&self, (idle, hard): (u16, u16)) {
+        self.idle_timeout.store(idle, Ordering::Relaxed);
+        self.hard_timeout.store(hard, Ordering::Relaxed);
     }
 
     /// Flags.
@@ -174,8 +180,8 @@ impl Entry {
         let after = |start: Now, seconds: u16| {
             (seconds > 0).then(|| Now(start.0.saturating_add(u64::from(seconds) * 1_000_000_000)))
         };
-        let refreshed = self.refreshed();
-        [after(self.used().max(refreshed), self.idle_timeout), after(refreshed, self.hard_timeout)]
+        let (refreshed, (idle, hard)) = (self.refreshed(), self.timeouts());
+        [after(self.used().max(refreshed), idle), after(refreshed, hard)]
     }
 }
 

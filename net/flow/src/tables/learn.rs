@@ -29,6 +29,10 @@ impl Parent {
         Self(flow.clone())
     }
 
+    pub(crate) fn entry(&self) -> &Arc<Entry> {
+        self.0.entry()
+    }
+
     /// Whether the tables have the flow with the same instructions.
     fn is_in(&self, tables: &Tables) -> bool {
         let entry = self.0.entry();
@@ -54,6 +58,32 @@ pub struct LearnedFlow {
     pub limit: u32,
     /// Flow that learns it. It is not added once the tables have this flow no longer. `None` for a packet-out.
     pub parent: Option<Parent>,
+}
+
+/// Timeouts that a packet with FIN or RST gives a flow (ovs-actions(7), `fin_timeout`).
+#[derive(Clone, Debug)]
+pub struct Reduction {
+    /// The flow.
+    pub entry: Arc<Entry>,
+    /// Idle and hard timeout in seconds; 0 for no change.
+    pub to: (u16, u16),
+}
+
+impl Reduction {
+    /// The new timeouts; `None` if they are as low already.
+    pub(crate) fn lower(&self) -> Option<(u16, u16)> {
+        let before = self.entry.timeouts();
+        Some(lower(before, self.to)).filter(|after| *after != before)
+    }
+}
+
+fn lower(before: (u16, u16), to: (u16, u16)) -> (u16, u16) {
+    let one = |before, to| match (before, to) {
+        (before, 0) => before,
+        (0, to) => to,
+        (before, to) => std::cmp::min(before, to),
+    };
+    (one(before.0, to.0), one(before.1, to.1))
 }
 
 /// What the tables have of a learned flow.
@@ -219,11 +249,15 @@ impl Tables {
 }
 
 impl Flow {
-    /// Whether an addition of `change` has made the flow, or would change nothing.
+    /// Whether an addition of `change` has made the flow, possibly before its connection ended, or would change nothing.
     fn is_made_by(&self, change: &FlowMod) -> bool {
-        let entry = self.entry();
+        let (entry, timeouts) = (self.entry(), (change.idle_timeout, change.hard_timeout));
+        let ended = change.instructions.apply.iter().find_map(|action| match action {
+            Action::FinTimeout { idle, hard } => Some(lower(timeouts, (*idle, *hard))),
+            _ => None,
+        });
         entry.cookie() == change.cookie
-            && entry.timeouts() == (change.idle_timeout, change.hard_timeout)
+            && (entry.timeouts() == timeouts || Some(entry.timeouts()) == ended)
             && entry.flags() == change.flags
             && **self.instructions() == change.instructions
     }

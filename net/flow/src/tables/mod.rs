@@ -29,7 +29,7 @@ pub use error::{ActionError, FlowModError, GroupModError, InstructionError, Mete
 pub use flow::{Entry, Flow};
 pub(crate) use group::SLOTS;
 pub use group::{Group, GroupCounter};
-pub use learn::{LearnedFlow, Parent};
+pub use learn::{LearnedFlow, Parent, Reduction};
 pub(crate) use learn::{Learning, WRITE_RESULT};
 pub use log::Change;
 pub use meter::{Meter, Metering};

@@ -109,6 +109,7 @@ impl Checker<'_> {
                 let valid = (2..=64).contains(clauses) && clause < clauses;
                 require(valid, ActionError::Argument("conjunction"))
             }
+            Action::FinTimeout { .. } => self.consistent(Field::TcpFlags),
             Action::Clone(inner) => self.clone_of(inner, depth),
             _ => self.header(action),
         }
@@ -151,6 +152,7 @@ impl Checker<'_> {
             (Place::Ct, _) => "ct",
             (_, Action::Learn(_)) => "learn",
             (_, Action::Conjunction { .. }) => "conjunction",
+            (_, Action::FinTimeout { .. }) => "fin_timeout",
             // Buckets of Open vSwitch are lists in all but name.
             _ if self.group.is_some() => return Ok(()),
             (_, Action::Clone(_)) => "clone",

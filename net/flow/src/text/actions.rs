@@ -74,6 +74,7 @@ const KEYWORDS: &[(&str, Parse)] = &[
     ("set_vlan_pcp", set::vlan),
     ("ct", connection::ct),
     ("learn", learn::learn),
+    ("fin_timeout", learn::fin_timeout),
 ];
 
 /// Actions of Open vSwitch that are not supported.
@@ -82,7 +83,6 @@ const UNSUPPORTED: &[&str] = &[
     "bundle_load",
     "multipath",
     "sample",
-    "fin_timeout",
     "delete_field",
     "check_pkt_larger",
     "encap",
@@ -195,6 +195,7 @@ pub(super) fn print(out: &mut Out, action: &Action) -> fmt::Result {
         Action::DecNwTtl(controllers) => control::print_dec_ttl(out, controllers),
         Action::Resubmit(resubmit) => control::print_resubmit(out, *resubmit),
         Action::Learn(learn) => learn::print(out, learn),
+        Action::FinTimeout { idle, hard } => learn::print_fin_timeout(out, (*idle, *hard)),
         Action::Ct(tracking) => connection::print(out, tracking),
         Action::Conjunction { id, clause, clauses } => {
             write!(out.f, "conjunction({id},{}/{clauses})", u16::from(*clause) + 1)

@@ -111,6 +111,8 @@ pub(crate) const ACTIONS: &[(&str, &str)] = &[
     ("ct(commit,exec(set_field(0x1->ct_label)))", "ct(commit,exec(set_field:0x1->ct_label))"),
     ("ct(commit,exec(move:NXM_NX_REG0[]->NXM_NX_CT_MARK[]))", ""),
     ("ct_clear", ""),
+    ("fin_timeout(idle_timeout=5,hard_timeout=15)", ""),
+    ("fin_timeout(hard_timeout=15,idle_timeout=0)", "fin_timeout(hard_timeout=15)"),
     ("in_port,output:in_port", "IN_PORT,IN_PORT"),
     ("local,normal,all,table", "LOCAL,NORMAL,ALL,TABLE"),
     ("mod_vlan_vid:7,mod_vlan_pcp:2", "push_vlan:0x8100,set_field:4103->vlan_vid,set_field:2->vlan_pcp"),

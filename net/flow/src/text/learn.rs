@@ -1,4 +1,4 @@
-//! `learn`: flows made from packets.
+//! `learn`, flows made from packets, and `fin_timeout`, flows that end with a connection.
 
 use super::actions::Context;
 use super::error::{Reason, TextError};
@@ -6,7 +6,7 @@ use super::flow::DEFAULT_PRIORITY;
 use super::names::{find, named};
 use super::piece::{Piece, Word};
 use super::value::{self, HexDigits, Look};
-use super::{Out, PortNames, control, part, set};
+use super::{Out, PortNames, Separated, control, part, set};
 use crate::action::{Action, Learn, LearnSpec, LearnValue, Subfield};
 use crate::modify::TableId;
 use std::fmt;
@@ -104,6 +104,34 @@ fn condition(word: Word, ports: &dyn PortNames) -> Result<LearnSpec, TextError> 
 
 fn is_whole(part: Subfield) -> bool {
     part == Subfield::whole(part.field)
+}
+
+/// `fin_timeout(idle_timeout=SECONDS,hard_timeout=SECONDS)`
+pub(super) fn fin_timeout(word: Word, _: &mut Context, found: &mut Vec<Action>) -> Parsed {
+    let (mut idle, mut hard) = (0, 0);
+    word.value.words().try_for_each(|word| {
+        let word = word?;
+        match word.key.text {
+            "idle_timeout" => idle = word.integer()?,
+            "hard_timeout" => hard = word.integer()?,
+            _ => return Err(word.key.error(Reason::Expected("idle_timeout or hard_timeout"))),
+        }
+        Ok(())
+    })?;
+    found.push(Action::FinTimeout { idle, hard });
+    Ok(())
+}
+
+pub(super) fn print_fin_timeout(out: &mut Out, (idle, hard): (u16, u16)) -> fmt::Result {
+    let mut list = Separated::default();
+    out.f.write_str("fin_timeout(")?;
+    for (seconds, name) in [(idle, "idle_timeout"), (hard, "hard_timeout")] {
+        if seconds != 0 {
+            list.item(out)?;
+            write!(out.f, "{name}={seconds}")?;
+        }
+    }
+    out.f.write_str(")")
 }
 
 /// Prints the action.

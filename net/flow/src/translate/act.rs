@@ -30,6 +30,7 @@ impl<E: Environment, R: Recorder> Translator<'_, E, R> {
             Action::Meter(id) => self.meter(*id),
             Action::Resubmit(resubmit) => self.resubmit(*resubmit, site),
             Action::Learn(learn) => self.learn(learn),
+            Action::FinTimeout { idle, hard } => self.fin_timeout((*idle, *hard)),
             Action::Ct(tracking) => self.ct(tracking),
             Action::CtClear => self.ct_clear(),
             Action::Clone(actions) => self.on_copy(|copy| copy.actions(actions, site)),

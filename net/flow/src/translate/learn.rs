@@ -1,16 +1,20 @@
-//! Flows made from packets.
+//! Flows made from packets, and flows that end with the connection of their packets.
 
 use super::pipeline::{Halt, Progress, Translator};
 use super::record::Recorder;
 use super::{Environment, TranslateError, limits};
 use crate::action::{Action, Instructions, Learn, LearnSpec, LearnValue};
+use crate::field::{Field, Prerequisite};
 use crate::matching::Match;
 use crate::modify::{FlowCommand, FlowFlags, FlowMod};
-use crate::tables::{LearnedFlow, Learning, WRITE_RESULT};
+use crate::tables::{LearnedFlow, Learning, Reduction, WRITE_RESULT};
 use port::Now;
 
 /// `NX_LEARN_F_SEND_FLOW_REM` (nicira-ext.h).
 const SEND_REMOVED: u16 = 1;
+/// Control bits of TCP (RFC 9293, 3.1).
+const FIN: u128 = 1;
+const RST: u128 = 4;
 
 impl<E: Environment, R: Recorder> Translator<'_, E, R> {
     pub(super) fn learn(&mut self, learn: &Learn) -> Progress {
@@ -31,6 +35,10 @@ impl<E: Environment, R: Recorder> Translator<'_, E, R> {
                 }
             }
         }
+        let (idle, hard) = (learn.fin_idle_timeout, learn.fin_hard_timeout);
+        if (idle, hard) != (0, 0) {
+            apply.insert(0, Action::FinTimeout { idle, hard });
+        }
         let flow = FlowMod {
             table: learn.table,
             cookie: learn.cookie,
@@ -49,6 +57,19 @@ impl<E: Environment, R: Recorder> Translator<'_, E, R> {
             return Err(Halt::Error(TranslateError::TooManyOperations));
         }
         self.result.learned.push(learned);
+        Ok(())
+    }
+
+    /// A packet that ends its connection lowers the timeouts of the flow. A packet-out has no flow.
+    pub(super) fn fin_timeout(&mut self, to: (u16, u16)) -> Progress {
+        if !self.holds(Prerequisite::Tcp)? || self.read(Field::TcpFlags, FIN | RST)? == 0 {
+            return Ok(());
+        }
+        if self.result.reduced.len() >= limits::LEARNED {
+            return Err(Halt::Error(TranslateError::TooManyOperations));
+        }
+        let entry = self.parent.as_ref().map(|parent| parent.entry().clone());
+        self.result.reduced.extend(entry.map(|entry| Reduction { entry, to }));
         Ok(())
     }
 

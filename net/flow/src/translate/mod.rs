@@ -16,6 +16,7 @@ mod header;
 mod learn;
 mod operation;
 mod pipeline;
+mod plain;
 mod record;
 mod seen;
 mod set;
@@ -32,6 +33,7 @@ pub use operation::{
     ControllerOperation, CtOperation, Encapsulation, Operation, Resume, Selection, flow_hash, reason,
     select_slot,
 };
+pub(crate) use plain::plain;
 pub(crate) use record::Record;
 pub use record::{Event, Step};
 pub use seen::Seen;
@@ -39,7 +41,7 @@ pub use seen::Seen;
 use crate::action::Action;
 use crate::key::Key;
 use crate::modify::{PortNo, TableId};
-use crate::tables::{Entry, GroupCounter, LearnedFlow, Tables};
+use crate::tables::{Entry, GroupCounter, LearnedFlow, Reduction, Tables};
 use ::tunnel::{Interface, Path, Paths, Tunnel, Tunnels, Unreachable};
 use pipeline::Translator;
 use port::PortId;
@@ -54,7 +56,7 @@ pub mod limits {
     pub const LOOKUPS: usize = 4096;
     /// Operations.
     pub const OPERATIONS: usize = 4096;
-    /// Learned flows.
+    /// Learned flows, and flows whose timeouts become lower.
     pub const LEARNED: usize = 64;
     /// Values on the stack.
     pub const STACK: usize = 1024;
@@ -151,6 +153,8 @@ pub struct Translation {
     pub live: bool,
     /// Flows to add, for `learn`.
     pub learned: Vec<LearnedFlow>,
+    /// Flows whose timeouts become lower, for `fin_timeout`.
+    pub reduced: Vec<Reduction>,
     /// Why the packet is dropped.
     pub error: Option<TranslateError>,
 }

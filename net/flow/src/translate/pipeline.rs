@@ -15,7 +15,7 @@ use crate::tables::{Flow, Parent, Tables};
 use std::sync::Arc;
 
 /// Value of `actset_output` while the action set has no output (OpenFlow 1.5, `OFPP_UNSET`).
-const UNSET: u128 = 0xffff_fff7;
+pub(super) const UNSET: u128 = 0xffff_fff7;
 
 /// Why a list of actions ends early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +76,7 @@ impl<'a, E: Environment, R: Recorder> Translator<'a, E, R> {
             meters: Vec::new(),
             live: false,
             learned: Vec::new(),
+            reduced: Vec::new(),
             error: None,
         };
         let site = Site { table: TableId(0), cookie: u64::MAX, reason: reason::ACTION };
@@ -145,6 +146,7 @@ impl<'a, E: Environment, R: Recorder> Translator<'a, E, R> {
         if let Err(Halt::Error(error)) = self.end_scope(end) {
             self.result.operations.clear();
             self.result.learned.clear();
+            self.result.reduced.clear();
             self.result.error = Some(error);
         }
         self.recorder.finish(&self.state.key);

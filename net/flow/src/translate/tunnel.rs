@@ -190,8 +190,8 @@ impl<E: Environment, R: Recorder> Translator<'_, E, R> {
         if found.mask.and(&varying(template.kind(), inherits_ttl)) != Key::ZERO {
             return None;
         }
-        let Translation { operations, flows, counters, live, learned, .. } = found;
-        if !learned.is_empty() || !operations.iter().all(Operation::is_portable) {
+        let Translation { operations, flows, counters, live, learned, reduced, .. } = found;
+        if !learned.is_empty() || !reduced.is_empty() || !operations.iter().all(Operation::is_portable) {
             return None;
         }
         self.result.flows.extend(flows);

@@ -33,6 +33,7 @@ pub(super) fn read(mut body: Reader<'_>, scope: Scope) -> Result<Action, ErrorCo
         16 => learn::read(body, false)?,
         17 => Action::Exit,
         18 => Action::DecNwTtl([0].into()),
+        19 => Action::FinTimeout { idle: body.u16()?, hard: body.u16()? },
         20 => read_controller(body)?,
         21 => read_dec_ttl(body)?,
         22 => read_metadata(body)?,
@@ -65,7 +66,7 @@ pub(super) fn read(mut body: Reader<'_>, scope: Scope) -> Result<Action, ErrorCo
 /// Checks the number of bytes after the subtype, where it is fixed.
 fn check_length(subtype: u16, len: usize) -> Result<(), ErrorCode> {
     let expected = match subtype {
-        1 | 2 | 4 | 5 | 14 | 17 | 18 | 20 | 23..=26 | 30 | 31 | 34 | 40 | 43 | 44 => 6,
+        1 | 2 | 4 | 5 | 14 | 17..=20 | 23..=26 | 30 | 31 | 34 | 40 | 43 | 44 => 6,
         7 | 9 | 15 | 32 => 14,
         22 => 22,
         _ => return Ok(()),
@@ -182,6 +183,10 @@ pub(crate) fn write(out: &mut Vec<u8>, action: &Action, version: Version) -> Res
         Action::Clone(actions) => return write_clone(out, actions, version),
         Action::Note(note) => put(out, 8, |out| out.extend_from_slice(note)),
         Action::Exit => put(out, 17, |_| ()),
+        Action::FinTimeout { idle, hard } => put(out, 19, |out| {
+            out.put_u16(*idle);
+            out.put_u16(*hard);
+        }),
         Action::Meter(_) => return Err(EncodeError::Unsupported("a meter as an action")),
         _ => return Err(EncodeError::Unsupported("an action")),
     }

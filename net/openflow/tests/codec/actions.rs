@@ -115,6 +115,7 @@ fn nicira_actions_in_every_version() {
         all(nx!("18", "0f", "0145 00010204 ffff 000000000000"), std::slice::from_ref(&register));
         reads(version, nx!("18", "20", "0145 ffff 00010204 000000000000"), &[register]);
         all(nx!("10", "11", "000000000000"), &[Action::Exit]);
+        all(nx!("10", "13", "000a 0014 0000"), &[Action::FinTimeout { idle: 10, hard: 20 }]);
         let few = [32768, 12345, 90, 765, 1024].into();
         all(nx!("20", "15", "000500000000 80003039005A02fd 0400000000000000"), &[Action::DecNwTtl(few)]);
         all(nx!("10", "2b", "000000000000"), &[Action::CtClear]);

@@ -1,9 +1,8 @@
 //! Subtables: the megaflows of one mask, and the masks in use.
 
-use super::{MAX_SUBTABLES, Megaflow, MegaflowCache, MegaflowId};
+use super::{Link, MAX_SUBTABLES, Megaflow, MegaflowCache, MegaflowId};
 use crate::cache::head::fold;
 use crate::key::Key;
-use hashbrown::HashTable;
 
 /// Megaflows of one mask.
 pub(super) struct Subtable {
@@ -11,7 +10,8 @@ pub(super) struct Subtable {
     pub(super) number: u64,
     /// Words of the mask that are not 0, and their numbers.
     mask: Box<[(u8, u64)]>,
-    pub(super) slots: HashTable<u32>,
+    /// Slots of the megaflows.
+    pub(super) slots: Vec<u32>,
     /// Hits, halved at each ranking.
     pub(super) hits: u64,
 }
@@ -19,7 +19,7 @@ pub(super) struct Subtable {
 impl Subtable {
     fn new(mask: &Key, number: u64) -> Self {
         let words = (0..).zip(mask.words().iter().copied()).filter(|(_, word)| *word != 0);
-        Self { number, mask: words.collect(), slots: HashTable::new(), hits: 0 }
+        Self { number, mask: words.collect(), slots: Vec::new(), hits: 0 }
     }
 
     fn is_of(&self, mask: &Key) -> bool {
@@ -31,28 +31,41 @@ impl Subtable {
         self.mask.iter().map(|(i, mask)| key.words()[usize::from(*i)] & mask)
     }
 
-    #[inline]
-    pub(super) fn hash(&self, key: &Key, secret: [u64; 2]) -> u64 {
-        self.masked(key).fold(secret[0], |hash, word| fold(hash ^ word, secret[1]))
+    /// Key and mask of a megaflow with these words.
+    pub(super) fn expand(&self, words: &[u64]) -> (Key, Key) {
+        let (mut key, mut mask) = (Key::ZERO, Key::ZERO);
+        for ((i, bits), word) in self.mask.iter().zip(words) {
+            (key.0[usize::from(*i)], mask.0[usize::from(*i)]) = (*word, *bits);
+        }
+        (key, mask)
     }
 
-    /// The megaflow that selects `key`.
     #[inline]
-    pub(super) fn probe<T>(
-        &self,
-        slots: &[Option<Megaflow<T>>],
-        key: &Key,
-        secret: [u64; 2],
-    ) -> Option<MegaflowId> {
-        let hash = self.hash(key, secret);
-        let of = |slot: &u32| slots[*slot as usize].as_ref();
-        let is = |flow: &Megaflow<T>| flow.hash == hash && self.masked(key).eq(flow.words.iter().copied());
-        let slot = *self.slots.find(hash, |slot| of(slot).is_some_and(is))?;
-        Some(MegaflowId { slot, epoch: of(&slot)?.epoch })
+    pub(super) fn hash(&self, key: &Key, secret: [u64; 2]) -> u64 {
+        self.masked(key).fold(self.number, |hash, word| fold(hash ^ word, secret[1]))
     }
 }
 
 impl<T> MegaflowCache<T> {
+    /// The megaflow that selects `key` in a subtable.
+    #[inline]
+    pub(super) fn probe(&self, number: u16, key: &Key) -> Option<MegaflowId> {
+        let subtable = &self.subtables[usize::from(number)];
+        let hash = subtable.hash(key, self.secret);
+        let mut link: Link = self.buckets[hash as usize & (self.buckets.len() - 1)];
+        while let Some(slot) = link.checked_sub(1) {
+            let flow = self.slots.get(slot)?;
+            if flow.hash == hash
+                && flow.subtable == number
+                && subtable.masked(key).eq(flow.words.iter().copied())
+            {
+                return Some(MegaflowId { slot, epoch: flow.epoch });
+            }
+            link = flow.next;
+        }
+        None
+    }
+
     pub(super) fn hash_of_mask(&self, mask: &Key) -> u64 {
         mask.words().iter().fold(self.secret[0], |hash, word| fold(hash ^ word, self.secret[1]))
     }
@@ -89,7 +102,7 @@ impl<T> MegaflowCache<T> {
             return;
         };
         self.effort.evicted_masks += 1;
-        let slots: Vec<u32> = self.subtables[usize::from(*number)].slots.iter().copied().collect();
+        let slots = self.subtables[usize::from(*number)].slots.clone();
         slots.into_iter().filter_map(|slot| self.take(slot)).for_each(removed);
     }
 }

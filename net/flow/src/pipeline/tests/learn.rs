@@ -47,7 +47,7 @@ impl Lab {
 
     /// Loses the learned flows. Returns their number.
     fn lose_learned(&self) -> usize {
-        std::iter::repeat_with(|| self.switch.exchange.take_learned().len())
+        std::iter::repeat_with(|| self.switch.exchange.take_noted().len())
             .take_while(|taken| *taken > 0)
             .sum()
     }
@@ -190,9 +190,6 @@ fn a_flow_that_control_refuses_is_counted() {
     lab.send(0, &[packet(1, 9)]);
     assert!(lab.learn().is_empty(), "there is no port 0");
     assert_eq!(lab.switch.learn_counts("br0").unwrap().refused, 1);
-    let change = flows(&["actions=learn(table=1,fin_idle_timeout=5,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[])"]);
-    let refused = lab.switch.modify("br0", &change, lab.now);
-    assert!(matches!(refused, Err(ChangeError::Unsupported(0, "fin_timeout"))), "{refused:?}");
 }
 
 #[test]
@@ -212,4 +209,97 @@ fn a_flow_that_waits_is_not_added_once_its_learner_is_gone() {
     lab.change(&flows(&[learn]));
     lab.send(0, &[packet(1, 9)]);
     assert_eq!(lab.learn().added.len(), 1);
+}
+
+/// A TCP packet from one host to another, with these control bits.
+fn tcp(source: u8, destination: u8, control: u8) -> Vec<u8> {
+    let mut frame = udp(source, destination, (1, 1), 9);
+    frame[23] = 6;
+    frame[46..48].copy_from_slice(&[0x50, control]);
+    frame
+}
+
+const FIN: u8 = 1;
+const RST: u8 = 4;
+const ACK: u8 = 16;
+
+impl Lab {
+    /// Timeouts of the only flow of a table.
+    fn timeouts(&self, table: u8) -> (u16, u16) {
+        let tables = self.switch.tables("br0").unwrap();
+        tables.flows(TableId(table)).next().unwrap().entry().timeouts()
+    }
+
+    /// Removes expired flows. Returns their number.
+    fn expire(&self) -> usize {
+        self.switch.expire(self.now).0.iter().map(|(_, changes)| changes.removed.len()).sum()
+    }
+}
+
+#[test]
+fn a_packet_that_ends_its_connection_lowers_the_timeouts_of_its_flow() {
+    for control in [FIN | ACK, RST] {
+        let flow = "tcp,idle_timeout=60,actions=fin_timeout(idle_timeout=5,hard_timeout=20),output:2";
+        let mut lab = Lab::new(&flows(&[flow]));
+        for _ in 0..3 {
+            assert_eq!(lab.ports(0, &tcp(1, 2, ACK)), [1]);
+        }
+        lab.learn();
+        assert_eq!(lab.timeouts(0), (60, 0));
+        // The result of packets without FIN is in the caches.
+        assert_eq!(lab.ports(0, &tcp(1, 2, control)), [1]);
+        lab.learn();
+        assert_eq!(lab.timeouts(0), (5, 20));
+        assert_eq!(lab.ports(0, &tcp(1, 2, ACK)), [1], "it stays until then");
+        lab.pass(4 * SECOND);
+        assert_eq!(lab.expire(), 0);
+        lab.pass(2 * SECOND);
+        assert_eq!(lab.expire(), 1, "no packet for 5 s");
+        assert_eq!(lab.send(0, &[tcp(1, 2, control)]).drops["no-flow"], 1);
+    }
+}
+
+#[test]
+fn lower_timeouts_stay_and_only_tcp_ends() {
+    let end = "fin_timeout(idle_timeout=50,hard_timeout=0)";
+    let mut lab = Lab::new(&flows(&[&format!("tcp,idle_timeout=10,hard_timeout=9,actions={end}")]));
+    lab.send(0, &[tcp(1, 2, FIN)]);
+    assert!(lab.switch.exchange.take_noted().is_empty(), "nothing to lower");
+    assert_eq!(lab.timeouts(0), (10, 9));
+    let inconsistent = flows(&[&format!("udp,actions={end}"), &format!("ip,actions={end}")]);
+    for change in inconsistent {
+        let refused = lab.switch.modify("br0", &[change], lab.now);
+        assert!(matches!(refused, Err(ChangeError::Invalid(0, _))), "{refused:?}");
+    }
+}
+
+#[test]
+fn without_room_a_later_packet_ends_the_flow() {
+    let learn = "udp,actions=learn(table=1,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[])";
+    let mut lab = Lab::new(&flows(&[learn, "tcp,actions=fin_timeout(hard_timeout=20)"]));
+    (0..1024).for_each(|n| drop(lab.send(0, &[from_host(n)])));
+    lab.send(0, &[tcp(1, 2, FIN)]);
+    assert_eq!(lab.lose_learned(), 1024);
+    lab.send(0, &[tcp(1, 2, FIN)]);
+    lab.learn();
+    let tables = lab.switch.tables("br0").unwrap();
+    let ended = tables.flows(TableId(0)).filter(|flow| flow.entry().timeouts() == (0, 20)).count();
+    assert_eq!(ended, 1);
+}
+
+#[test]
+fn a_learned_flow_ends_with_its_connection_and_is_not_learned_anew() {
+    let learn = "tcp,in_port=1,actions=learn(table=1,idle_timeout=60,fin_idle_timeout=3,eth_type=0x800,nw_proto=6,\
+                 NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[],output:NXM_OF_IN_PORT[]),output:2";
+    let mut lab = Lab::new(&flows(&[learn, "tcp,in_port=2,actions=resubmit(,1)"]));
+    lab.send(0, &[tcp(1, 2, ACK)]);
+    assert_eq!(lab.learn().added.len(), 1);
+    assert_eq!(lab.ports(1, &tcp(2, 1, FIN | ACK)), [0]);
+    lab.learn();
+    assert_eq!(lab.timeouts(1), (3, 0));
+    lab.send(0, &[tcp(1, 2, ACK)]);
+    assert!(lab.learn().is_empty(), "the flow is refreshed");
+    assert_eq!(lab.timeouts(1), (3, 0));
+    lab.pass(4 * SECOND);
+    assert_eq!(lab.expire(), 1);
 }

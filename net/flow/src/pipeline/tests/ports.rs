@@ -88,6 +88,29 @@ fn results_follow_changes_of_ports() {
 }
 
 #[test]
+fn a_port_may_be_the_local_one() {
+    let mut lab = Lab::new(&[
+        flow(2, &by_port(PortNo::LOCAL.0.into()), vec![output(PortNo::ALL.0)]),
+        flow(1, &by_port(1), vec![output(PortNo::LOCAL.0)]),
+        flow(1, &by_port(2), vec![output(PortNo::FLOOD.0)]),
+        flow(1, &by_port(3), vec![set(Field::EthDst, 5), output(PortNo::LOCAL.0)]),
+    ]);
+    let frame = udp(1, 2, (1, 1), 9);
+    assert_eq!(lab.send(0, std::slice::from_ref(&frame)).drops["no-destination"], 1);
+    assert_eq!(lab.switch.add_port(PortId(7), "br0", Some(PortNo::LOCAL)).unwrap(), PortNo::LOCAL);
+    assert!(lab.switch.add_port(PortId(8), "br0", Some(PortNo::LOCAL)).is_err(), "in use");
+    for _ in 0..2 {
+        assert_eq!(lab.ports(0, &frame), [7]);
+        assert_eq!(lab.ports(1, &frame), [0, 2, 3, 7]);
+        assert_eq!(lab.ports(7, &frame), [0, 1, 2, 3]);
+        assert_eq!(lab.send(2, std::slice::from_ref(&frame)).sent[&7][0][..6], [0, 0, 0, 0, 0, 5]);
+    }
+    lab.change(&[flow(3, &by_port(PortNo::LOCAL.0.into()), vec![output(PortNo::NORMAL.0)])]);
+    assert_eq!(lab.ports(7, &frame), [9], "the learning bridge has the port");
+    assert_eq!(lab.switch.number(PortId(7)).unwrap().1, PortNo::LOCAL);
+}
+
+#[test]
 fn a_standalone_bridge_ignores_its_tables_and_keeps_them() {
     let mut lab = Lab::new(&[flow(1, &by_port(1), vec![output(2)])]);
     let frame = udp(1, 2, (1, 1), 9);

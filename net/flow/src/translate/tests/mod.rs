@@ -6,15 +6,17 @@ mod packet;
 mod random;
 mod rules;
 
-use super::{Record, translate, translate_recorded};
+use super::{Operation, Record, Translation, plain, translate, translate_recorded};
 use crate::field::Field;
 use crate::key::Key;
 use crate::modify::{PortNo, TableId};
+use crate::tables::Entry;
 use execute::{Executor, Ports};
 use oracle::Oracle;
 use packet::Packet;
 use proptest::prelude::*;
 pub(crate) use random::matching;
+use std::sync::Arc;
 
 /// Cases of each property; `PROPTEST_CASES` sets another number.
 fn cases(default: u32) -> ProptestConfig {
@@ -26,6 +28,11 @@ fn cases(default: u32) -> ProptestConfig {
 /// `first` in the bits of `mask`, `second` in the others.
 fn mix(first: &Key, second: &Key, mask: &Key) -> Key {
     Key(std::array::from_fn(|i| first.0[i] & mask.0[i] | second.0[i] & !mask.0[i]))
+}
+
+/// Flows whose timeouts become lower.
+fn reduced(translation: &Translation) -> Vec<*const Entry> {
+    translation.reduced.iter().map(|reduction| Arc::as_ptr(&reduction.entry)).collect()
 }
 
 proptest! {
@@ -60,6 +67,26 @@ proptest! {
                 let expected = Oracle::run(&tables, &other);
                 let found = Executor::run(&tables, &other, &translation);
                 prop_assert_eq!(&found, &expected, "{:?} as {:?}: {:#?}", other.key(), key, translation);
+                let again = translate(&tables, &other.key(), in_port, &Ports);
+                prop_assert_eq!(reduced(&again), reduced(&translation));
+            }
+        }
+    }
+
+    /// A plain result is that of the translation.
+    #[test]
+    fn plain_results_agree_with_translations(
+        tables in random::tables(),
+        packets in prop::collection::vec(random::packet(), 1..12),
+    ) {
+        for key in packets.iter().map(Packet::key) {
+            let in_port = PortNo(key.get(Field::InPort) as u32);
+            let translation = translate(&tables, &key, in_port, &Ports);
+            if let Some((entry, port)) = plain(&tables, &key, &Ports) {
+                prop_assert_eq!(&translation.operations, &[Operation::Output(port)]);
+                prop_assert!(matches!(&translation.flows[..], [flow] if Arc::ptr_eq(flow, entry)));
+                prop_assert!(translation.groups.is_empty() && translation.learned.is_empty());
+                prop_assert!(translation.reduced.is_empty());
             }
         }
     }

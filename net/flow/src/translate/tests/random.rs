@@ -192,6 +192,7 @@ fn action(table: u8) -> impl Strategy<Value = Action> {
         1 => subfield().prop_map(Action::StackPop),
         1 => subfield().prop_map(|from| Action::OutputField { from, max_len: 0 }),
         1 => (1..3_u32).prop_map(Action::Meter),
+        1 => Just(Action::FinTimeout { idle: 5, hard: 0 }),
         1 => Just(Action::Exit),
     ]
 }

@@ -155,6 +155,7 @@ pub(super) fn simple_actions(version: Version) -> BoxedStrategy<Action> {
             clause: clause % clauses,
             clauses
         }),
+        any::<[u16; 2]>().prop_map(|[idle, hard]| Action::FinTimeout { idle, hard }),
         vec(any::<u8>(), 6).prop_map(|note| Action::Note(note.into())),
     ]
     .boxed()
