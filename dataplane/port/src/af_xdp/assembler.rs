@@ -12,6 +12,8 @@ impl Register {
     pub(super) const RESULT: Self = Self(0);
     /// The first argument.
     pub(super) const CONTEXT: Self = Self(1);
+    /// End of the stack frame, which begins 512 bytes before it.
+    pub(super) const STACK: Self = Self(10);
 
     /// Register `n`, 0 to 9.
     pub(super) const fn of(n: u8) -> Self {
@@ -19,12 +21,13 @@ impl Register {
     }
 }
 
-/// Size of a load.
+/// Size of a load or store.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Width {
     Byte = 0x10,
     Half = 0x08,
     Word = 0x00,
+    Double = 0x18,
 }
 
 /// `struct bpf_insn`.
@@ -52,21 +55,31 @@ pub(super) struct Assembler {
 }
 
 const CLASS_LOAD: u8 = 0x61;
+const CLASS_STORE: u8 = 0x63;
 const MOVE: u8 = 0xb7;
 const MOVE_REGISTER: u8 = 0xbf;
 const ADD: u8 = 0x07;
 const ADD_REGISTER: u8 = 0x0f;
 const AND: u8 = 0x57;
 const SHIFT_LEFT: u8 = 0x67;
+const SHIFT_RIGHT: u8 = 0x77;
+const XOR: u8 = 0xa7;
+const SUBTRACT_REGISTER: u8 = 0x1f;
+/// 32-bit move, which clears the upper half.
+const MOVE_WORD: u8 = 0xbc;
+const TO_BIG_ENDIAN: u8 = 0xdc;
 const JUMP: u8 = 0x05;
 const JUMP_EQUAL: u8 = 0x15;
 const JUMP_NOT_EQUAL: u8 = 0x55;
 const JUMP_ABOVE_REGISTER: u8 = 0x2d;
+const JUMP_NOT_EQUAL_REGISTER: u8 = 0x5d;
 const CALL: u8 = 0x85;
 const EXIT: u8 = 0x95;
 const LOAD_WIDE: u8 = 0x18;
 /// Marks the constant of a wide load as a map descriptor (`BPF_PSEUDO_MAP_FD`).
 const IS_MAP: u8 = 1;
+/// Marks it as the descriptor of a map whose first value's address is loaded (`BPF_PSEUDO_MAP_VALUE`).
+const IS_MAP_VALUE: u8 = 2;
 
 impl Assembler {
     fn push(&mut self, code: u8, to: Register, from: u8, offset: i16, immediate: i32) -> &mut Self {
@@ -104,6 +117,36 @@ impl Assembler {
         self.push(SHIFT_LEFT, to, 0, 0, bits)
     }
 
+    /// `to >>= bits`, without sign.
+    pub(super) fn shift_right(&mut self, to: Register, bits: i32) -> &mut Self {
+        self.push(SHIFT_RIGHT, to, 0, 0, bits)
+    }
+
+    /// `to ^= mask`
+    pub(super) fn xor(&mut self, to: Register, mask: i32) -> &mut Self {
+        self.push(XOR, to, 0, 0, mask)
+    }
+
+    /// `to -= from`
+    pub(super) fn subtract_register(&mut self, to: Register, from: Register) -> &mut Self {
+        self.push(SUBTRACT_REGISTER, to, from.0, 0, 0)
+    }
+
+    /// `to = from`, the lower 32 bits.
+    pub(super) fn copy_word(&mut self, to: Register, from: Register) -> &mut Self {
+        self.push(MOVE_WORD, to, from.0, 0, 0)
+    }
+
+    /// Converts the lower 16 bits between host and network byte order, and clears the others.
+    pub(super) fn swap_half(&mut self, to: Register) -> &mut Self {
+        self.push(TO_BIG_ENDIAN, to, 0, 0, 16)
+    }
+
+    /// `memory[to + offset] = from`
+    pub(super) fn store(&mut self, width: Width, to: Register, offset: i16, from: Register) -> &mut Self {
+        self.push(CLASS_STORE | width as u8, to, from.0, offset, 0)
+    }
+
     /// `to = memory[from + offset]`
     pub(super) fn load(&mut self, width: Width, to: Register, from: Register, offset: i16) -> &mut Self {
         self.push(CLASS_LOAD | width as u8, to, from.0, offset, 0)
@@ -112,6 +155,11 @@ impl Assembler {
     /// `to = ` the map of `descriptor`
     pub(super) fn load_map(&mut self, to: Register, descriptor: i32) -> &mut Self {
         self.push(LOAD_WIDE, to, IS_MAP, 0, descriptor).push(0, Register::of(0), 0, 0, 0)
+    }
+
+    /// `to = ` the address of the only value of the array of `descriptor`.
+    pub(super) fn load_map_value(&mut self, to: Register, descriptor: i32) -> &mut Self {
+        self.push(LOAD_WIDE, to, IS_MAP_VALUE, 0, descriptor).push(0, Register::of(0), 0, 0, 0)
     }
 
     /// Creates a label, to be placed later.
@@ -149,6 +197,11 @@ impl Assembler {
     /// Jumps to `to` if `left > right`.
     pub(super) fn jump_if_above(&mut self, left: Register, right: Register, to: Label) -> &mut Self {
         self.jump_by(JUMP_ABOVE_REGISTER, left, right.0, 0, to)
+    }
+
+    /// Jumps to `to` if `left != right`.
+    pub(super) fn jump_if_different(&mut self, left: Register, right: Register, to: Label) -> &mut Self {
+        self.jump_by(JUMP_NOT_EQUAL_REGISTER, left, right.0, 0, to)
     }
 
     /// Calls a kernel helper function.

@@ -2,18 +2,21 @@
 //! socket that cannot receive it. Everything is released when the port is closed, at the latest when the process
 //! exits.
 
+use super::assembler::Instruction;
+use super::fast_path::{FastPath, FastPort};
 use super::options::{Attachment, Options};
+use super::peer;
 use super::program::{Action, compile};
 use super::rx::Rx;
 use super::socket::{self, BoundSocket, Socket};
-use super::sys::{self, Hook};
+use super::sys::{self, Hook, Map};
 use super::tx;
 use super::umem::Umem;
 use crate::interface::{
     self, Doorbell, HeldResource, InterfaceError, InterfacePort, Kind, Opened, Pair, Place, Watch,
 };
 use crate::{PortControl, RxQueue};
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::io::Errno;
 use std::sync::Arc;
 
@@ -31,11 +34,12 @@ struct AfXdp {
     options: Options,
 }
 
-/// Kernel state held by the port: the program's link, its socket map, and promiscuous mode.
+/// Kernel state held by the port: the program's link, its socket map, promiscuous mode, and the share of the fast path.
 struct KernelState {
     _link: OwnedFd,
-    _map: OwnedFd,
+    _map: Map,
     _promiscuous: OwnedFd,
+    _fast_path: Option<FastPort>,
 }
 
 impl Kind for AfXdp {
@@ -54,12 +58,15 @@ impl Kind for AfXdp {
         let map =
             sys::create_map(u32::from(options.queue_pairs)).map_err(place.refused("making a BPF map"))?;
         for (queue, made) in (0..).zip(&made) {
-            let put = sys::put_socket(map.as_fd(), queue, made.socket.as_fd());
+            let put = sys::put_socket(&map, queue, made.socket.as_fd());
             put.map_err(place.refused("putting a socket into a BPF map"))?;
         }
         let promiscuous = interface::sys::keep_promiscuous(watch.index);
         let promiscuous = promiscuous.map_err(place.refused("making the interface promiscuous"))?;
-        let (link, hook) = attach(options, watch, map.as_fd(), umem.has_pieces())?;
+        let fast_path = fast_path(options, watch, umem.has_pieces())?;
+        let lane = fast_path.as_ref().map(FastPort::lane);
+        let code = compile(&options.to_kernel, lane, map.as_fd().as_raw_fd(), Action::Pass);
+        let (link, hook) = attach(options, watch, &code, umem.has_pieces())?;
         // In these cases frames come from a local kernel, which may have left checksums to offload.
         let local = hook == Hook::Generic || watch.is_veth();
         let zero_copy = made.first().is_some_and(|made| made.socket.is_zero_copy());
@@ -71,7 +78,12 @@ impl Kind for AfXdp {
             size: options.ring,
             memory: (1, umem.extent().1),
             pairs: pairs(made, &umem, local).map_err(place.refused("making an epoll set"))?,
-            keep: HeldResource::new(KernelState { _link: link, _map: map, _promiscuous: promiscuous }),
+            keep: HeldResource::new(KernelState {
+                _link: link,
+                _map: map,
+                _promiscuous: promiscuous,
+                _fast_path: fast_path,
+            }),
         })
     }
 }
@@ -94,18 +106,33 @@ fn sockets(options: &Options, watch: &Watch, umem: &Umem) -> Result<Vec<BoundSoc
     Ok(made)
 }
 
+/// Prepares the kernel fast path, if the port has one.
+fn fast_path(options: &Options, watch: &Watch, pieces: bool) -> Result<Option<FastPort>, InterfaceError> {
+    let (Some(own), place) = (&options.fast_path, &options.place) else { return Ok(None) };
+    let mtu = peer::prepare(place, watch.index, own.peer.as_ref())?.min(watch.mtu()?);
+    if pieces {
+        return Err(InterfaceError::Unsupported(
+            format!("`kernel_fast_path` does not support packets as long as the MTU of {place} allows"),
+            "lower its MTU to at most 1770, or remove `kernel_fast_path`".into(),
+        ));
+    }
+    let refused = place.refused("making the maps of the kernel fast path");
+    let path = FastPath::of_process().map_err(&refused)?;
+    // The length of an Ethernet header is not part of the MTU.
+    path.open(&own.name, watch.index, mtu + 14).map(Some).map_err(refused)
+}
+
 /// Loads the program and attaches it. By default native mode is tried before generic mode.
 fn attach(
     options: &Options,
     watch: &Watch,
-    map: BorrowedFd<'_>,
+    code: &[Instruction],
     pieces: bool,
 ) -> Result<(OwnedFd, Hook), InterfaceError> {
-    let code = compile(&options.to_kernel, map.as_raw_fd(), Action::Pass);
-    let program = sys::load(&code, pieces).map_err(options.place.refused("loading the XDP program"))?;
+    let program = sys::load(code, pieces).map_err(|errno| not_loaded(options, errno, code, pieces))?;
     let hooks: &[Hook] = match options.attachment {
-        Attachment::Auto => &[Hook::Native, Hook::Generic],
-        Attachment::Native => &[Hook::Native],
+        Attachment::Auto if options.fast_path.is_none() => &[Hook::Native, Hook::Generic],
+        Attachment::Auto | Attachment::Native => &[Hook::Native],
         Attachment::Generic => &[Hook::Generic],
     };
     let mut refusal = Errno::OPNOTSUPP;
@@ -118,6 +145,21 @@ fn attach(
         }
     }
     Err(not_attached(options, refusal))
+}
+
+/// Error for a program that was not loaded, with the verifier's reason.
+fn not_loaded(options: &Options, errno: Errno, code: &[Instruction], pieces: bool) -> InterfaceError {
+    let place = &options.place;
+    match errno {
+        Errno::ACCESS | Errno::INVAL => InterfaceError::Unsupported(
+            format!(
+                "the kernel's verifier rejects the XDP program of {place}: {}",
+                sys::explain(code, pieces)
+            ),
+            "remove `kernel_fast_path` or rules of `to_kernel`, or use a newer kernel".into(),
+        ),
+        _ => place.refused("loading the XDP program")(errno),
+    }
 }
 
 fn not_attached(options: &Options, errno: Errno) -> InterfaceError {
@@ -152,6 +194,9 @@ fn features(options: &Options, umem: &Umem, hook: Hook, zero_copy: bool) -> Vec<
     }
     if !options.to_kernel.is_empty() {
         features.push("to-kernel");
+    }
+    if options.fast_path.is_some() {
+        features.push("kernel-fast-path");
     }
     features
 }

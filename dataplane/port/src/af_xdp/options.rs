@@ -2,6 +2,7 @@
 
 use super::rules::Rule;
 use crate::interface::{InterfaceError, Place};
+use crate::netns::Namespace;
 use crate::queue::MAX_QUEUE_PAIRS;
 
 /// Minimum ring size: two bursts.
@@ -45,6 +46,15 @@ pub struct BusyPoll {
     pub budget: u16,
 }
 
+/// Kernel fast path of a port on a veth pair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FastPathOptions {
+    /// Name of the port, by which control finds it.
+    pub name: String,
+    /// Namespace of the other end of the veth pair; `None`: that of the interface.
+    pub peer: Option<Namespace>,
+}
+
 /// Options of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -63,6 +73,8 @@ pub struct Options {
     pub to_kernel: Vec<Rule>,
     /// Busy polling by the worker; `None` disables it.
     pub busy_poll: Option<BusyPoll>,
+    /// Kernel fast path; `None`: all frames go to the socket.
+    pub fast_path: Option<FastPathOptions>,
 }
 
 impl Options {
@@ -76,6 +88,7 @@ impl Options {
             attachment: Attachment::Auto,
             to_kernel: Vec::new(),
             busy_poll: None,
+            fast_path: None,
         }
     }
 
@@ -94,6 +107,10 @@ impl Options {
         if self.to_kernel.len() > MAX_RULES {
             let n = self.to_kernel.len();
             return wrong(format!("`to_kernel` has {n} rules"), format!("write at most {MAX_RULES}"));
+        }
+        if self.fast_path.is_some() && self.attachment == Attachment::Generic {
+            let remedy = "write attach = \"native\", or remove `kernel_fast_path`";
+            return wrong("`kernel_fast_path` needs the program in the driver".into(), remedy.into());
         }
         if self.mode == Mode::ZeroCopy && self.attachment == Attachment::Generic {
             let remedy = "write attach = \"native\", or mode = \"copy\"";
@@ -124,5 +141,8 @@ mod tests {
         assert!(with(|o| o.to_kernel = vec![Rule::EtherType(0x0806); 65]).is_err());
         assert!(with(|o| (o.mode, o.attachment) = (Mode::ZeroCopy, Attachment::Generic)).is_err());
         assert!(with(|o| o.place.interface = String::new()).is_err());
+        let fast = || Some(FastPathOptions { name: "a".to_owned(), peer: None });
+        assert_eq!(with(|o| o.fast_path = fast()), Ok(()));
+        assert!(with(|o| (o.fast_path, o.attachment) = (fast(), Attachment::Generic)).is_err());
     }
 }

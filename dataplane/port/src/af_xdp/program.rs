@@ -2,9 +2,11 @@
 //!
 //! Frames that match a [`Rule`] are passed to the kernel. All others are redirected through the socket map by receive
 //! queue number, or passed to the kernel if the map has no socket for the queue. The program parses headers only as
-//! far as the rules require, and not at all without rules.
+//! far as the rules require, and not at all without rules. With a kernel fast path, frames of installed pairs of stations
+//! are redirected to other interfaces before (`fast_program`).
 
 use super::assembler::{Assembler, Instruction, Label, Register, Width};
+use super::fast_program::{self, Lane};
 use super::rules::Rule;
 
 /// Return code of a program (`enum xdp_action`).
@@ -18,15 +20,15 @@ pub(super) enum Action {
 }
 
 /// Number of `bpf_redirect_map` in `enum bpf_func_id`.
-const REDIRECT_MAP: i32 = 51;
+pub(super) const REDIRECT_MAP: i32 = 51;
 
 // Offsets in `struct xdp_md`.
-const DATA: i16 = 0;
-const DATA_END: i16 = 4;
+pub(super) const DATA: i16 = 0;
+pub(super) const DATA_END: i16 = 4;
 const QUEUE: i16 = 16;
 
 // Register allocation. Registers 6 to 9 are preserved across calls.
-const CONTEXT: Register = Register::of(6);
+pub(super) const CONTEXT: Register = Register::of(6);
 const FRAME: Register = Register::of(2);
 const END: Register = Register::of(3);
 /// First byte after the Ethernet header and its VLAN tags.
@@ -36,19 +38,24 @@ const SCRATCH: Register = Register::of(1);
 const PROTOCOL: Register = Register::of(7);
 const TRANSPORT: Register = Register::of(8);
 
-const IPV4: u16 = 0x0800;
-const IPV6: u16 = 0x86dd;
-const TAGS: [u16; 2] = [0x8100, 0x88a8];
+pub(super) const IPV4: u16 = 0x0800;
+pub(super) const IPV6: u16 = 0x86dd;
+pub(super) const TAGS: [u16; 2] = [0x8100, 0x88a8];
 
-/// Compiles the program for the socket map `map`. `missing` is the action for queues without a socket.
-pub(super) fn compile(rules: &[Rule], map: i32, missing: Action) -> Vec<Instruction> {
+/// Compiles the program for the socket map `map`, with a fast path if there is a `lane`. `missing` is the action for
+/// queues without a socket.
+pub(super) fn compile(rules: &[Rule], lane: Option<Lane>, map: i32, missing: Action) -> Vec<Instruction> {
     let mut a = Assembler::default();
     let (pass, redirect) = (a.label(), a.label());
     a.copy(CONTEXT, Register::CONTEXT);
     if !rules.is_empty() {
         match_frames(&mut a, rules, pass, redirect);
     }
-    a.place(redirect).load_map(Register::of(1), map).load(Width::Word, Register::of(2), CONTEXT, QUEUE);
+    a.place(redirect);
+    if let Some(lane) = lane {
+        fast_program::add(&mut a, lane);
+    }
+    a.load_map(Register::of(1), map).load(Width::Word, Register::of(2), CONTEXT, QUEUE);
     a.set(Register::of(3), missing as i32).call(REDIRECT_MAP).exit();
     if !rules.is_empty() {
         a.place(pass).set(Register::RESULT, Action::Pass as i32).exit();
@@ -57,7 +64,7 @@ pub(super) fn compile(rules: &[Rule], map: i32, missing: Action) -> Vec<Instruct
 }
 
 /// A number in network byte order, as a little-endian load reads it.
-const fn wire(number: u16) -> i32 {
+pub(super) const fn wire(number: u16) -> i32 {
     number.to_be() as i32
 }
 
@@ -163,9 +170,9 @@ mod tests {
             map => map.unwrap(),
         };
         // The map has no sockets, so redirected frames get the action for a missing socket.
-        let code = compile(&rules, map.as_raw_fd(), Action::Drop);
+        let code = compile(&rules, None, map.as_fd().as_raw_fd(), Action::Drop);
         let program = sys::load(&code, false).unwrap();
-        let answer = |frame: &Vec<u8>| match sys::test_run(program.as_fd(), frame).unwrap() {
+        let answer = |frame: &Vec<u8>| match sys::test_run(program.as_fd(), &mut frame.clone()).unwrap() {
             1 => Verdict::Socket,
             2 => Verdict::Kernel,
             other => panic!("the program answered {other}"),
@@ -269,7 +276,7 @@ mod tests {
     fn program_with_maximum_rules_is_accepted() {
         let rules: Vec<Rule> = (1..=64).map(|port| Rule::Port { protocol: 17, port }).collect();
         if let Ok(map) = sys::create_map(1) {
-            assert!(sys::load(&compile(&rules, map.as_raw_fd(), Action::Pass), true).is_ok());
+            assert!(sys::load(&compile(&rules, None, map.as_fd().as_raw_fd(), Action::Pass), true).is_ok());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! System calls of `AF_XDP` without a wrapper crate: five bpf(2) commands and the mapping of rings.
+//! System calls of `AF_XDP` without a wrapper crate: the bpf(2) commands, and the mapping of rings and maps.
 //!
 //! Each command passes the address of an attribute block, laid out as the prefix of the kernel's `union bpf_attr`
 //! that the command reads, and addresses of buffers that outlive the call. Returned descriptors are new and
@@ -7,19 +7,34 @@
 use super::assembler::Instruction;
 use crate::interface::sys::last_error;
 use core::ptr::NonNull;
+use core::sync::atomic::AtomicU64;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
 const MAP_CREATE: i32 = 0;
+const MAP_LOOK_UP: i32 = 1;
 const MAP_UPDATE: i32 = 2;
+const MAP_DELETE: i32 = 3;
+const MAP_NEXT_KEY: i32 = 4;
+const MAP_TAKE: i32 = 21;
 const PROGRAM_LOAD: i32 = 5;
 #[cfg(test)]
 const PROGRAM_TEST_RUN: i32 = 10;
 const LINK_CREATE: i32 = 28;
 
-/// `BPF_MAP_TYPE_XSKMAP`
-const MAP_OF_SOCKETS: u32 = 17;
+/// Type of a map (`enum bpf_map_type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MapKind {
+    Array = 2,
+    PerCpuHash = 5,
+    LruHash = 9,
+    Devices = 14,
+    Sockets = 17,
+}
+
+/// `BPF_F_MMAPABLE`: the map's values can be mapped into memory.
+pub(super) const MAPPABLE: u32 = 1 << 10;
 /// `BPF_PROG_TYPE_XDP`
 const XDP_PROGRAM: u32 = 6;
 /// `BPF_XDP`: attach type.
@@ -51,7 +66,7 @@ struct MapCreate {
 }
 
 #[repr(C)]
-struct MapUpdate {
+struct MapElement {
     map: u32,
     padding: u32,
     key: u64,
@@ -110,54 +125,144 @@ fn raw(fd: BorrowedFd<'_>) -> u32 {
     fd.as_raw_fd().cast_unsigned()
 }
 
+/// A map of the kernel, with the sizes that the kernel reads and writes.
+#[derive(Debug)]
+pub(super) struct Map {
+    fd: OwnedFd,
+    key: usize,
+    /// Size of a value in system calls: for maps with a value for each CPU, that of all of them.
+    value: usize,
+}
+
+impl Map {
+    /// Creates a map of `entries` entries with keys of `key` and values of `value` bytes, a value for each of `cpus` CPUs.
+    pub(super) fn new(
+        kind: MapKind,
+        (key, value): (usize, usize),
+        entries: u32,
+        (flags, cpus): (u32, usize),
+    ) -> Result<Self, Errno> {
+        let mut attributes = MapCreate {
+            kind: kind as u32,
+            key_size: key as u32,
+            value_size: value as u32,
+            entries,
+            flags,
+            inner: 0,
+            numa_node: 0,
+            name: NAME,
+        };
+        // SAFETY: the layout is that of BPF_MAP_CREATE; it contains no address.
+        let fd = unsafe { bpf_open(MAP_CREATE, &mut attributes)? };
+        Ok(Self { fd, key, value: if cpus > 1 { value.next_multiple_of(8) * cpus } else { value } })
+    }
+
+    /// Executes a command on a key, and a value that the kernel reads or writes.
+    fn command(&self, command: i32, key: &[u8], value: *mut u8, flags: u64) -> Result<(), Errno> {
+        if key.len() != self.key {
+            return Err(Errno::INVAL);
+        }
+        let key = key.as_ptr() as u64;
+        let mut attributes =
+            MapElement { map: raw(self.fd.as_fd()), padding: 0, key, value: value as u64, flags };
+        // SAFETY: the layout is that of the commands on elements; the key has the size of the map's keys, and each caller
+        // passes a value of the size that the command reads or writes.
+        unsafe { bpf(command, &mut attributes).map(drop) }
+    }
+
+    /// Adds or replaces an entry.
+    pub(super) fn update(&self, key: &[u8], value: &mut [u8]) -> Result<(), Errno> {
+        if value.len() != self.value {
+            return Err(Errno::INVAL);
+        }
+        self.command(MAP_UPDATE, key, value.as_mut_ptr(), 0)
+    }
+
+    /// Reads an entry into `value`.
+    pub(super) fn look_up(&self, key: &[u8], value: &mut [u8]) -> Result<(), Errno> {
+        if value.len() != self.value {
+            return Err(Errno::INVAL);
+        }
+        self.command(MAP_LOOK_UP, key, value.as_mut_ptr(), 0)
+    }
+
+    /// Reads an entry into `value` and removes it.
+    pub(super) fn take(&self, key: &[u8], value: &mut [u8]) -> Result<(), Errno> {
+        if value.len() != self.value {
+            return Err(Errno::INVAL);
+        }
+        self.command(MAP_TAKE, key, value.as_mut_ptr(), 0)
+    }
+
+    /// Removes an entry.
+    pub(super) fn delete(&self, key: &[u8]) -> Result<(), Errno> {
+        self.command(MAP_DELETE, key, core::ptr::null_mut(), 0)
+    }
+
+    /// Writes a key of the map to `key`; returns an error if the map is empty.
+    pub(super) fn first_key(&self, key: &mut [u8]) -> Result<(), Errno> {
+        if key.len() != self.key {
+            return Err(Errno::INVAL);
+        }
+        let next = key.as_mut_ptr() as u64;
+        let mut attributes =
+            MapElement { map: raw(self.fd.as_fd()), padding: 0, key: 0, value: next, flags: 0 };
+        // SAFETY: the layout is that of BPF_MAP_GET_NEXT_KEY; the kernel writes one key, whose size was just checked.
+        unsafe { bpf(MAP_NEXT_KEY, &mut attributes).map(drop) }
+    }
+}
+
+impl AsFd for Map {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
 /// Creates a map for the sockets of `queues` queues.
-pub(super) fn create_map(queues: u32) -> Result<OwnedFd, Errno> {
-    let mut attributes = MapCreate {
-        kind: MAP_OF_SOCKETS,
-        key_size: 4,
-        value_size: 4,
-        entries: queues,
-        flags: 0,
-        inner: 0,
-        numa_node: 0,
-        name: NAME,
-    };
-    // SAFETY: the layout is that of BPF_MAP_CREATE; it contains no address.
-    unsafe { bpf_open(MAP_CREATE, &mut attributes) }
+pub(super) fn create_map(queues: u32) -> Result<Map, Errno> {
+    Map::new(MapKind::Sockets, (4, 4), queues, (0, 1))
 }
 
 /// Stores `socket` in the map under its queue number.
-pub(super) fn put_socket(map: BorrowedFd<'_>, queue: u32, socket: BorrowedFd<'_>) -> Result<(), Errno> {
-    let value = raw(socket);
-    let mut attributes = MapUpdate {
-        map: raw(map),
-        padding: 0,
-        key: (&raw const queue) as u64,
-        value: (&raw const value) as u64,
-        flags: 0,
-    };
-    // SAFETY: the layout is that of BPF_MAP_UPDATE_ELEM; key and value are on the stack and have four bytes each.
-    unsafe { bpf(MAP_UPDATE, &mut attributes).map(drop) }
+pub(super) fn put_socket(map: &Map, queue: u32, socket: BorrowedFd<'_>) -> Result<(), Errno> {
+    map.update(&queue.to_ne_bytes(), &mut raw(socket).to_ne_bytes())
 }
 
 /// Loads a program; the kernel verifies it. `fragments` declares multi-buffer support.
 pub(super) fn load(code: &[Instruction], fragments: bool) -> Result<OwnedFd, Errno> {
+    load_with(code, fragments, &mut [])
+}
+
+/// Loads a program that the verifier has rejected again, and returns the last lines of the verifier's log.
+pub(super) fn explain(code: &[Instruction], fragments: bool) -> String {
+    let mut log = vec![0; 1 << 20];
+    // The result is known.
+    let _ = load_with(code, fragments, &mut log);
+    let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
+    let text = String::from_utf8_lossy(&log[..end]).into_owned();
+    let lines: Vec<_> = text.lines().filter(|line| !line.starts_with("processed ")).collect();
+    lines[lines.len().saturating_sub(3)..].join("; ")
+}
+
+/// Loads a program. The verifier writes to `log`, unless it is empty.
+fn load_with(code: &[Instruction], fragments: bool, log: &mut [u8]) -> Result<OwnedFd, Errno> {
     let license = c"Apache-2.0 OR MIT";
     let mut attributes = ProgramLoad {
         kind: XDP_PROGRAM,
         count: code.len() as u32,
         instructions: code.as_ptr() as u64,
         license: license.as_ptr() as u64,
-        log_level: 0,
-        log_size: 0,
-        log: 0,
+        log_level: u32::from(!log.is_empty()),
+        log_size: log.len() as u32,
+        log: if log.is_empty() { 0 } else { log.as_mut_ptr() as u64 },
         kernel_version: 0,
         flags: if fragments { HAS_FRAGMENTS } else { 0 },
         name: NAME,
         interface: 0,
         attach_type: AT_XDP,
     };
-    // SAFETY: the layout is that of BPF_PROG_LOAD; instructions and license outlive the call.
+    // SAFETY: the layout is that of BPF_PROG_LOAD; instructions, license and log outlive the call, and the log has the
+    // length that is passed.
     unsafe { bpf_open(PROGRAM_LOAD, &mut attributes) }
 }
 
@@ -170,9 +275,9 @@ pub(super) fn attach(program: BorrowedFd<'_>, interface: u32, hook: Hook) -> Res
     unsafe { bpf_open(LINK_CREATE, &mut attributes) }
 }
 
-/// Runs the program on a frame and returns its result.
+/// Runs the program on a frame and returns its result. The frame becomes what the program made of it.
 #[cfg(test)]
-pub(super) fn test_run(program: BorrowedFd<'_>, frame: &[u8]) -> Result<u32, Errno> {
+pub(super) fn test_run(program: BorrowedFd<'_>, frame: &mut [u8]) -> Result<u32, Errno> {
     #[repr(C)]
     struct TestRun {
         program: u32,
@@ -184,16 +289,24 @@ pub(super) fn test_run(program: BorrowedFd<'_>, frame: &[u8]) -> Result<u32, Err
         repeat: u32,
         duration: u32,
     }
-    let (program, size_in, data_in) = (raw(program), frame.len() as u32, frame.as_ptr() as u64);
-    let mut attributes =
-        TestRun { program, answer: 0, size_in, size_out: 0, data_in, data_out: 0, repeat: 1, duration: 0 };
-    // SAFETY: the layout is that of BPF_PROG_TEST_RUN; the frame outlives the call, and the kernel writes only the
-    // result.
+    let (program, size, data) = (raw(program), frame.len() as u32, frame.as_mut_ptr() as u64);
+    let mut attributes = TestRun {
+        program,
+        answer: 0,
+        size_in: size,
+        size_out: size,
+        data_in: data,
+        data_out: data,
+        repeat: 1,
+        duration: 0,
+    };
+    // SAFETY: the layout is that of BPF_PROG_TEST_RUN; the frame outlives the call. The kernel copies the input before it
+    // runs the program, and writes at most as many bytes.
     unsafe { bpf(PROGRAM_TEST_RUN, &mut attributes)? };
     Ok(attributes.answer)
 }
 
-/// Mapping of a ring's kernel memory; unmapped on drop.
+/// Mapping of the kernel's memory of a ring or a map; unmapped on drop.
 #[derive(Debug)]
 pub(super) struct Mapping {
     start: NonNull<u8>,
@@ -223,6 +336,14 @@ impl Mapping {
         }
         // SAFETY: the offset was just checked to be inside the mapping.
         Ok(unsafe { self.start.add(offset) })
+    }
+
+    /// The counter at word `index` of eight bytes; `None` if it is outside the mapping.
+    pub(super) fn counter(&self, index: usize) -> Option<&AtomicU64> {
+        let at = self.at(index.checked_mul(8)?, 8).ok()?;
+        // SAFETY: the word is inside the mapping, which `self` holds and which begins at a page; an atomic may change
+        // behind a reference.
+        Some(unsafe { at.cast::<AtomicU64>().as_ref() })
     }
 }
 

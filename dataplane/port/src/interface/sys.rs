@@ -45,6 +45,9 @@ struct DriverInformation {
 
 const _: () = assert!(size_of::<DriverInformation>() == 196);
 
+/// `ETHTOOL_SGRO`
+const SET_GRO: u32 = 0x2c;
+
 /// `ETHTOOL_GRSSH`
 const GET_RSS: u32 = 0x46;
 /// Words of `struct ethtool_rxfh` before the table: command, context, entries of the table, bytes of the key, function,
@@ -151,6 +154,12 @@ pub(crate) fn driver(socket: BorrowedFd<'_>, interface: &str) -> Option<[u8; 32]
     let place = (&raw mut information) as usize;
     ioctl(socket, libc::SIOCETHTOOL, interface, place).ok()?;
     Some(information.name)
+}
+
+/// Enables GRO.
+pub(crate) fn enable_gro(socket: BorrowedFd<'_>, interface: &str) -> Result<(), Errno> {
+    let mut value = Link { command: SET_GRO, is_up: 1 };
+    ioctl(socket, libc::SIOCETHTOOL, interface, (&raw mut value) as usize).map(drop)
 }
 
 /// MTU in bytes, without the Ethernet header.
