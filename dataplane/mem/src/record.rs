@@ -134,6 +134,7 @@ pub mod atomic {
 
     recorded! {
         AtomicBool bool;
+        AtomicU8 u8;
         AtomicU16 u16;
         AtomicU32 u32;
         AtomicU64 u64;

@@ -11,6 +11,8 @@ described! {
     PortDetail, "The ports that report the detail.";
     Missed, "missed", "`af_packet`, `af_xdp`",
         "Frames that the kernel dropped because the port's sockets had no space, since the interface was last opened.";
+    Offloaded, "offloaded", "`af_xdp` with `kernel_fast_path`",
+        "Received packets that the kernel forwarded without the switch, counted as received and sent too.";
     RingFaults, "ring-faults", "`vhost-user`",
         "Times that a ring of the guest was found invalid, also of rings that the front end stopped afterwards.";
     Read, "read", "`pcap` with `read`", "Path of the file that is played.";
@@ -32,6 +34,15 @@ described! {
     TraceMissed, "trace-missed", "port with `trace`",
         "Packets not traced, because a buffer was full or the trace had ended.";
     TraceEnded, "trace-ended", "port with `trace`", "Reason why the trace ended early.";
+    PolicerGreen, "policer-green", "port with `policer`", "Received packets within the committed rate.";
+    PolicerYellow, "policer-yellow", "port with `policer`",
+        "Received packets above the committed rate, to which `exceed` applies.";
+    PolicerRed, "policer-red", "port with `policer`",
+        "Received packets above all rates, to which `violate` applies.";
+    PolicerGreenBytes, "policer-green-bytes", "port with `policer`", "Bytes of the green packets.";
+    PolicerYellowBytes, "policer-yellow-bytes", "port with `policer`", "Bytes of the yellow packets.";
+    PolicerRedBytes, "policer-red-bytes", "port with `policer`", "Bytes of the red packets.";
+    PolicerRemarked, "policer-remarked", "port with `policer`", "Packets that got another DSCP.";
     FaultSeed, "fault-seed", "port with `fault`", "Seed of the generator of faults.";
     FaultInDropped, "fault-in-dropped", "port with `fault`",
         "Received packets that were dropped, counted as `injected` too.";

@@ -283,6 +283,28 @@ impl Edits {
 }
 
 impl Burst {
+    /// Adds the first packets of `indices`, as long as they have the edit of the first one and it is simple: then this is
+    /// [`Burst::push_edited`] for many packets. Returns their number, which may be 0. `edit` returns the edit of the packet
+    /// at a place of `indices`.
+    #[inline]
+    pub fn push_alike(
+        &mut self,
+        source: &Burst,
+        indices: &[u8],
+        edits: &Edits,
+        edit: impl Fn(usize) -> EditId,
+    ) -> usize {
+        let id = edit(0);
+        let Some(of_all) = edits.get(id) else { return 0 };
+        // Otherwise headers behind the head may be needed in it.
+        let is_complete = of_all.removed() == 0 || source.is_whole();
+        if !is_complete || edits.has_checksum || !source.is_bare() {
+            return 0;
+        }
+        let alike = (0..indices.len()).take_while(|place| edit(*place) == id).count();
+        self.push_spliced(source, &indices[..alike], of_all)
+    }
+
     /// Adds packet `i` of `source`, modified by edit `id`, with its notes: a private head and the unchanged rest in
     /// place. The burst must have been started with [`Burst::begin_from`].
     ///
@@ -301,9 +323,9 @@ impl Burst {
             Some(_) if !source.frame(i).is_head_only() && edits.removed(id) > 0 => {
                 self.push_by_copy(source, i, edits, id)
             }
-            Some(edit) => match self.push_spliced(source, i, edit) {
-                None => self.push_by_copy(source, i, edits, id),
-                number => number,
+            Some(edit) => match self.push_spliced(source, &[i as u8], edit) {
+                0 => self.push_by_copy(source, i, edits, id),
+                _ => Some(self.len() - 1),
             },
         };
         let number = number.ok_or(DropReason::TooShort)?;

@@ -39,8 +39,12 @@ described! {
         "The source was stopped before the packet was sent to every output.";
     BadOffload, "bad-offload", "source",
         "The offloads (checksum, segmentation) contradict the packet, or cannot be completed.";
+    Policed, "policed", "source", "Above the rates of the port's policer.";
     Injected, "injected", "port with `fault`", "Configured fault injection.";
     QueueFull, "queue-full", "output", "The destination queue had no free buffer.";
+    ClassFull, "class-full", "port with `queues`",
+        "A class of the port's queues, or the memory of the port's queues, was full.";
+    Codel, "codel", "port with `queues`", "CoDel of a class of the port's queues: packets waited too long.";
     HandoffFull, "handoff-full", "source, or output once it is known",
         "The handoff queue to the next stage, or its pool, was full.";
     BufferTooSmall, "buffer-too-small", "output", "The destination's buffers are too small.";

@@ -69,6 +69,7 @@ pub use ring::BufId;
 pub use rss_table::RssTable;
 pub use state::{DriverQueue, MemifQueue, QueueState};
 pub use steering::{Rss, Steering};
+pub use timer::Timer;
 pub use transmit::Slots;
 pub use verdicts::{Batch, Flooded, Indices, Verdicts};
 

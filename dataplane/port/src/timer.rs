@@ -10,7 +10,7 @@ const NANOSECONDS: u64 = 1_000_000_000;
 
 /// A timerfd: readable once its time has expired.
 #[derive(Debug)]
-pub(crate) struct Timer {
+pub struct Timer {
     fd: OwnedFd,
     is_set: bool,
 }
@@ -20,7 +20,7 @@ impl Timer {
     ///
     /// # Errors
     /// [`PortFault::BadDescriptor`] if the process is out of file descriptors.
-    pub(crate) fn new() -> Result<Self, PortFault> {
+    pub fn new() -> Result<Self, PortFault> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let fd = timerfd_create(TimerfdClockId::Monotonic, flags);
         let fd = fd.map_err(|e| PortFault::BadDescriptor("timer", e.to_string()))?;
@@ -28,14 +28,14 @@ impl Timer {
     }
 
     /// Arms the timer: readable `wait` nanoseconds from now.
-    pub(crate) fn set(&mut self, wait: u64) {
+    pub fn set(&mut self, wait: u64) {
         // Zero would disarm the timer.
         self.write(wait.max(1));
         self.is_set = true;
     }
 
     /// Disarms the timer and makes it unreadable.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         if std::mem::take(&mut self.is_set) {
             self.write(0);
         }

@@ -133,9 +133,8 @@ impl Verdicts {
         self.replicated += u64::from((self.decided & mask).count_ones());
         self.decided |= mask;
         let batch = self.batch(to, run.len());
-        if batch.indices.is_empty() && edit == EditId::NONE {
-            (batch.indices.first, batch.indices.n) = (run.start as u8, run.len() as u8);
-            return;
+        if batch.indices.is_empty() {
+            return batch.fill(run, edit);
         }
         run.for_each(|i| batch.push(i as u8, edit));
     }
@@ -235,6 +234,11 @@ impl Verdicts {
         self.decide(i);
         self.punts.push((i as u8, reason, note));
         self.punted += 1;
+    }
+
+    /// Whether packet `i` is punted in this pass. For few packets: visits all punted ones.
+    pub fn is_punted(&self, i: usize) -> bool {
+        self.punts.iter().any(|(packet, ..)| usize::from(*packet) == i)
     }
 
     /// Whether any packet is or was recirculated or punted.

@@ -158,7 +158,9 @@ impl Transmit {
         let (to, mut made) = (emissions.port(), self.edited.take().unwrap_or_default());
         made.begin_from(burst);
         let (mut places, mut lost) = ([0; BURST], BurstStats::default());
-        for (place, &i) in emissions.indices().iter().enumerate() {
+        let alike = made.push_alike(burst, emissions.indices(), edits, |place| emissions.edit(place));
+        places[..alike].copy_from_slice(&PLACES[..alike]);
+        for (place, &i) in emissions.indices().iter().enumerate().skip(alike) {
             match made.push_edited(burst, usize::from(i), edits, emissions.edit(place)) {
                 Ok(()) => places[made.len() - 1] = place as u8,
                 Err(reason) => lost.drop(reason, 1),

@@ -100,7 +100,7 @@ impl Burst {
 
     /// Whether each packet is completely in its head, directly after the headroom.
     #[inline(always)]
-    pub(super) fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.heads == Heads::Whole
     }
 
@@ -187,7 +187,7 @@ impl Burst {
     /// The private first bytes of packet `i`, for the port that receives or completes the packet. Pipelines have no access: a
     /// packet that goes to another stage leaves in the form in which it was received, and other outputs read the same head.
     #[inline(always)]
-    pub(crate) fn head_mut(&mut self, i: usize) -> &mut [u8] {
+    pub fn head_mut(&mut self, i: usize) -> &mut [u8] {
         let start = self.start[i] as usize;
         &mut self.slots.0[i][start..start + self.head[i] as usize]
     }

@@ -33,6 +33,8 @@ pub struct Notes {
     pub connection: ConnectionState,
     /// Traffic class for queueing.
     pub class: u8,
+    /// Number of the packet's sample among those of its burst, from 1; 0 if it is not sampled.
+    pub sample: u8,
     /// Mirrors that have a copy of the packet, one bit for each.
     pub mirrors: u32,
 }
@@ -210,7 +212,8 @@ mod tests {
                 assert_eq!(burst.rss_hash(1, &steering), None);
             }
             assert_eq!(burst.notes(1), Notes::default());
-            let notes = Notes { tunnel: 7, connection: ConnectionState::New, class: 3, mirrors: 5 };
+            let notes =
+                Notes { tunnel: 7, connection: ConnectionState::New, class: 3, sample: 9, mirrors: 5 };
             burst.set_notes(1, notes);
             assert_eq!((burst.notes(0), burst.notes(1)), (Notes::default(), notes));
         }

@@ -181,44 +181,64 @@ impl Burst {
         self.n -= 1;
     }
 
-    /// Adds packet `i` of `source`, with at most one segment after its head, as changed by an edit without patches.
-    /// Returns `None` and adds nothing if the head or the edit is not supported by this fast path.
-    #[inline]
-    pub(crate) fn push_spliced(&mut self, source: &Burst, i: usize, edit: &crate::Edit) -> Option<usize> {
-        let (number, (at, strip, insert)) = (self.n, edit.as_splice()?);
+    /// Adds packets of `source`, with at most one segment after the head, as changed by an edit without patches. Returns
+    /// their number: less than that of `indices` if the next one, or the edit, is not supported by this fast path.
+    #[inline(never)]
+    pub(crate) fn push_spliced(&mut self, source: &Burst, indices: &[u8], edit: &crate::Edit) -> usize {
+        let Some(splice) = edit.as_splice() else { return 0 };
+        if source.shape == Shape::Chained {
+            return 0;
+        }
+        let is_whole = source.is_whole();
+        let push = |i: &&u8| {
+            let i = usize::from(**i);
+            let rest = if is_whole { VolatileSlice::EMPTY } else { source.rest[i] };
+            self.splice(source, i, splice, rest).is_some()
+        };
+        indices.iter().take_while(push).count()
+    }
+
+    /// Adds packet `i` of `source` with a changed head.
+    #[inline(always)]
+    fn splice(
+        &mut self,
+        source: &Burst,
+        i: usize,
+        (at, strip, insert): (usize, usize, &[u8]),
+        rest: VolatileSlice,
+    ) -> Option<()> {
+        let number = self.n;
         let (start, head) = (source.start[i] as usize, source.head[i] as usize);
         let len = (head + insert.len()).checked_sub(strip)?;
-        if source.shape == Shape::Chained || number == BURST || at + strip > head {
-            return None;
-        }
-        // [`Burst::alike`] requires that heads in place hold at least an Ethernet header.
-        if len.wrapping_sub(ETHERNET_HEADER) > MAX_HEAD - ETHERNET_HEADER {
-            return None;
-        }
         // The head after the splice is copied with one fixed length.
-        if head - at - strip > HEAD {
+        let behind = head.checked_sub(at + strip).filter(|behind| *behind <= HEAD)?;
+        // [`Burst::alike`] requires that heads in place hold at least an Ethernet header.
+        if number == BURST || len.wrapping_sub(ETHERNET_HEADER) > MAX_HEAD - ETHERNET_HEADER {
             return None;
         }
         // Fixed-length copies, front to back: excess bytes are overwritten by the next copy or are beyond the head.
-        let slot = &source.slots.0[i];
-        let front = slot.get(start..)?.first_chunk::<FRONT>()?;
-        let behind = slot.get(start + at + strip..)?.first_chunk::<HEAD>()?;
+        let from = source.slots.0[i].get(start..)?;
         let to = &mut self.slots.0[number][HEADROOM..];
         if at > FRONT || at + insert.len() + HEAD > to.len() {
             return None;
         }
-        *to.first_chunk_mut()? = *front;
+        *to.first_chunk_mut()? = *from.first_chunk::<FRONT>()?;
         match insert.first_chunk::<4>() {
             Some(tag) if insert.len() == 4 => *to[at..].first_chunk_mut()? = *tag,
             _ => to[at..at + insert.len()].copy_from_slice(insert),
         }
-        *to[at + insert.len()..].first_chunk_mut()? = *behind;
-        self.add_head(number, len, source.rest(i));
-        Some(number)
+        let (from, to) = (&from[at + strip..], &mut to[at + insert.len()..]);
+        if behind <= HEAD / 2 {
+            *to.first_chunk_mut()? = *from.first_chunk::<{ HEAD / 2 }>()?;
+        } else {
+            *to.first_chunk_mut()? = *from.first_chunk::<HEAD>()?;
+        }
+        self.add_head(number, len, rest);
+        Some(())
     }
 
     /// Adds packet `number`, whose head of `len` bytes was written directly after the headroom.
-    #[inline]
+    #[inline(always)]
     fn add_head(&mut self, number: usize, len: usize, rest: VolatileSlice) {
         if !rest.is_empty() {
             self.settle();

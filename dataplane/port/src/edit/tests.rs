@@ -62,6 +62,26 @@ fn a_short_private_head_is_compared_with_its_own_bytes() {
 }
 
 #[test]
+fn packets_of_one_edit_are_changed_together() {
+    let (mut source, mut edits) = (Burst::new(), Edits::default());
+    source.begin(0);
+    (1..=5).for_each(|k| assert!(source.push_own(&[k; 128][..usize::from(k) * 25])));
+    let [tag, other] = [5, 6].map(|byte| edits.add(&Edit::splice(12, 0, &[byte; 4]).unwrap()));
+    let ids = [tag, tag, tag, other, tag];
+    let (mut alike, mut single) = (Burst::new(), Burst::new());
+    alike.begin_from(&source);
+    single.begin_from(&source);
+    assert_eq!(alike.push_alike(&source, &[0, 1, 2, 3, 4], &edits, |place| ids[place]), 3);
+    for (i, id) in ids.iter().enumerate().take(3) {
+        single.push_edited(&source, i, &edits, *id).unwrap();
+        assert_eq!((alike.head(i), alike.frame_len(i)), (single.head(i), single.frame_len(i)));
+        assert_eq!(alike.head(i)[..17], [&[i as u8 + 1; 12][..], &[5; 4], &[i as u8 + 1]].concat());
+    }
+    source.set_notes(0, crate::Notes { class: 2, ..crate::Notes::default() });
+    assert_eq!(alike.push_alike(&source, &[0], &edits, |_| tag), 0, "notes are copied one by one");
+}
+
+#[test]
 fn notes_follow_edited_and_unedited_packets() {
     let (mut source, mut made, mut edits) = (burst(&[1; 60]), Burst::new(), Edits::default());
     let notes = crate::Notes { tunnel: 5, class: 2, ..crate::Notes::default() };

@@ -2,6 +2,7 @@
 
 use crate::edit::EditId;
 use crate::{BURST, PLACES, PortId};
+use std::ops::Range;
 
 /// Up to 64 indices into a burst, in order.
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +87,16 @@ impl Batch {
             self.set_edit(edit);
         }
         self.indices.push(i);
+    }
+
+    /// Makes `run`, of at most [`BURST`] packets, the emissions of an empty batch.
+    #[inline(always)]
+    pub(super) fn fill(&mut self, run: Range<usize>, edit: EditId) {
+        (self.indices.first, self.indices.n) = (run.start as u8, run.len() as u8);
+        if edit != EditId::NONE {
+            self.edited = true;
+            self.edits[..run.len()].fill(edit);
+        }
     }
 
     /// Edit of emission `place`.
