@@ -21,6 +21,9 @@ pub struct BridgeConfig {
     /// DHCP snooping: server messages are accepted from trusted ports only, and their leases are recorded for ports
     /// whose sources include [`AllowedSource::Dhcp`].
     pub dhcp_snooping: bool,
+    /// Whether flow tables decide about packets before the bridge. Frames of protocols of its ports and of LACP are taken
+    /// out in front of them.
+    pub flow_tables: bool,
 }
 
 /// When a known station may move to another port.
@@ -50,6 +53,7 @@ impl Default for BridgeConfig {
             forward_reserved: false,
             mac_moves: MacMoves::Guarded,
             dhcp_snooping: false,
+            flow_tables: false,
         }
     }
 }

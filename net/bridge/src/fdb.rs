@@ -20,6 +20,7 @@ use super::bucket::Entry;
 use super::config::{BridgeConfig, MacMoves};
 use super::hash::Buckets;
 use super::key::Key;
+use super::outside::Outside;
 use super::share::Share;
 use super::table::{Hit, Search, Table};
 use mem::line::Padded;
@@ -71,6 +72,7 @@ pub(super) struct Fdb {
     capacity: usize,
     ageing: u32,
     guarded: bool,
+    outside: Outside,
 }
 
 impl Fdb {
@@ -85,7 +87,13 @@ impl Fdb {
             capacity: config.capacity,
             ageing: config.ageing_seconds,
             guarded: config.mac_moves == MacMoves::Guarded,
+            outside: Outside::default(),
         }
+    }
+
+    /// Tells `outside` which ports stations leave.
+    pub(super) fn telling(self, outside: Outside) -> Self {
+        Self { outside, ..self }
     }
 
     /// Change count of `port`, for caching answers. Must be read before the look-up.
@@ -234,13 +242,19 @@ impl Fdb {
         self.table.replace(old.spot, new);
         self.count(writer, &old.entry, -1);
         self.count(writer, &new, 1);
-        self.shares[old.entry.port.0 as usize].changed();
+        self.left(old.entry.port);
     }
 
     fn remove(&self, writer: &mut Writer, old: Hit) {
         self.table.remove(old.spot);
         self.count(writer, &old.entry, -1);
-        self.shares[old.entry.port.0 as usize].changed();
+        self.left(old.entry.port);
+    }
+
+    /// Invalidates what is cached for a port that a station has left.
+    fn left(&self, port: PortId) {
+        self.shares[port.0 as usize].changed();
+        self.outside.changed(Some(port));
     }
 
     fn count(&self, writer: &mut Writer, entry: &Entry, by: i32) {

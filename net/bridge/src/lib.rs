@@ -3,8 +3,9 @@
 //! A worker (`worker`) takes a burst, finds the bridge of its port (`ports`), classifies each packet's VLAN (`vlan`),
 //! confirms each source and looks up each destination in the station table of the bridge (`fdb`, on the cuckoo hash
 //! table of `table`, whose cache lines are `bucket`, selected by the keyed `hash`), and floods within the port's rate
-//! limits (`limit`). Several ports can be one port of a bridge (`bond`). [`Switch`] is the control API. Mirrors
-//! (`mirror`) copy packets of this and of other pipelines.
+//! limits (`limit`). Several ports can be one port of a bridge (`bond`), and mirrors copy packets (`mirror`), for
+//! this and for other pipelines (`wrapped`). Pairs of stations can be forwarded elsewhere (`outside`). [`Switch`] is the
+//! control API.
 //!
 //! Workers do not block: they read the table without locks and use `try_lock` only for new or moved stations; a station
 //! that cannot be learned now is learned from a later packet.
@@ -23,6 +24,7 @@ mod key;
 mod limit;
 mod listing;
 mod mirror;
+mod outside;
 mod ports;
 mod protocols;
 mod refusals;
@@ -32,11 +34,12 @@ mod table;
 mod vlan;
 mod vlan_set;
 mod worker;
+mod wrapped;
 
 pub use allowed::{AllowedSource, ParseSourceError};
 pub use bond::{
     BondConfig, BondMode, BondStatistics, BucketStatistics, LacpStatus, MAX_MEMBERS, MemberConfig,
-    MemberStatistics,
+    MemberLacp, MemberStatistics,
 };
 pub use config::{BridgeConfig, MacMoves, PortConfig, PortState, Rate, Vlan};
 pub use error::{
@@ -44,6 +47,7 @@ pub use error::{
     StaticError, UnknownBridge,
 };
 pub use listing::{BridgeStatistics, PortStatistics, RefusedMove, Selection, Station};
-pub use mirror::{MirrorConfig, MirrorError, MirrorOutput, MirrorStatistics, Mirrored};
+pub use mirror::{MirrorConfig, MirrorError, MirrorOutput, MirrorStatistics};
 pub use switch::{LinkEvent, Switch};
 pub use vlan_set::{ParseVlanSetError, VlanSet};
+pub use wrapped::Wrapped;

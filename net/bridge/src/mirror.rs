@@ -6,16 +6,17 @@
 //! for the output port.
 //!
 //! A mirror reads the verdicts of any pipeline, so that it knows each output, also that of a learning bridge behind flow
-//! tables ([`Mirrored`]). It costs one check for a burst of a bridge without mirrors. It must never change what happens
+//! tables. It costs one check for a burst of a bridge without mirrors. It must never change what happens
 //! to the packet itself.
 
 mod config;
 mod copies;
+mod pass;
 mod table;
-mod worker;
 
 pub use config::{MirrorConfig, MirrorError, MirrorOutput, MirrorStatistics};
-pub use worker::Mirrored;
 
 pub(crate) use config::Mirror;
+pub(crate) use copies::Copies;
+pub(crate) use pass::process;
 pub(crate) use table::{Mirrors, is_active, reserved};

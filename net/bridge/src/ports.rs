@@ -36,19 +36,8 @@ pub(super) struct View {
     pub(super) vlan_aware: bool,
     /// Bonds among the members.
     pub(super) bonds: Vec<Arc<Bond>>,
-    pub(super) way: Way,
-}
-
-/// How packets of a bridge are processed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Way {
-    /// Without tags and bonds.
-    #[default]
-    Plain,
-    /// With tags, without bonds.
-    Tagged,
-    /// With bonds.
-    Bonded,
+    /// Whether frames of protocols must be taken from its ports before flow tables see them.
+    pub(super) has_protocols: bool,
 }
 
 impl View {
@@ -63,7 +52,7 @@ impl View {
             mirrors: None,
             vlan_aware: false,
             bonds: Vec::new(),
-            way: Way::default(),
+            has_protocols: false,
         }
     }
 }
@@ -158,6 +147,8 @@ pub(super) struct PortTable {
     /// Members of bonds; they are on no bridge themselves.
     pub(super) links: Vec<Option<Arc<Link>>>,
     pub(super) views: Vec<Option<View>>,
+    /// The bonds of all bridges.
+    pub(super) bonds: Vec<Arc<Bond>>,
 }
 
 impl PortTable {
@@ -243,15 +234,13 @@ impl PortTable {
             view.flooded =
                 own().filter(|(_, place)| place.egress != NO_BRIDGE).map(|(port, _)| port).collect();
             view.vlan_aware = own().any(|(_, place)| place.member.vlan != Vlan::Transparent);
-            view.way = match (view.bonds.is_empty(), view.vlan_aware) {
-                (false, _) => Way::Bonded,
-                (true, true) => Way::Tagged,
-                (true, false) => Way::Plain,
-            };
+            view.has_protocols =
+                view.bridge.config.flow_tables && own().any(|(_, place)| place.member.protocols.is_some());
         }
         for bridge in 0..self.views.len() {
             self.derive_mirrors(bridge as u16);
         }
+        self.bonds = self.views.iter().flatten().flat_map(|view| view.bonds.iter().cloned()).collect();
     }
 
     fn derive_mirrors(&mut self, bridge: u16) {

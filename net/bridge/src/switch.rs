@@ -1,56 +1,47 @@
-//! Control API: add and remove bridges and ports; list, pin and flush stations.
+//! Control API: add and remove bridges and ports. `stations` lists, pins and flushes stations, `bonds` has the control API
+//! of bonds, and `observer` what control learns from the engine.
 //!
 //! Operations may block on other control operations, and on a worker only while it holds a table lock to learn one
 //! station.
 
 mod bonds;
+mod observer;
+mod stations;
 
 use super::allowed::AllowedSource;
 use super::bond::Bonds;
 use super::config::{BridgeConfig, PortConfig, PortState, Vlan};
-use super::error::{
-    AddBridgeError, AddPortError, RemoveBridgeError, RemovePortError, RemoveStationError, StaticError,
-    UnknownBridge,
-};
+use super::error::{AddBridgeError, AddPortError, RemoveBridgeError, RemovePortError, UnknownBridge};
 use super::fdb::Fdb;
-use super::key::Key;
-use super::listing::{BridgeStatistics, PortStatistics, Selection, Station};
-use super::mirror::{self, Mirror, MirrorConfig, MirrorError, MirrorStatistics, Mirrored};
+use super::listing::{BridgeStatistics, PortStatistics};
+use super::mirror::{self, Mirror, MirrorConfig, MirrorError, MirrorStatistics};
+use super::outside::Outside;
 use super::ports::{Bridge, Member, Place, PortTable, Published, View};
 use super::refusals::Refusals;
-use super::vlan::NO_VLAN;
-use super::worker::{Share, Worker};
-use port::{Now, Pipeline, Pipelines, PortId, PortObserver, Punted, Rss};
-use std::collections::BTreeSet;
+use super::worker::Worker;
+use super::wrapped::Wrapped;
+use observer::{Observer, Watch};
+use port::{Pipeline, Pipelines, PortId, PortObserver, Rss};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use wire::{MacAddress, VlanId};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use wire::VlanId;
+
+pub use observer::LinkEvent;
 
 /// Maximum number of trunk VLANs for which a port's own addresses become static entries.
 const MAX_PINNED_VLANS: usize = 64;
 
 /// All bridges of the process and their ports. Shared by the control thread and, as [`Pipelines`], by the workers.
 pub struct Switch {
-    published: Arc<Published>,
+    pub(super) published: Arc<Published>,
+    pub(super) outside: Outside,
     /// Serialises changes of the port table and related state.
     changing: Mutex<()>,
     bonds: Arc<Bonds>,
-    listener: Arc<OnceLock<Listener>>,
+    watch: Watch,
     ports: usize,
     rss: Rss,
 }
-
-/// What control learns about the links of ports.
-#[derive(Clone, Debug)]
-pub enum LinkEvent {
-    /// Whether a port can send has changed.
-    Changed(PortId, bool),
-    /// A frame of a protocol was received on a port ([`PortConfig::stp`], [`PortConfig::lldp`]).
-    Received(PortId, Box<[u8]>),
-}
-
-/// Gets link events; must not wait.
-type Listener = Box<dyn Fn(LinkEvent) + Send + Sync>;
 
 impl std::fmt::Debug for Switch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -66,16 +57,11 @@ impl Switch {
 
     /// [`Switch::new`] for an engine with this distribution of flows, whose hash bonds use as well.
     pub fn with_rss(ports: usize, rss: Rss) -> Self {
-        let (published, changing, ports) = (Arc::default(), Mutex::new(()), ports.min(1 << 16));
-        let (bonds, listener) = (Arc::default(), Arc::default());
-        Self { published, changing, bonds, listener, ports, rss }
-    }
-
-    /// Sets the function that gets the links and protocol frames of all ports, unless it is set. The engine's control
-    /// thread calls it; it must not wait.
-    pub fn listen(&self, listener: impl Fn(LinkEvent) + Send + Sync + 'static) {
-        // The first one stays.
-        let _ = self.listener.set(Box::new(listener));
+        let (published, changing, ports) = (Arc::<Published>::default(), Mutex::new(()), ports.min(1 << 16));
+        let watch = Watch::new(published.clone());
+        let events = watch.clone();
+        let bonds = Arc::new(Bonds::new(move |event| events.bond(event)));
+        Self { published, outside: Outside::default(), changing, bonds, watch, ports, rss }
     }
 
     /// The port table, for a worker.
@@ -87,6 +73,15 @@ impl Switch {
     fn change(&self) -> (MutexGuard<'_, ()>, PortTable) {
         let changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         (changing, PortTable::clone(&self.published.current()))
+    }
+
+    /// Publishes a port table. Nothing is forwarded outside by the old one from then on.
+    fn publish(&self, table: PortTable) {
+        // Before the change, so that it takes effect for all packets; and behind it, because pairs may have been looked up
+        // in the old table meanwhile.
+        self.outside.changed(None);
+        self.published.publish(Arc::new(table));
+        self.outside.changed(None);
     }
 
     /// Adds a bridge without ports and allocates its table.
@@ -103,11 +98,11 @@ impl Switch {
         if free >= u16::MAX as usize {
             return Err(AddBridgeError::TooMany(name.to_owned()));
         }
-        let fdb = Fdb::new(&config, self.ports);
+        let fdb = Fdb::new(&config, self.ports).telling(self.outside.clone());
         let bridge = Arc::new(Bridge { name: name.to_owned(), config, fdb, refusals: Refusals::default() });
         table.views.resize(table.views.len().max(free + 1), None);
         table.views[free] = Some(View::new(bridge));
-        self.published.publish(Arc::new(table));
+        self.publish(table);
         Ok(())
     }
 
@@ -123,7 +118,7 @@ impl Switch {
             return Err(RemoveBridgeError::InUse { name: name.to_owned(), ports });
         }
         table.views[number as usize] = None;
-        self.published.publish(Arc::new(table));
+        self.publish(table);
         Ok(())
     }
 
@@ -155,12 +150,12 @@ impl Switch {
         let mut without = table.clone();
         let state = if config.stp { PortState::Discarding } else { PortState::Forwarding };
         table.set(port, Some(Place::new(Arc::new(Member::new(number, &home.config, config)), state)));
-        self.published.publish(Arc::new(table));
+        self.publish(table);
         if home.fdb.own(&config.macs, &vlans(&config.vlan), port) {
             return Ok(());
         }
         without.set(port, None);
-        self.published.publish(Arc::new(without));
+        self.publish(without);
         home.fdb.close(port);
         Err(AddPortError::Full { port, bridge: bridge.to_owned() })
     }
@@ -174,7 +169,7 @@ impl Switch {
         let view = table.member(port).and_then(|member| table.view(member.bridge));
         let bridge = view.ok_or(RemovePortError::NoMember(port))?.bridge.clone();
         table.set(port, None);
-        self.published.publish(Arc::new(table));
+        self.publish(table);
         // From here on, a worker that still uses the old table cannot learn on this port.
         bridge.fdb.close(port);
         Ok(())
@@ -192,96 +187,7 @@ impl Switch {
                 table.set(port, place);
             }
         }
-        self.published.publish(Arc::new(table));
-    }
-
-    /// Removes the stations of a bridge that were learned from these ports. Returns their number.
-    ///
-    /// # Errors
-    /// If no bridge has this name.
-    pub fn flush_ports(&self, bridge: &str, ports: &BTreeSet<PortId>) -> Result<usize, UnknownBridge> {
-        Ok(self.bridge(bridge)?.fdb.flush(|entry| ports.contains(&entry.port)))
-    }
-
-    /// Adds a static entry for `mac` at `port`: it does not move or age, and frames from it received on other ports are
-    /// dropped. `vlan` defaults to the VLAN of the port's untagged frames.
-    ///
-    /// # Errors
-    /// If bridge, port, VLAN and address do not match, or the table is full.
-    pub fn add_static(
-        &self,
-        bridge: &str,
-        mac: MacAddress,
-        vlan: Option<VlanId>,
-        port: PortId,
-    ) -> Result<(), StaticError> {
-        let (_changing, table) = self.change();
-        let (number, view) = table.named(bridge).ok_or_else(|| UnknownBridge(bridge.to_owned()))?;
-        let member = table.member(port).filter(|member| member.bridge == number);
-        let member = member.ok_or_else(|| StaticError::NoMember { port, bridge: bridge.to_owned() })?;
-        if mac.is_group() || mac.is_zero() {
-            return Err(StaticError::NoStation(mac));
-        }
-        let vlan = static_vlan(view, member, mac, vlan, port)?;
-        if let Some(owner) = view.bridge.fdb.owner(mac).filter(|owner| *owner != port) {
-            return Err(StaticError::Reserved { port, mac, owner });
-        }
-        let pinned = view.bridge.fdb.pin(Key::new(mac, vlan), port);
-        if pinned { Ok(()) } else { Err(StaticError::Full(bridge.to_owned())) }
-    }
-
-    /// Removes a static entry. `vlan` is as in the listing; `None` for 0.
-    ///
-    /// # Errors
-    /// If no bridge has this name, or no such entry exists.
-    pub fn remove_static(
-        &self,
-        bridge: &str,
-        mac: MacAddress,
-        vlan: Option<VlanId>,
-    ) -> Result<(), StaticError> {
-        let vlan = vlan.map_or(NO_VLAN, VlanId::get);
-        let removed = self.bridge(bridge)?.fdb.unpin(Key::new(mac, vlan));
-        if removed { Ok(()) } else { Err(StaticError::Missing { bridge: bridge.to_owned(), mac, vlan }) }
-    }
-
-    /// Removes a station, learned or static. `vlan` is as in the listing; 0 for frames without one. A learned station
-    /// is learned again from its next packet.
-    ///
-    /// # Errors
-    /// If no bridge has this name, or the station is not known.
-    pub fn forget(&self, bridge: &str, mac: MacAddress, vlan: u16) -> Result<(), RemoveStationError> {
-        let removed = self.bridge(bridge)?.fdb.forget(Key::new(mac, vlan), |_| true);
-        if removed {
-            Ok(())
-        } else {
-            Err(RemoveStationError::Missing { bridge: bridge.to_owned(), mac, vlan })
-        }
-    }
-
-    /// Removes the learned stations of a bridge selected by `selection`; returns their number.
-    ///
-    /// # Errors
-    /// If no bridge has this name.
-    pub fn flush(&self, bridge: &str, selection: Selection) -> Result<usize, UnknownBridge> {
-        Ok(self.bridge(bridge)?.fdb.flush(|entry| selection.names(entry.port, entry.key.vlan())))
-    }
-
-    /// Stations of a bridge that have not aged, sorted by address and VLAN.
-    ///
-    /// # Errors
-    /// If no bridge has this name.
-    pub fn stations(&self, bridge: &str, now: Now) -> Result<Vec<Station>, UnknownBridge> {
-        let second = (now.0 / 1_000_000_000) as u32;
-        let entries = self.bridge(bridge)?.fdb.stations(second);
-        let station = |entry: super::bucket::Entry| Station {
-            mac: entry.key.mac(),
-            vlan: entry.key.vlan(),
-            port: entry.port.0,
-            age_seconds: (!entry.pinned).then(|| second.saturating_sub(entry.stamp)),
-            pinned: entry.pinned,
-        };
-        Ok(entries.into_iter().map(station).collect())
+        self.publish(table);
     }
 
     /// Replaces the mirrors of a bridge. A mirror that was there before, by its name, keeps its counters. Workers apply
@@ -294,7 +200,7 @@ impl Switch {
         let (number, view) = table.named(bridge).ok_or_else(|| UnknownBridge(bridge.to_owned()))?;
         let mirrors = Mirror::all(bridge, mirrors, &view.configured)?;
         table.set_mirrors(number, mirrors);
-        self.published.publish(Arc::new(table));
+        self.publish(table);
         Ok(())
     }
 
@@ -310,10 +216,10 @@ impl Switch {
         Ok(view.configured.iter().map(statistics).collect())
     }
 
-    /// `inner`, with its packets copied by the mirrors of this switch. All ports of `inner` must be on bridges of this
-    /// switch.
-    pub fn mirrored(&self, inner: Arc<dyn Pipelines>) -> Mirrored {
-        Mirrored::new(self.published.clone(), inner)
+    /// `inner`, with the bonds, protocols and mirrors of this switch. All ports of `inner` must be on bridges of this
+    /// switch. A switch with bonds or mirrors must be wrapped.
+    pub fn wrap(&self, inner: Arc<dyn Pipelines>) -> Wrapped {
+        Wrapped::new(self.published.clone(), inner, self.rss)
     }
 
     /// Statistics of all bridges.
@@ -331,53 +237,13 @@ impl Switch {
 
 impl Pipelines for Switch {
     /// All workers have the same pipeline, over the same tables.
-    fn worker(&self, index: usize) -> Box<dyn Pipeline> {
-        Box::new(Worker::new(self.published.clone(), self.ports, Share { index, rss: self.rss }))
+    fn worker(&self, _: usize) -> Box<dyn Pipeline> {
+        Box::new(Worker::new(self.published.clone(), self.ports))
     }
 
     fn observer(&self) -> Option<Box<dyn PortObserver>> {
-        let (published, bonds) = (self.published.clone(), self.bonds.clone());
-        Some(Box::new(Observer { published, bonds, listener: self.listener.clone() }))
-    }
-}
-
-/// Allows the stations of stopped ports to move, and passes on the links and protocol frames of ports: LACPDUs to bonds.
-struct Observer {
-    published: Arc<Published>,
-    bonds: Arc<Bonds>,
-    listener: Arc<OnceLock<Listener>>,
-}
-
-impl Observer {
-    fn tell(&self, event: LinkEvent) {
-        if let Some(listener) = self.listener.get() {
-            listener(event);
-        }
-    }
-}
-
-impl PortObserver for Observer {
-    fn changed(&mut self, port: PortId, is_up: bool, now: Now) {
-        if let Some(bond) = self.bonds.changed(port, is_up, now) {
-            self.stopped(bond, now);
-        }
-        self.tell(LinkEvent::Changed(port, is_up));
-    }
-
-    fn punted(&mut self, packet: Punted) {
-        let port = packet.context.from;
-        if self.published.current().link(port).is_some() {
-            self.bonds.received(port, &packet.frame, packet.context.now);
-        } else {
-            self.tell(LinkEvent::Received(port, packet.frame));
-        }
-    }
-
-    fn stopped(&mut self, port: PortId, now: Now) {
-        let table = self.published.current();
-        if let Some(view) = table.member(port).and_then(|member| table.view(member.bridge)) {
-            view.bridge.fdb.release(port, (now.0 / 1_000_000_000) as u32);
-        }
+        let (watch, bonds) = (self.watch.clone(), self.bonds.clone());
+        Some(Box::new(Observer { watch, bonds, outside: self.outside.clone() }))
     }
 }
 
@@ -420,21 +286,6 @@ fn vlans(vlan: &Vlan) -> Vec<u16> {
     all.sort_unstable();
     all.dedup();
     all
-}
-
-/// VLAN of a static entry at `member`.
-fn static_vlan(
-    view: &View,
-    member: &Member,
-    mac: MacAddress,
-    vlan: Option<VlanId>,
-    port: PortId,
-) -> Result<u16, StaticError> {
-    let Some(vlan) = vlan.map(VlanId::get) else {
-        return member.vlan.classify(None).ok_or(StaticError::VlanMissing { port, mac });
-    };
-    let carried = view.vlan_aware && member.vlan.carries(vlan);
-    if carried { Ok(vlan) } else { Err(StaticError::VlanDenied { port, mac, vlan }) }
 }
 
 fn bridge_statistics(table: &PortTable, view: &View) -> BridgeStatistics {

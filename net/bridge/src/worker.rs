@@ -8,11 +8,11 @@ mod pass;
 
 use super::bond::Admission;
 use super::guard::MAX_INSPECTED;
-use super::ports::{Ingress, PortTable, Published, View, Way};
+use super::ports::{Ingress, PortTable, Published, View};
 use super::vlan::Form;
 use cache::FlowCache;
-use pass::{CachedVerdict, Distribution, Learning, Origin, Pass, Plan, refuse};
-use port::{BURST, Burst, Context, EditId, Pipeline, PortId, Rss, Steering, Verdicts};
+use pass::{CachedVerdict, Learning, Origin, Pass, Plan, refuse};
+use port::{BURST, Burst, Context, EditId, Pipeline, PortId, Verdicts};
 use std::sync::Arc;
 
 const SECOND: u64 = 1_000_000_000;
@@ -29,14 +29,6 @@ pub(super) struct Worker {
     sweeps: Vec<Sweep>,
     plans: Box<[Plan; BURST]>,
     scratch: Box<[u8; MAX_INSPECTED]>,
-    distribution: Distribution,
-}
-
-/// Number of a worker, and how the engine hashes flows.
-#[derive(Clone, Copy)]
-pub(super) struct Share {
-    pub(super) index: usize,
-    pub(super) rss: Rss,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -46,7 +38,7 @@ struct Sweep {
 }
 
 impl Worker {
-    pub(super) fn new(published: Arc<Published>, ports: usize, share: Share) -> Self {
+    pub(super) fn new(published: Arc<Published>, ports: usize) -> Self {
         let mut worker = Self {
             published,
             generation: u64::MAX,
@@ -56,7 +48,6 @@ impl Worker {
             sweeps: Vec::new(),
             plans: Box::new([Plan::default(); BURST]),
             scratch: Box::new([0; MAX_INSPECTED]),
-            distribution: Distribution { worker: share.index, steering: Steering::new(share.rss) },
         };
         worker.follow_ports();
         worker
@@ -85,10 +76,6 @@ impl Worker {
         self.sweeps.resize(table.views.len(), Sweep::default());
         self.memos.fill(None);
         self.cache.clear();
-        // Allocates the counters of new bonds, which packets must not do.
-        for bond in table.views.iter().flatten().flat_map(|view| &view.bonds) {
-            let _ = bond.load(self.distribution.worker);
-        }
         (self.generation, self.table) = (generation, table);
     }
 }
@@ -156,14 +143,13 @@ impl Worker {
             flooding: 0..0,
             edits: [(Form::default(), EditId::NONE); 4],
         };
-        match (view.way, place.ingress) {
+        match (view.vlan_aware, place.ingress) {
             (_, Ingress::Closed) => pass.run_closed(place.state),
-            _ if LINK => pass.run_bonded(&self.distribution),
-            (Way::Plain, Ingress::Open) => pass.run::<false, false>(),
-            (Way::Tagged, Ingress::Open) => pass.run::<true, false>(),
-            (Way::Plain, Ingress::Guarded) => pass.run_guarded::<false>(),
-            (Way::Tagged, Ingress::Guarded) => pass.run_guarded::<true>(),
-            (Way::Bonded, _) => pass.run_bonded(&self.distribution),
+            _ if LINK => pass.run_member(),
+            (false, Ingress::Open) => pass.run::<false, false>(),
+            (true, Ingress::Open) => pass.run::<true, false>(),
+            (false, Ingress::Guarded) => pass.run_guarded::<false>(),
+            (true, Ingress::Guarded) => pass.run_guarded::<true>(),
         }
         pass.learning.count(member);
         self.sweeps[member.bridge as usize].run(view, second);

@@ -24,6 +24,16 @@ pub struct GroupConfig {
     pub key: u16,
 }
 
+impl GroupConfig {
+    /// This end of the link of a port that has received nothing yet.
+    fn actor(&self, port: u16, port_priority: u16) -> Endpoint {
+        let state = State::AGGREGATION.with(State::DEFAULTED, true);
+        let state = state.with(State::ACTIVITY, self.is_active).with(State::SHORT_TIMEOUT, self.is_fast);
+        let GroupConfig { system_priority, system, key, .. } = *self;
+        Endpoint { system_priority, system, key, port_priority, port, state }
+    }
+}
+
 /// An aggregation with its ports, by number.
 #[derive(Clone, Debug)]
 pub struct Group {
@@ -39,20 +49,22 @@ impl Group {
 
     /// Adds port `number`, whose link is down, or replaces it. A lower `priority` is preferred.
     pub fn add(&mut self, number: u16, priority: u16) {
-        let mut actor = Endpoint {
-            system_priority: self.config.system_priority,
-            system: self.config.system,
-            key: self.config.key,
-            port_priority: priority,
-            port: number,
-            state: State::default(),
-        };
-        let own = [(State::ACTIVITY, self.config.is_active), (State::SHORT_TIMEOUT, self.config.is_fast)];
-        for (state, is_set) in own.into_iter().chain([(State::AGGREGATION, true)]) {
-            actor.state = actor.state.with(state, is_set);
+        self.ports.insert(number, Port::new(self.config.actor(number, priority)));
+    }
+
+    /// Changes the settings. Ports keep their state and their partners, which learn of the change and may detach.
+    pub fn configure(&mut self, config: GroupConfig) {
+        self.config = config;
+        self.ports.iter_mut().for_each(|(number, port)| {
+            port.set_actor(config.actor(*number, port.actor().port_priority));
+        });
+    }
+
+    /// Changes the priority of a port, which keeps its state.
+    pub fn set_priority(&mut self, number: u16, priority: u16) {
+        if let Some(port) = self.ports.get_mut(&number) {
+            port.set_actor(self.config.actor(number, priority));
         }
-        actor.state = actor.state.with(State::DEFAULTED, true);
-        self.ports.insert(number, Port::new(actor));
     }
 
     /// Removes a port.

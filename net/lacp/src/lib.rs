@@ -20,4 +20,4 @@ pub use pdu::{
     Endpoint, FRAME, Marker, Pdu, PduError, SLOW_ETHERTYPE, SLOW_PROTOCOLS, SlowFrame, State, lacp_frame,
     marker_response,
 };
-pub use port::{Mux, Port, Receive};
+pub use port::{Mux, Port, PortCounts, Receive};

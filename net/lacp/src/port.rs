@@ -41,6 +41,15 @@ pub enum Mux {
     Distributing,
 }
 
+/// LACPDUs of a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortCounts {
+    /// Received.
+    pub received: u64,
+    /// Sent.
+    pub sent: u64,
+}
+
 /// One port of a [`crate::Group`].
 #[derive(Clone, Debug)]
 pub struct Port {
@@ -57,6 +66,7 @@ pub struct Port {
     need_to_transmit: bool,
     /// Times of the latest LACPDUs.
     sent: [Option<u64>; MAX_SENT],
+    counts: PortCounts,
 }
 
 impl Port {
@@ -71,6 +81,7 @@ impl Port {
             due: None,
             need_to_transmit: false,
             sent: [None; MAX_SENT],
+            counts: PortCounts::default(),
         }
     }
 
@@ -94,6 +105,11 @@ impl Port {
         self.mux
     }
 
+    /// LACPDUs since the port was added.
+    pub fn counts(&self) -> PortCounts {
+        self.counts
+    }
+
     /// Whether the port carries frames of the aggregation.
     pub fn is_distributing(&self) -> bool {
         self.mux == Mux::Distributing
@@ -106,6 +122,20 @@ impl Port {
 
     pub(crate) fn set_selected(&mut self, is_selected: bool) {
         self.is_selected = is_selected;
+    }
+
+    /// Changes what this end is and wants. Its state in the aggregation stays.
+    pub(crate) fn set_actor(&mut self, wanted: Endpoint) {
+        const WANTED: State = State(State::ACTIVITY.0 | State::SHORT_TIMEOUT.0);
+        let kept = self.actor.state.masked(State(!WANTED.0));
+        let actor = Endpoint { state: State(kept.0 | wanted.state.masked(WANTED).0), ..wanted };
+        let was_short = self.actor.state.has(State::SHORT_TIMEOUT);
+        if was_short && !actor.state.has(State::SHORT_TIMEOUT) && self.receive == Receive::Current {
+            // The partner sends its next LACPDU after the longer interval.
+            self.late_at += INTERVALS * (SLOW - FAST);
+        }
+        self.need_to_transmit |= actor != self.actor;
+        self.actor = actor;
     }
 
     fn set_own(&mut self, state: State, is_set: bool) {
@@ -146,6 +176,7 @@ impl Port {
         if self.receive == Receive::Disabled {
             return false;
         }
+        self.counts.received += 1;
         let is_other = !pdu.actor.is_same(&self.partner);
         self.need_to_transmit |= self.differs(&pdu.partner);
         self.partner = pdu.actor;
@@ -231,6 +262,7 @@ impl Port {
         self.need_to_transmit = false;
         self.sent.rotate_left(1);
         self.sent[MAX_SENT - 1] = Some(now);
+        self.counts.sent += 1;
         true
     }
 

@@ -187,3 +187,31 @@ proptest! {
         prop_assert_eq!((site.distributing(0), site.distributing(1)), (3, 3));
     }
 }
+
+#[test]
+fn a_change_of_rate_interrupts_no_link() {
+    for (before, after) in [(true, false), (false, true)] {
+        let mut site = Site::pair(config(1, true, before), config(2, true, true), 2);
+        site.run(5 * SECOND, || false);
+        site.groups[0].configure(config(1, true, after));
+        let end = site.now + 100 * SECOND;
+        while site.now < end {
+            site.run(STEP, || false);
+            assert_eq!((site.distributing(0), site.distributing(1)), (2, 2), "{} ms", site.now / MILLI);
+        }
+        let partner = *site.groups[1].port(11).unwrap().partner();
+        assert_eq!(partner.state.has(State::SHORT_TIMEOUT), after);
+    }
+}
+
+#[test]
+fn another_key_or_priority_is_negotiated_again() {
+    let mut site = Site::pair(config(1, true, true), config(2, true, true), 2);
+    site.run(5 * SECOND, || false);
+    site.groups[0].configure(GroupConfig { key: 8, ..config(1, true, true) });
+    site.groups[0].set_priority(1, 9);
+    site.run(10 * SECOND, || false);
+    assert_eq!((site.distributing(0), site.distributing(1)), (2, 2));
+    let partner = site.groups[1].port(11).unwrap().partner();
+    assert_eq!((partner.key, partner.port_priority), (8, 9));
+}

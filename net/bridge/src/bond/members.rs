@@ -1,6 +1,6 @@
 //! Which members of a bond are enabled, and which one is active: links, delays and what LACP permits.
 
-use super::config::BondConfig;
+use super::config::{BondConfig, MemberConfig};
 use port::PortId;
 
 /// A member.
@@ -26,6 +26,15 @@ pub(super) struct Members {
 impl Members {
     pub(super) fn add(&mut self, port: PortId, is_primary: bool, is_up: bool) {
         self.list.push(Member { port, is_primary, is_up, is_enabled: false, changes_at: None });
+    }
+
+    /// Changes which members are primary, and their order.
+    pub(super) fn configure(&mut self, members: &[(PortId, MemberConfig)]) {
+        let place = |port: PortId| members.iter().position(|(member, _)| *member == port);
+        for member in &mut self.list {
+            member.is_primary = place(member.port).is_some_and(|at| members[at].1.is_primary);
+        }
+        self.list.sort_by_key(|member| place(member.port).unwrap_or(usize::MAX));
     }
 
     pub(super) fn remove(&mut self, port: PortId) {

@@ -1,7 +1,7 @@
 //! State of bonds for display.
 
 use super::config::BondMode;
-use lacp::{Endpoint, Mux, Receive};
+use lacp::{Endpoint, Mux, PortCounts, Receive};
 
 /// State of LACP of a bond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,8 +50,23 @@ pub struct MemberStatistics {
     pub buckets: usize,
     /// Bytes sent from its buckets, those of earlier intervals of rebalancing halved each time.
     pub load: u64,
-    /// LACP: states of the machines, this end and the partner.
-    pub lacp: Option<(Receive, Mux, Endpoint, Endpoint)>,
+    /// LACP; `None` if the bond does not use it.
+    pub lacp: Option<MemberLacp>,
+}
+
+/// LACP of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemberLacp {
+    /// State of the receive machine.
+    pub receive: Receive,
+    /// State of the mux machine.
+    pub mux: Mux,
+    /// This end.
+    pub actor: Endpoint,
+    /// The other end; zero if it is not known.
+    pub partner: Endpoint,
+    /// LACPDUs.
+    pub counts: PortCounts,
 }
 
 /// A bucket with load.

@@ -5,13 +5,13 @@ use crate::hash::fold;
 use crate::key::Key;
 use crate::limit::Limiter;
 use crate::protocols::PROTOCOL_RATE;
+use mem::shim::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
 use port::PortId;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering};
 
-/// Number of buckets of a bond.
-pub(super) const BUCKETS: usize = 256;
+/// Number of buckets of a bond. Loom explores two.
+pub(super) const BUCKETS: usize = if cfg!(loom) { 2 } else { 256 };
 /// Workers whose load is measured. The load that others send is not seen by rebalancing.
 const MEASURED: usize = 256;
 const NO_PORT: u16 = u16::MAX;
@@ -44,14 +44,19 @@ pub(crate) struct Load([AtomicU64; BUCKETS]);
 impl Bond {
     pub(crate) fn new(port: PortId, hashing: Hashing) -> Self {
         let random = RandomState::new();
-        Self {
-            port,
-            hashing,
-            buckets: std::array::from_fn(|_| AtomicU16::new(NO_PORT)),
-            loads: (0..MEASURED).map(|_| OnceLock::new()).collect(),
-            // Odd multipliers lose no bits.
-            secret: [0, 1].map(|i| random.hash_one(i) | 1),
-        }
+        // Odd multipliers lose no bits.
+        Self::with_secret(port, hashing, [0, 1].map(|i| random.hash_one(i) | 1))
+    }
+
+    fn with_secret(port: PortId, hashing: Hashing, secret: [u64; 2]) -> Self {
+        let buckets = std::array::from_fn(|_| AtomicU16::new(NO_PORT));
+        let loads = (0..MEASURED).map(|_| OnceLock::new()).collect();
+        Self { port, hashing, buckets, loads, secret }
+    }
+
+    /// The same bond with other buckets for its packets.
+    pub(super) fn rehashed(&self, hashing: Hashing) -> Self {
+        Self::with_secret(self.port, hashing, self.secret)
     }
 
     /// Bucket of a source.
@@ -129,7 +134,7 @@ pub(crate) struct Link {
     /// Number of the bond.
     pub(crate) bond: PortId,
     /// Whether frames of slow protocols are for control.
-    pub(crate) has_lacp: bool,
+    has_lacp: AtomicBool,
     /// Limit of these frames.
     pub(crate) limit: Limiter,
     /// Place in [`Admission::ALL`].
@@ -138,7 +143,22 @@ pub(crate) struct Link {
 
 impl Link {
     pub(crate) fn new(bond: PortId, has_lacp: bool) -> Self {
-        Self { bond, has_lacp, limit: Limiter::new(PROTOCOL_RATE), admission: AtomicU8::new(0) }
+        let (has_lacp, limit) = (AtomicBool::new(has_lacp), Limiter::new(PROTOCOL_RATE));
+        Self { bond, has_lacp, limit, admission: AtomicU8::new(0) }
+    }
+
+    #[inline]
+    pub(crate) fn has_lacp(&self) -> bool {
+        self.has_lacp.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_lacp(&self, has_lacp: bool) {
+        self.has_lacp.store(has_lacp, Ordering::Relaxed);
+    }
+
+    /// Whether the member accepts frames to groups, so that frames of protocols of the bond count.
+    pub(crate) fn accepts_groups(&self) -> bool {
+        matches!(self.admission(), Admission::All | Admission::Unreflected { is_active: true })
     }
 
     #[inline]
@@ -149,5 +169,64 @@ impl Link {
     pub(super) fn admit(&self, admission: Admission) {
         let place = Admission::ALL.iter().position(|known| *known == admission).unwrap_or(0);
         self.admission.store(place as u8, Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    const OLD: PortId = PortId(1);
+    const NEW: PortId = PortId(2);
+
+    /// A worker that sees a bucket at its new member never sees it at the old one again, and none without a member.
+    #[test]
+    fn loom_buckets_move_once() {
+        loom::model(|| {
+            let bond = Arc::new(Bond::new(PortId(0), Hashing::Source));
+            (0..BUCKETS).for_each(|bucket| bond.set_member(bucket, Some(OLD)));
+            let shared = bond.clone();
+            let control = thread::spawn(move || (0..BUCKETS).for_each(|i| shared.set_member(i, Some(NEW))));
+            let first = bond.member(0);
+            let seen = [first, bond.member(1), bond.member(0)];
+            assert!(seen.iter().all(|member| [Some(OLD), Some(NEW)].contains(member)), "{seen:?}");
+            assert!(first == Some(OLD) || seen[2] == Some(NEW), "{seen:?}");
+            control.join().unwrap();
+            assert_eq!((bond.member(0), bond.member(1)), (Some(NEW), Some(NEW)));
+        });
+    }
+
+    /// Two workers count in blocks of their own, and control reads sums that never fall.
+    #[test]
+    fn loom_no_load_is_lost() {
+        loom::model(|| {
+            let bond = Arc::new(Bond::new(PortId(0), Hashing::Source));
+            let worker = |index: usize| {
+                let bond = bond.clone();
+                thread::spawn(move || bond.load(index).unwrap().add(1, 100))
+            };
+            let workers = [worker(0), worker(1)];
+            let earlier = bond.sent(1);
+            assert!(bond.sent(1) >= earlier);
+            workers.into_iter().for_each(|worker| worker.join().unwrap());
+            assert_eq!((bond.sent(0), bond.sent(1)), (0, 200));
+        });
+    }
+
+    /// A worker reads an admission that control has written, never another one.
+    #[test]
+    fn loom_admission_is_old_or_new() {
+        loom::model(|| {
+            let link = Arc::new(Link::new(PortId(0), true));
+            let shared = link.clone();
+            let control = thread::spawn(move || shared.admit(Admission::Unreflected { is_active: true }));
+            let seen = link.admission();
+            let new = Admission::Unreflected { is_active: true };
+            assert!([Admission::Nothing, new].contains(&seen), "{seen:?}");
+            control.join().unwrap();
+            assert!(link.accepts_groups());
+        });
     }
 }

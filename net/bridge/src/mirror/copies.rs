@@ -20,7 +20,7 @@ struct Selected {
 
 /// Copies of one burst. Reused; allocates only until the largest number of copies has occurred.
 #[derive(Default)]
-pub(super) struct Copies {
+pub(crate) struct Copies {
     selected: Vec<Selected>,
     /// By packet: mirrors that have a copy.
     seen: Vec<u32>,

@@ -23,34 +23,40 @@ impl Switch {
         config: BondConfig,
     ) -> Result<(), AddPortError> {
         self.add_port(bond, bridge, port)?;
-        self.replace_bond(bond, config);
+        let shared = self.bonds.add(bond, config);
+        let (_changing, table) = self.change();
+        self.publish_bond(table, shared);
         Ok(())
     }
 
-    /// Changes the configuration of a bond, whose members must have left it. Its stations remain.
+    /// Changes the configuration of a bond and of its members, which stay, in this order. Its stations remain, and members
+    /// lose no packets, unless LACP negotiates again: if it was off, or its system, key or priorities change.
     ///
     /// # Errors
-    /// If there is no such bond, or it has members.
-    pub fn set_bond(&self, bond: PortId, config: BondConfig) -> Result<(), BondError> {
-        let table = self.published.current();
+    /// If there is no such bond.
+    pub fn set_bond(
+        &self,
+        bond: PortId,
+        config: BondConfig,
+        members: &[(PortId, MemberConfig)],
+        now: Now,
+    ) -> Result<(), BondError> {
+        let (_changing, table) = self.change();
         find(&table, bond).ok_or(BondError::NoBond(bond))?;
-        if table.links.iter().flatten().any(|link| link.bond == bond) {
-            return Err(BondError::HasMembers(bond));
+        if let Some(shared) = self.bonds.set(bond, config, members, now) {
+            self.publish_bond(table, shared);
         }
-        self.replace_bond(bond, config);
         Ok(())
     }
 
-    fn replace_bond(&self, bond: PortId, config: BondConfig) {
-        let shared = self.bonds.add(bond, config);
-        let (_changing, mut table) = self.change();
-        let home = table.member(bond).map(|member| member.bridge);
+    fn publish_bond(&self, mut table: PortTable, shared: Arc<Bond>) {
+        let home = table.member(shared.port).map(|member| member.bridge);
         if let Some(Some(view)) = home.and_then(|home| table.views.get_mut(usize::from(home))) {
-            view.bonds.retain(|old| old.port != bond);
+            view.bonds.retain(|old| old.port != shared.port);
             view.bonds.push(shared);
         }
         table.derive();
-        self.published.publish(Arc::new(table));
+        self.publish(table);
     }
 
     /// Removes a bond with its stations. Its members must have left it.
@@ -66,7 +72,7 @@ impl Switch {
             find(&table, bond).ok_or(BondError::NoBond(bond))?;
             table.views.iter_mut().flatten().for_each(|view| view.bonds.retain(|old| old.port != bond));
             table.derive();
-            self.published.publish(Arc::new(table));
+            self.publish(table);
         }
         self.bonds.remove(bond);
         let _ = self.remove_port(bond);
@@ -95,7 +101,7 @@ impl Switch {
             let home = home.map(|view| view.bridge.clone());
             table.set(port, None);
             table.set_link(port, Some(link));
-            self.published.publish(Arc::new(table));
+            self.publish(table);
             home
         };
         if let Some(bridge) = home {
@@ -111,9 +117,10 @@ impl Switch {
     pub fn leave_bond(&self, port: PortId, now: Now) -> Result<(), RemovePortError> {
         let (_changing, mut table) = self.change();
         let bond = table.link(port).map(|link| link.bond).ok_or(RemovePortError::NoMember(port))?;
-        table.set_link(port, None);
-        self.published.publish(Arc::new(table));
+        // Others take over its buckets first.
         self.bonds.leave(port, bond, now);
+        table.set_link(port, None);
+        self.publish(table);
         Ok(())
     }
 
@@ -123,8 +130,13 @@ impl Switch {
         self.bonds.connect(Box::new(send));
     }
 
-    /// Runs timers of bonds: LACP, delays, rebalancing and learning packets. Returns when the next one is due; `None` if
-    /// there is no bond.
+    /// Port by which frames of protocols leave by `port`: the active member if it is a bond. `None` if it has none.
+    pub fn sender(&self, port: PortId) -> Option<PortId> {
+        self.bonds.sender(port)
+    }
+
+    /// Runs timers of bonds: LACP, delays, rebalancing and learning packets. Returns when the next one is due, unless
+    /// [`crate::LinkEvent::Due`] says otherwise; `None` if none runs.
     pub fn run_bonds(&self, now: Now) -> Option<Now> {
         self.bonds.run(now, |bond| self.learning_packets(bond, now))
     }

@@ -26,7 +26,7 @@ mod learn;
 mod memo;
 mod plan;
 
-pub(super) use bond::{Distribution, refuse};
+pub(super) use bond::refuse;
 pub(super) use learn::Learning;
 pub(super) use memo::CachedVerdict;
 use plan::Lost;

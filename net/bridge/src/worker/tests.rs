@@ -28,7 +28,7 @@ impl Lab {
         switch.add_bridge("br0", BridgeConfig::default()).expect("a new bridge");
         let add = |port| switch.add_port(PortId(port), "br0", &PortConfig::default());
         (0..3).for_each(|port| add(port).expect("a new port"));
-        let worker = Worker::new(switch.published(), 4, Share { index: 0, rss: Rss::default() });
+        let worker = Worker::new(switch.published(), 4);
         let other = switch.worker(1);
         Self { switch, worker, other, burst: Burst::new(), out: Verdicts::new(4) }
     }

@@ -2,7 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 use crate::harness::{BROADCAST, Lab, SECOND, frame, gratuitous_arp, mac, trunk};
-use bridge::{BondConfig, BondError, BondMode, BridgeConfig, LacpStatus, MacMoves, MemberConfig, PortConfig};
+use bridge::{
+    BondConfig, BondError, BondMode, BridgeConfig, LacpStatus, MacMoves, MemberConfig, MirrorConfig,
+    MirrorOutput, PortConfig,
+};
 use engine::Now;
 use lacp::{Group, GroupConfig, SlowFrame, lacp_frame};
 use port::PortId;
@@ -111,14 +114,14 @@ fn vlans_of_a_bond_are_those_of_one_port() {
 #[test]
 fn a_new_active_member_announces_the_stations_behind_other_ports() {
     let (mut lab, sent) = lab(Lab::plain(2), mode(BondMode::ActiveBackup));
-    lab.switch.run_bonds(Now(1)).unwrap();
+    lab.switch.run_bonds(Now(1));
     lab.send(0, &[frame(1, BROADCAST, None)]);
     lab.send(2, &[frame(9, BROADCAST, None)]);
     sent.lock().unwrap().clear();
-    lab.switch.run_bonds(Now(2)).unwrap();
+    lab.switch.run_bonds(Now(2));
     assert!(sent.lock().unwrap().is_empty(), "nothing has changed");
     lab.set_link(2, false);
-    lab.switch.run_bonds(Now(3)).unwrap();
+    lab.switch.run_bonds(Now(3));
     let sent = sent.lock().unwrap();
     let [(port, packet)] = &sent[..] else { panic!("{sent:?}") };
     assert_eq!((*port, &packet[6..14]), (3, &[&mac(1).octets()[..], &[0x80, 0x35]].concat()[..]));
@@ -127,14 +130,14 @@ fn a_new_active_member_announces_the_stations_behind_other_ports() {
 #[test]
 fn measured_load_moves_to_the_other_member() {
     let (mut lab, _) = lab(Lab::plain(2), mode(BondMode::BalanceSlb));
-    lab.switch.run_bonds(Now(1)).unwrap();
+    lab.switch.run_bonds(Now(1));
     lab.send(2, &[frame(9, BROADCAST, None)]);
     // Stations whose buckets are all at one member.
     let busy: Vec<u64> = (100..400).filter(|s| lab.ports(0, frame(*s, 9, None)) == [2]).take(20).collect();
     for station in busy.iter().cycle().take(4000) {
         assert_eq!(lab.ports(0, frame(*station, 9, None)), [2]);
     }
-    lab.switch.run_bonds(Now(11 * SECOND)).unwrap();
+    lab.switch.run_bonds(Now(11 * SECOND));
     let moved = busy.iter().filter(|station| lab.ports(0, frame(**station, 9, None)) == [3]).count();
     assert!((5..=15).contains(&moved), "{moved} of 20 stations");
     let state = &lab.switch.bonds(Now(11 * SECOND))[0];
@@ -157,11 +160,124 @@ fn members_join_and_leave_a_running_bridge() {
         lab.switch.leave_bond(PortId(port), Now(0)).unwrap();
         assert_eq!(lab.loss(port, frame(7, BROADCAST, None)), Some("no-destination"));
     }
-    lab.switch.set_bond(PortId(BOND), mode(BondMode::BalanceSlb)).unwrap();
+    lab.switch.set_bond(PortId(BOND), mode(BondMode::BalanceSlb), &[], Now(0)).unwrap();
     lab.switch.remove_bond(PortId(BOND)).unwrap();
     lab.switch.add_port(PortId(1), "br0", &PortConfig::default()).unwrap();
     assert_eq!(lab.ports(1, frame(7, BROADCAST, None)), [0]);
     assert_eq!(lab.switch.run_bonds(Now(1)), None);
+}
+
+#[test]
+fn members_that_stay_carry_packets_while_a_bond_changes() {
+    let (mut lab, _) = lab(Lab::free(2), mode(BondMode::ActiveBackup));
+    lab.send(2, &[frame(9, BROADCAST, None)]);
+    assert_eq!(lab.ports(0, frame(1, 9, None)), [2]);
+    let both = [(PortId(2), MEMBER), (PortId(3), MEMBER)];
+    for new in [BondMode::BalanceSlb, BondMode::ActiveBackup] {
+        let config = BondConfig { rebalance: None, ..mode(new) };
+        lab.switch.set_bond(PortId(BOND), config, &both, Now(1)).unwrap();
+        let used: BTreeSet<u16> =
+            (100..140).flat_map(|source| lab.ports(0, frame(source, 9, None))).collect();
+        let expected: &[u16] = if new == BondMode::BalanceSlb { &[2, 3] } else { &[2] };
+        assert!(used.iter().eq(expected), "{new:?}: {used:?}");
+        assert_eq!(lab.ports(2, frame(9, 1, None)), [0]);
+    }
+    // Another primary, and an order in which it is not the first.
+    let primary = MemberConfig { is_primary: true, ..MEMBER };
+    let members = [(PortId(2), MEMBER), (PortId(3), primary)];
+    lab.switch.set_bond(PortId(BOND), mode(BondMode::ActiveBackup), &members, Now(2)).unwrap();
+    assert_eq!(lab.ports(0, frame(1, 9, None)), [3]);
+    // LACP without a partner: no member may be used until it falls back.
+    let lacp = BondConfig { lacp: Some(group(60)), ..mode(BondMode::ActiveBackup) };
+    lab.switch.set_bond(PortId(BOND), lacp.clone(), &both, Now(3)).unwrap();
+    assert_eq!(lab.loss(0, frame(1, 9, None)), Some("bond-down"));
+    let lacp = BondConfig { fallback: true, ..lacp };
+    lab.switch.set_bond(PortId(BOND), lacp, &both, Now(4)).unwrap();
+    assert_eq!(lab.ports(0, frame(1, 9, None)).len(), 1);
+    assert_eq!(
+        lab.switch.set_bond(PortId(0), mode(BondMode::ActiveBackup), &[], Now(5)),
+        Err(BondError::NoBond(PortId(0)))
+    );
+}
+
+/// Deadlines are exact: a run before one changes nothing, and an event that starts an earlier one reports it.
+#[test]
+fn timers_are_known_in_advance() {
+    let delay = std::time::Duration::from_millis(300);
+    let config = BondConfig { down_delay: delay, up_delay: delay, ..mode(BondMode::ActiveBackup) };
+    let (mut lab, _) = lab(Lab::plain(2), config);
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let list = events.clone();
+    lab.switch.listen(move |event| list.lock().unwrap().push(format!("{event:?}")));
+    lab.now = SECOND;
+    while let Some(Now(due)) = lab.switch.run_bonds(Now(lab.now)) {
+        assert!(due > lab.now, "a timer in the past would run for ever");
+        lab.now = due;
+    }
+    events.lock().unwrap().clear();
+    lab.set_link(2, false);
+    let told = std::mem::take(&mut *events.lock().unwrap());
+    assert_eq!(told, ["Changed(PortId(2), false)", "Due"]);
+    let due = lab.switch.run_bonds(Now(lab.now)).unwrap();
+    assert_eq!(due, Now(lab.now + 300_000_000));
+    lab.switch.run_bonds(Now(due.0 - 1));
+    assert_eq!(lab.ports(0, frame(1, 9, None)), [1, 2]);
+    lab.switch.run_bonds(due);
+    assert_eq!(lab.ports(0, frame(1, 9, None)), [1, 3]);
+    lab.set_link(3, false);
+    let down = Now(lab.now + 600_000_000);
+    lab.switch.run_bonds(down);
+    assert!(events.lock().unwrap().contains(&format!("Bond(PortId({BOND}), false)")));
+}
+
+/// A tree has one port for a bond: its BPDUs are those of the active member, and leave there.
+#[test]
+fn bpdus_are_those_of_the_bond() {
+    let mut lab = Lab::plain(2);
+    let tree = PortConfig { stp: true, ..PortConfig::default() };
+    lab.switch.add_bond(PortId(BOND), "br0", &tree, mode(BondMode::BalanceSlb)).unwrap();
+    assert_eq!(lab.switch.sender(PortId(BOND)), None);
+    for port in [2, 3] {
+        lab.switch.join_bond(PortId(port), PortId(BOND), MEMBER, Now(0)).unwrap();
+        lab.set_link(port, true);
+    }
+    assert_eq!(lab.switch.sender(PortId(BOND)), Some(PortId(2)));
+    assert_eq!(lab.switch.sender(PortId(0)), Some(PortId(0)));
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let list = events.clone();
+    lab.switch.listen(move |event| list.lock().unwrap().push(format!("{event:?}")));
+    let bpdu = crate::stp::bpdu(None);
+    for member in [2, 3] {
+        assert!(lab.loss(member, frame(9, BROADCAST, None)).is_some(), "the tree discards");
+        lab.send(member, std::slice::from_ref(&bpdu));
+        assert_eq!(lab.punted(), 1);
+        lab.punt(member, &[1, 2]);
+    }
+    assert_eq!(*events.lock().unwrap(), [format!("Received(PortId({BOND}), [1, 2])")]);
+    lab.switch.set_states("br0", [(PortId(BOND), bridge::PortState::Forwarding)].into_iter());
+    assert_eq!(lab.ports(2, frame(9, BROADCAST, None)), [0, 1]);
+    assert_eq!(lab.ports(0, frame(1, 9, None)).len(), 1);
+}
+
+#[test]
+fn mirrors_select_a_bond_and_not_its_members() {
+    let (mut lab, _) = lab(Lab::plain(2), mode(BondMode::ActiveBackup));
+    let mirror = MirrorConfig {
+        name: "m".to_owned(),
+        sources: vec![PortId(BOND)],
+        destinations: vec![PortId(BOND)],
+        all: false,
+        vlans: None,
+        output: Some(MirrorOutput::Port(PortId(1))),
+        snap_length: None,
+    };
+    lab.switch.set_mirrors("br0", &[mirror]).unwrap();
+    for member in [2, 3] {
+        assert_eq!(lab.ports(member, frame(9, 5, None)), [0, 1], "received by member {member}");
+        assert_eq!(lab.ports(0, frame(1, 9, None)), [1, member], "sent");
+        assert_eq!(lab.switch.mirrors("br0").unwrap()[0].packets, 2 * u64::from(member - 1));
+        lab.set_link(2, false);
+    }
 }
 
 fn group(station: u64) -> GroupConfig {

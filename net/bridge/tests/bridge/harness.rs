@@ -88,8 +88,7 @@ impl Lab {
         for (port, config) in ports {
             switch.add_port(PortId(port), "br0", &config).expect("a valid port");
         }
-        // All tests pass through the pipeline of mirrors, most of them without a mirror.
-        let pipelines = switch.mirrored(switch.clone());
+        let pipelines = switch.wrap(switch.clone());
         let workers = (0..2).map(|index| pipelines.worker(index)).collect();
         Self { switch, workers, burst: Burst::new(), out: Verdicts::new(PORTS), now: 0 }
     }

@@ -27,7 +27,7 @@ fn set(lab: &mut Lab, port: u16, state: PortState) {
 }
 
 /// An 802.3 frame with LLC, as BPDUs are.
-fn bpdu(tag: Option<u16>) -> Vec<u8> {
+pub(crate) fn bpdu(tag: Option<u16>) -> Vec<u8> {
     let mut frame = raw_frame(mac(7), BPDUS, tag);
     let at = frame.len() - 48;
     frame[at..at + 5].copy_from_slice(&[0, 39, 0x42, 0x42, 3]);

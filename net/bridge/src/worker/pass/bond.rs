@@ -1,24 +1,16 @@
-//! Bonds: which packets a member accepts, and the member for each packet to a bond.
+//! Bonds: which packets a member accepts.
 
 use super::plan::{Flow, Lost};
 use super::{Origin, Pass};
-use crate::bond::{Admission, Bond, Hashing, Link};
-use crate::key::Key;
-use crate::vlan::{Form, NO_VLAN};
+use crate::bond::{Admission, Link};
 use lacp::SLOW_PROTOCOLS;
-use port::{Burst, DropReason, Now, PuntReason, Steering, Verdicts};
+use port::{Burst, DropReason, Now, PuntReason, Verdicts};
 use wire::{Arp, EtherType, Ethernet};
 
-/// What one worker needs to distribute packets to members.
-pub(in crate::worker) struct Distribution {
-    pub(in crate::worker) worker: usize,
-    pub(in crate::worker) steering: Steering,
-}
-
 impl Pass<'_> {
-    /// [`Pass::run`] for a bridge with bonds.
+    /// [`Pass::run`] for packets of a member of a bond.
     #[inline(never)]
-    pub(in crate::worker) fn run_bonded(&mut self, distribution: &Distribution) {
+    pub(in crate::worker) fn run_member(&mut self) {
         let is_checked = self.origin.member.guard.is_some() || self.origin.is_reflecting();
         match (self.view.vlan_aware, is_checked) {
             (false, false) => self.run_open::<false>(),
@@ -26,31 +18,12 @@ impl Pass<'_> {
             (false, true) => self.run_guarded::<false>(),
             (true, true) => self.run_guarded::<true>(),
         }
-        let view = self.view;
-        for bond in &view.bonds {
-            self.distribute(bond, distribution);
-        }
     }
 
     /// [`Pass::run`], not inlined.
     #[inline(never)]
     fn run_open<const TAGGED: bool>(&mut self) {
         self.run::<TAGGED, false>();
-    }
-
-    /// Sends the packets to a bond to its members.
-    fn distribute(&mut self, bond: &Bond, distribution: &Distribution) {
-        let load = bond.load(distribution.worker);
-        let Self { burst, out, origin, view, .. } = self;
-        let origin = &*origin;
-        out.redirect(bond.port, DropReason::BondDown, |i| {
-            let bucket = bucket(bond, burst, i, (origin, view.vlan_aware), &distribution.steering);
-            let member = bond.member(bucket)?;
-            if let Some(load) = load {
-                load.add(bucket, burst.frame_len(i));
-            }
-            Some(member)
-        });
     }
 
     /// Whether a member of a bond whose other end is not aware of it accepts a packet.
@@ -69,7 +42,7 @@ impl Pass<'_> {
 
     /// Whether control gets the frame, because it is of a slow protocol on a member with LACP.
     pub(super) fn is_for_lacp(&self, flow: Flow) -> bool {
-        self.origin.link.is_some_and(|link| link.has_lacp) && flow.destination.mac() == SLOW_PROTOCOLS
+        self.origin.link.is_some_and(Link::has_lacp) && flow.destination.mac() == SLOW_PROTOCOLS
     }
 
     /// What becomes of a frame to a reserved address.
@@ -95,29 +68,6 @@ impl Origin<'_> {
     }
 }
 
-/// The bucket of packet `i`.
-fn bucket(
-    bond: &Bond,
-    burst: &mut Burst,
-    i: usize,
-    (origin, vlan_aware): (&Origin<'_>, bool),
-    steering: &Steering,
-) -> u8 {
-    let source = |burst: &Burst| {
-        let Ok(frame) = Ethernet::new(burst.head(i)) else { return 0 };
-        let form = Form::of(&frame, &origin.member.vlan).ok().filter(|_| vlan_aware);
-        bond.of_source(Key::new(frame.source(), form.map_or(NO_VLAN, Form::vlan)))
-    };
-    match bond.hashing {
-        Hashing::One => 0,
-        Hashing::Source => source(burst),
-        Hashing::Flow => match burst.rss_hash(i, steering) {
-            Some(hash) => bond.of_flow(hash),
-            None => source(burst),
-        },
-    }
-}
-
 /// Whether a frame is a gratuitous ARP packet: a station announces that it has moved.
 fn is_gratuitous(head: &[u8]) -> bool {
     let announces = |head| {
@@ -133,7 +83,7 @@ fn is_gratuitous(head: &[u8]) -> bool {
 pub(in crate::worker) fn refuse(burst: &Burst, link: &Link, now: Now, out: &mut Verdicts) {
     let slow = SLOW_PROTOCOLS.octets();
     for i in 0..burst.len() {
-        if !link.has_lacp || burst.first(i) != Some(&slow) {
+        if !link.has_lacp() || burst.first(i) != Some(&slow) {
             out.drop(i, DropReason::BondInactive);
         } else if link.limit.admit(now) {
             out.punt(i, PuntReason::Protocol);
