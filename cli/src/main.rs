@@ -24,8 +24,8 @@ mod socket_file;
 use api::client::Client;
 use args::{Cli, Command};
 use commands::{
-    bench, bonds, check, completion, demo, generate, guest, laboratory, load, mirrors, run, serve, snippet,
-    stack, top, trace, verbs,
+    bench, bonds, check, completion, connections, demo, generate, guest, laboratory, load, mirrors, queues,
+    run, serve, snippet, stack, top, trace, verbs,
 };
 use std::process::ExitCode;
 
@@ -57,10 +57,13 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Bridges(command) => verbs::bridges(&client(), command),
         Command::Bonds(command) => bonds::run(&client(), command),
         Command::Neighbors(command) => verbs::neighbors(&client(), command),
+        Command::Offload(command) => verbs::kernel_fast_path(&client(), command),
         Command::Fdb(command) => verbs::fdb(&client(), command),
         Command::Flows(command) => verbs::flows(&client(), command),
-        Command::Ct(command) => verbs::ct(&client(), command),
+        Command::Ct(command) => connections::run(&client(), command),
         Command::Mirrors(command) => mirrors::run(&client(), command),
+        Command::Queues(command) => queues::run(&client(), command),
+        Command::Export(command) => verbs::export(&client(), command),
         Command::Tunnels(command) => verbs::tunnels(&client(), command),
         Command::Trace(args) => trace::run(args, &client()),
         Command::Workers(command) => verbs::workers(&client(), command),

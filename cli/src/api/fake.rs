@@ -2,15 +2,18 @@
 //! reports a hanging worker; removal of a port named [`STAYS`] fails.
 
 use crate::dataplane::bond_report::BondState;
-use crate::dataplane::connections::{ConnectionFilter, ConnectionReport};
+use crate::dataplane::connections::{ConnectionFilter, ConnectionLimits, ConnectionReport};
+use crate::dataplane::export_report::ExportReport;
 use crate::dataplane::flow_report::{FlowCounts, TraceReport, TraceRequest};
 use crate::dataplane::interface::{DataPlane, DataPlaneError};
 use crate::dataplane::link_report::{NeighborsReport, StpPortReport};
+use crate::dataplane::offload_report::OffloadReport;
 use crate::dataplane::report::{
     BridgeReport, FdbEntry, FdbFilter, FlowEntry, FlowFilter, FlowRequest, MoveEvent, Origin,
 };
 use crate::dataplane::tunnels::TunnelEntry;
 use crate::settings::bonds::BondSettings;
+use crate::settings::conntrack::ConntrackSettings;
 use crate::settings::kinds::kind::Loaded;
 use crate::settings::mirror::MirrorSettings;
 use crate::settings::model::{ModelSettings, Role};
@@ -51,6 +54,7 @@ pub(super) fn topology() -> Topology {
         grants: Vec::new(),
         flows: crate::settings::flows::FileFlows::default(),
         underlays: Vec::new(),
+        conntrack: ConntrackSettings::default(),
         bridges: vec![BridgeSettings::named("main")],
         ports: Vec::new(),
         mirrors: Vec::new(),
@@ -94,6 +98,10 @@ impl DataPlane for Fake {
 
     fn neighbors(&self) -> NeighborsReport {
         NeighborsReport::default()
+    }
+
+    fn offload(&self) -> OffloadReport {
+        OffloadReport::default()
     }
 
     fn bridges(&self) -> Vec<BridgeReport> {
@@ -204,6 +212,14 @@ impl DataPlane for Fake {
         Ok(ConnectionReport::default())
     }
 
+    fn connection_limits(&self, settings: &ConntrackSettings) -> Result<ConnectionLimits, DataPlaneError> {
+        Ok(ConnectionLimits { max: settings.max, ..ConnectionLimits::default() })
+    }
+
+    fn limit_connections(&self, _: &ConntrackSettings) -> Result<(), DataPlaneError> {
+        Ok(())
+    }
+
     fn flush_connections(&self, _: Option<u16>) -> Result<u64, DataPlaneError> {
         Ok(0)
     }
@@ -225,6 +241,10 @@ impl DataPlane for Fake {
 
     fn tunnels(&self) -> Vec<TunnelEntry> {
         Vec::new()
+    }
+
+    fn export(&self) -> ExportReport {
+        ExportReport::default()
     }
 
     fn queues(&self) -> Result<Vec<QueueLoad>, DataPlaneError> {

@@ -1,17 +1,39 @@
-//! `GET /metrics`: counters in the text format of Prometheus (exposition format 0.0.4).
+//! `GET /metrics`: counters in the text format of Prometheus (exposition format 0.0.4). `bonds` has those of bonds, mirrors
+//! and tunnels.
 
-use super::model::BridgeStatus;
+mod bonds;
+
+use super::model::{BondReport, BridgeStatus, MirrorReport};
+use super::queue_report::QueueReport;
 use crate::dataplane::link_report::NeighborsReport;
 use crate::dataplane::report::BridgeReport;
+use crate::dataplane::tunnels::TunnelEntry;
 use engine::Snapshot;
 use std::fmt::{Display, Write};
 
 /// Media type of the format.
 pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4";
 
+/// What metrics are of.
+#[derive(Default)]
+pub(super) struct Sources {
+    pub(super) now: Snapshot,
+    pub(super) bridges: Vec<BridgeStatus>,
+    pub(super) reports: Vec<BridgeReport>,
+    pub(super) neighbors: NeighborsReport,
+    pub(super) bonds: Vec<BondReport>,
+    pub(super) mirrors: Vec<MirrorReport>,
+    pub(super) tunnels: Vec<TunnelEntry>,
+    pub(super) queues: Vec<QueueReport>,
+}
+
 /// Metrics in the making.
 #[derive(Default)]
-struct Page(String);
+struct Page {
+    text: String,
+    /// Name, type and meaning of all metrics, also of those without samples.
+    metrics: Vec<[String; 3]>,
+}
 
 impl Page {
     /// Adds a metric with its samples: labels and value. A metric without samples is left out.
@@ -20,6 +42,7 @@ impl Page {
         (name, kind, help): (&str, &str, &str),
         samples: impl IntoIterator<Item = (L, u64)>,
     ) {
+        self.metrics.push([format!("linerate_{name}"), kind.to_owned(), help.to_owned()]);
         let mut samples = samples.into_iter().peekable();
         if samples.peek().is_some() {
             self.write(format_args!("# HELP linerate_{name} {help}\n# TYPE linerate_{name} {kind}\n"));
@@ -33,7 +56,7 @@ impl Page {
 
     fn write(&mut self, text: std::fmt::Arguments<'_>) {
         // Writing to a String cannot fail.
-        let _ = self.0.write_fmt(text);
+        let _ = self.text.write_fmt(text);
     }
 }
 
@@ -45,19 +68,28 @@ const COUNTER: &str = "counter";
 const GAUGE: &str = "gauge";
 
 /// All metrics of a switch.
-pub(super) fn text(
-    now: &Snapshot,
-    bridges: &[BridgeStatus],
-    reports: &[BridgeReport],
-    neighbors: &NeighborsReport,
-) -> String {
+pub(super) fn text(sources: &Sources) -> String {
+    page(sources).text
+}
+
+/// Name, type and meaning of all metrics.
+pub(crate) fn meanings() -> Vec<[String; 3]> {
+    page(&Sources::default()).metrics
+}
+
+fn page(sources: &Sources) -> Page {
     let mut page = Page::default();
-    ports(now, &mut page);
-    workers(now, &mut page);
-    tables(bridges, &mut page);
-    trees(reports, &mut page);
-    discovery(neighbors, &mut page);
-    page.0
+    ports(&sources.now, &mut page);
+    policers(&sources.now, &mut page);
+    classes(&sources.queues, &mut page);
+    workers(&sources.now, &mut page);
+    tables(&sources.bridges, &mut page);
+    trees(&sources.reports, &mut page);
+    discovery(&sources.neighbors, &mut page);
+    bonds::bonds(&sources.bonds, &mut page);
+    bonds::mirrors(&sources.mirrors, &mut page);
+    bonds::tunnels(&sources.tunnels, &mut page);
+    page
 }
 
 /// LLDP.
@@ -121,6 +153,53 @@ fn ports(now: &Snapshot, page: &mut Page) {
     page.add(("port_dropped_packets_total", COUNTER, "Packets dropped, by reason."), drops);
 }
 
+/// Policers of ports.
+fn policers(now: &Snapshot, page: &mut Page) {
+    let metrics = [
+        (
+            "port_policed_packets_total",
+            "Packets that the policer coloured.",
+            ["policer-green", "policer-yellow", "policer-red"],
+        ),
+        (
+            "port_policed_bytes_total",
+            "Bytes of packets that the policer coloured.",
+            ["policer-green-bytes", "policer-yellow-bytes", "policer-red-bytes"],
+        ),
+    ];
+    for (name, help, details) in metrics {
+        let colours = ["green", "yellow", "red"].iter().zip(details);
+        let samples = now.ports.iter().flat_map(|port| colours.clone().map(move |colour| (port, colour)));
+        let samples = samples.filter_map(|(port, (colour, detail))| {
+            let count = port.details.get(detail)?.parse().ok()?;
+            Some(([("port", &port.name as &dyn Display), ("colour", colour as &dyn Display)], count))
+        });
+        page.add((name, COUNTER, help), samples);
+    }
+}
+
+/// Queues of ports.
+fn classes(queues: &[QueueReport], page: &mut Page) {
+    type Read = fn(&QueueReport) -> u64;
+    let metrics: [(&str, &str, &str, Read); 7] = [
+        ("queue_sent_packets_total", COUNTER, "Packets that left the queue.", |queue| queue.packets),
+        ("queue_sent_bytes_total", COUNTER, "Bytes that left the queue.", |queue| queue.bytes),
+        ("queue_full_packets_total", COUNTER, "Packets dropped because the queue was full.", |queue| {
+            queue.full
+        }),
+        ("queue_codel_packets_total", COUNTER, "Packets that CoDel dropped.", |queue| queue.codel),
+        ("queue_marked_packets_total", COUNTER, "Packets that CoDel marked.", |queue| queue.marked),
+        ("queue_backlog_packets", GAUGE, "Packets that wait in the queue.", |queue| queue.backlog),
+        ("queue_backlog_bytes", GAUGE, "Bytes that wait in the queue.", |queue| queue.backlog_bytes),
+    ];
+    for (name, kind, help, read) in metrics {
+        let samples = queues.iter().map(|queue| {
+            ([("port", &queue.port as &dyn Display), ("queue", &queue.queue as &dyn Display)], read(queue))
+        });
+        page.add((name, kind, help), samples);
+    }
+}
+
 fn workers(now: &Snapshot, page: &mut Page) {
     type Read = fn(&engine::WorkerSnapshot) -> u64;
     let counters: [(&str, &str, Read); 3] = [
@@ -166,12 +245,16 @@ mod tests {
             name: "a\"b".to_owned(),
             rx_packets: 7,
             drops: [("no-flow".to_owned(), 2)].into(),
+            details: [("policer-red".to_owned(), "3".to_owned())].into(),
             ..PortSnapshot::default()
         };
         let now =
             Snapshot { ports: vec![port], workers: vec![WorkerSnapshot::default()], ..Snapshot::default() };
-        let text = text(&now, &[], &[], &NeighborsReport::default());
+        let queue = QueueReport { port: "red".to_owned(), queue: 1, codel: 4, ..QueueReport::default() };
+        let text = text(&Sources { now, queues: vec![queue], ..Sources::default() });
         for line in [
+            "linerate_port_policed_packets_total{port=\"a\\\"b\",colour=\"red\"} 3",
+            "linerate_queue_codel_packets_total{port=\"red\",queue=\"1\"} 4",
             "# TYPE linerate_port_received_packets_total counter",
             "linerate_port_received_packets_total{port=\"a\\\"b\"} 7",
             "linerate_port_dropped_packets_total{port=\"a\\\"b\",reason=\"no-flow\"} 2",
@@ -187,7 +270,7 @@ mod tests {
         let drops = vec![TableDrop { table: 3, reason: "flow-drop".to_owned(), packets: 9 }];
         let flows = Some(FlowCounts { flows: 2, head: 5, megaflow: 4, tables: 1, drops });
         let bridge = BridgeStatus { flows, ..BridgeStatus::of(&BridgeSettings::named("br0"), &[], 0) };
-        let text = text(&Snapshot::default(), &[bridge], &[], &NeighborsReport::default());
+        let text = text(&Sources { bridges: vec![bridge], ..Sources::default() });
         let expected = [
             "linerate_flows{bridge=\"br0\"} 2",
             "linerate_flow_lookups_total{bridge=\"br0\",place=\"head\"} 5",
@@ -197,5 +280,21 @@ mod tests {
         ];
         let found: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn the_reference_has_each_metric_once_with_a_valid_name() {
+        let mut names: Vec<String> = meanings().into_iter().map(|[name, ..]| name).collect();
+        let is_valid =
+            |name: &String| name.chars().all(|c| c.is_ascii_lowercase() || "_0123456789".contains(c));
+        assert!(names.iter().all(is_valid), "{names:?}");
+        for [name, kind, help] in meanings() {
+            assert_eq!(name.ends_with("_total"), kind == COUNTER, "{name}");
+            assert!(help.ends_with('.'), "{name}: {help}");
+        }
+        let all = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), all);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::answer::{Answer, PathText, Service, created, json, path};
 use super::error::ApiError;
+use super::model::MirrorReport;
 use super::service::ApiService;
 use crate::settings::config::requests;
 use crate::settings::mirror::MirrorSettings;
@@ -9,26 +10,11 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::Response;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
-
-/// A mirror with its counters.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub(crate) struct MirrorReport {
-    #[serde(flatten)]
-    pub(crate) settings: MirrorSettings,
-    /// Whether its output exists.
-    pub(crate) active: bool,
-    /// Packets that were copied. One with copies for several ports of a VLAN, or with an offload, counts once.
-    pub(crate) packets: u64,
-    /// Bytes of these packets, before their copies are truncated.
-    pub(crate) bytes: u64,
-}
 
 impl ApiService {
     /// `GET /v1/mirrors`
-    fn mirrors(&self) -> Vec<MirrorReport> {
+    pub(super) fn mirrors(&self) -> Vec<MirrorReport> {
         let mirrors = self.topology().mirrors.clone();
         mirrors.into_iter().map(|settings| self.mirror(settings)).collect()
     }

@@ -13,10 +13,12 @@ mod error;
 #[cfg(test)]
 mod fake;
 pub(crate) mod grants;
-mod metrics;
+pub(crate) mod metrics;
 pub(crate) mod mirrors;
 pub(crate) mod model;
 mod policy;
+pub(crate) mod queue_report;
+pub(crate) mod queues;
 pub(crate) mod routes;
 pub(crate) mod server;
 pub(crate) mod service;

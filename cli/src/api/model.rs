@@ -5,6 +5,7 @@ use crate::dataplane::flow_report::FlowCounts;
 use crate::dataplane::link_report::StpPortReport;
 use crate::dataplane::report::{FdbEntry, FlowEntry};
 use crate::settings::bonds::BondSettings;
+use crate::settings::mirror::MirrorSettings;
 use crate::settings::model::{ModelKind, Role};
 use crate::settings::topology::{BridgeSettings, PortSettings};
 use console::Span;
@@ -151,6 +152,19 @@ pub(crate) struct BondReport {
     pub(crate) settings: BondSettings,
     /// Current state; null while the bond is added.
     pub(crate) live: Option<BondState>,
+}
+
+/// A mirror with its counters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct MirrorReport {
+    #[serde(flatten)]
+    pub(crate) settings: MirrorSettings,
+    /// Whether its output exists.
+    pub(crate) active: bool,
+    /// Packets that were copied. One with copies for several ports of a VLAN, or with an offload, counts once.
+    pub(crate) packets: u64,
+    /// Bytes of these packets, before their copies are truncated.
+    pub(crate) bytes: u64,
 }
 
 /// `GET /v1/workers`

@@ -11,10 +11,13 @@ use super::model::{
     BondReport, FdbReport, FlowReport, FlowsChanged, Flushed, PlacementReport, PortReport, RebalanceRequest,
     Status, WorkerAdded, WorkerRequest, WorkersReport,
 };
+use super::queues;
 use super::service::ApiService;
-use crate::dataplane::connections::{ConnectionFilter, ConnectionReport};
+use crate::dataplane::connections::{ConnectionFilter, ConnectionLimits, ConnectionReport};
+use crate::dataplane::export_report::ExportReport;
 use crate::dataplane::flow_report::{TraceReport, TraceRequest};
 use crate::dataplane::link_report::NeighborsReport;
+use crate::dataplane::offload_report::OffloadReport;
 use crate::dataplane::report::{BridgeReport, FdbEntry, FdbFilter, FlowFilter, FlowRequest};
 use crate::dataplane::tunnels::TunnelEntry;
 use crate::settings::bonds::BondSettings;
@@ -73,13 +76,18 @@ fn routes() -> OpenApiRouter<Arc<ApiService>> {
         .routes(routes!(show_bonds, add_bond))
         .routes(routes!(show_bond, set_bond, remove_bond))
         .routes(routes!(show_neighbors))
+        .routes(routes!(show_offload))
         .routes(routes!(show_fdb, add_static, flush_fdb))
         .routes(routes!(remove_address))
         .routes(routes!(show_flows, add_flows, remove_flows))
         .routes(routes!(show_connections, flush_connections))
+        .routes(routes!(show_limits, set_limits))
         .routes(routes!(mirrors::show_mirrors, mirrors::add_mirror))
         .routes(routes!(mirrors::remove_mirror))
+        .routes(routes!(queues::show_queues))
+        .routes(routes!(queues::set_queue))
         .routes(routes!(show_tunnels))
+        .routes(routes!(show_export))
         .routes(routes!(trace))
         .routes(routes!(show_workers, add_worker))
         .routes(routes!(show_placement))
@@ -239,6 +247,14 @@ async fn show_neighbors(State(service): Service) -> Json<NeighborsReport> {
     Json(service.neighbors())
 }
 
+/// Pairs of stations whose frames the kernel forwards
+#[utoipa::path(get, path = "/v1/offload", responses(
+    (status = 200, description = "The pairs with their counters", body = OffloadReport),
+))]
+async fn show_offload(State(service): Service) -> Json<OffloadReport> {
+    Json(service.offload())
+}
+
 /// Learned and static addresses that match a filter
 #[utoipa::path(get, path = "/v1/fdb", params(FdbFilter), responses(
     (status = 200, description = "The addresses by bridge, VLAN and address", body = FdbReport),
@@ -328,6 +344,34 @@ async fn show_connections(State(service): Service, query: ConnectionQuery) -> An
 async fn flush_connections(State(service): Service, query: ConnectionQuery) -> Answer<Flushed> {
     let wanted = filter(query, CONNECTION_FILTERS)?;
     on_own_thread(move || service.flush_connections(&wanted)).await.map(Json)
+}
+
+/// Limits and timeouts of connections, and the connections that count for them
+#[utoipa::path(get, path = "/v1/connections/limits", responses(
+    (status = 200, description = "The limits", body = ConnectionLimits),
+    ApiError,
+))]
+async fn show_limits(State(service): Service) -> Answer<ConnectionLimits> {
+    service.connection_limits().map(Json)
+}
+
+/// Changes limits and timeouts of connections
+///
+/// The body has keys of the `[conntrack]` section; null is the default. Connections above a new limit stay.
+#[utoipa::path(patch, path = "/v1/connections/limits", request_body = serde_json::Value, responses(
+    (status = 200, description = "The limits were changed", body = ConnectionLimits),
+    ApiError,
+))]
+async fn set_limits(State(service): Service, body: Bytes) -> Answer<ConnectionLimits> {
+    service.limit_connections(&json(&body)?).map(Json)
+}
+
+/// Export of samples and counters: collectors, and numbers of interfaces
+#[utoipa::path(get, path = "/v1/export", responses(
+    (status = 200, description = "The exporters", body = ExportReport),
+))]
+async fn show_export(State(service): Service) -> Json<ExportReport> {
+    Json(service.export())
 }
 
 /// Tunnels with their counters

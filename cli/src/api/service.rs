@@ -10,10 +10,12 @@ use super::model::{
     RebalanceRequest, Status, Traffic, WorkerAdded, WorkersReport,
 };
 use super::policy;
-use crate::dataplane::connections::{ConnectionFilter, ConnectionReport};
+use crate::dataplane::connections::{ConnectionFilter, ConnectionLimits, ConnectionReport};
+use crate::dataplane::export_report::ExportReport;
 use crate::dataplane::flow_report::{TraceReport, TraceRequest};
 use crate::dataplane::interface::{DataPlane, DataPlaneError};
 use crate::dataplane::link_report::NeighborsReport;
+use crate::dataplane::offload_report::OffloadReport;
 use crate::dataplane::open;
 use crate::dataplane::report::{BridgeReport, FdbEntry, FdbFilter, FlowFilter, FlowRequest};
 use crate::dataplane::tunnels::TunnelEntry;
@@ -119,8 +121,16 @@ impl ApiService {
 
     /// `GET /metrics`
     pub(crate) fn metrics(&self) -> String {
-        let (bridges, neighbors) = (self.bridges(), self.neighbors());
-        metrics::text(&self.snapshot(), &self.status().bridges, &bridges, &neighbors)
+        metrics::text(&metrics::Sources {
+            now: self.snapshot(),
+            bridges: self.status().bridges,
+            reports: self.bridges(),
+            neighbors: self.neighbors(),
+            bonds: self.bonds(),
+            mirrors: self.mirrors(),
+            tunnels: self.data_plane.tunnels(),
+            queues: self.queues(),
+        })
     }
 
     /// `GET /v1/bridges`
@@ -131,6 +141,11 @@ impl ApiService {
     /// `GET /v1/neighbors`
     pub(crate) fn neighbors(&self) -> NeighborsReport {
         self.data_plane.neighbors()
+    }
+
+    /// `GET /v1/offload`
+    pub(crate) fn offload(&self) -> OffloadReport {
+        self.data_plane.offload()
     }
 
     /// `GET /v1/ports`
@@ -371,10 +386,33 @@ impl ApiService {
         Ok(self.data_plane.connections(wanted)?)
     }
 
+    /// `GET /v1/connections/limits`
+    pub(crate) fn connection_limits(&self) -> Result<ConnectionLimits, ApiError> {
+        self.openflow(None)?;
+        let settings = self.topology().conntrack.clone();
+        Ok(self.data_plane.connection_limits(&settings)?)
+    }
+
+    /// `PATCH /v1/connections/limits`
+    pub(crate) fn limit_connections(&self, json: &Value) -> Result<ConnectionLimits, ApiError> {
+        self.openflow(None)?;
+        let mut topology = self.topology();
+        let changed = config::requests::changed_conntrack(json, &topology.conntrack)?;
+        self.data_plane.limit_connections(&changed)?;
+        topology.conntrack = changed;
+        drop(topology);
+        self.connection_limits()
+    }
+
     /// `DELETE /v1/connections`
     pub(crate) fn flush_connections(&self, wanted: &ConnectionFilter) -> Result<Flushed, ApiError> {
         self.openflow(None)?;
         Ok(Flushed { flushed: self.data_plane.flush_connections(wanted.zone)? })
+    }
+
+    /// `GET /v1/export`
+    pub(crate) fn export(&self) -> ExportReport {
+        self.data_plane.export()
     }
 
     /// `GET /v1/tunnels`

@@ -5,7 +5,7 @@ mod status;
 
 use super::client::Client;
 use super::fake::{Fake, HELD, STAYS, topology};
-use super::mirrors::MirrorReport;
+use super::model::MirrorReport;
 use super::model::{FdbReport, Flushed, PlacementReport, PortReport, Status, WorkersReport};
 use super::server::MAX_CLIENTS;
 use super::service::ApiService;

@@ -10,6 +10,7 @@ pub(crate) mod guest;
 pub(crate) mod load;
 pub(crate) mod mirrors;
 pub(crate) mod parse;
+pub(crate) mod queues;
 pub(crate) mod serve;
 pub(crate) mod stack;
 pub(crate) mod switch;
@@ -26,12 +27,13 @@ use generator::GenArgs;
 use guest::{DemoArgs, GuestArgs};
 use load::LoadCommand;
 use mirrors::MirrorsCommand;
+use queues::QueuesCommand;
 use serve::ServeCommand;
 use stack::StackCommand;
 use std::path::PathBuf;
 use switch::{
-    BondsCommand, BridgesCommand, CtCommand, FdbCommand, FlowsCommand, NeighborsCommand, PlacementCommand,
-    PortsCommand, RebalanceArgs, TunnelsCommand, WorkersCommand,
+    BondsCommand, BridgesCommand, CtCommand, ExportCommand, FdbCommand, FlowsCommand, NeighborsCommand,
+    OffloadCommand, PlacementCommand, PortsCommand, RebalanceArgs, TunnelsCommand, WorkersCommand,
 };
 use trace::TraceArgs;
 
@@ -132,6 +134,9 @@ pub(crate) enum Command {
     /// Show neighbours that ports with LLDP have found
     #[command(subcommand)]
     Neighbors(NeighborsCommand),
+    /// Show what the kernel forwards between AF_XDP ports without the switch
+    #[command(subcommand)]
+    Offload(OffloadCommand),
     /// Show and change the forwarding tables
     #[command(subcommand)]
     Fdb(FdbCommand),
@@ -144,9 +149,15 @@ pub(crate) enum Command {
     /// Show, add and remove mirrors: copies of packets for a port or a VLAN
     #[command(subcommand)]
     Mirrors(MirrorsCommand),
+    /// Show queues of ports, or change their rates
+    #[command(subcommand)]
+    Queues(QueuesCommand),
     /// Show tunnels of OpenFlow bridges
     #[command(subcommand)]
     Tunnels(TunnelsCommand),
+    /// Show the export of samples and counters to collectors (sFlow, IPFIX)
+    #[command(subcommand)]
+    Export(ExportCommand),
     /// Show the way of a packet through the flow tables of an OpenFlow bridge
     ///
     /// Nothing is sent or counted.

@@ -150,11 +150,11 @@ pub(crate) struct BridgesShowArgs {
 pub(crate) enum BondsCommand {
     /// Show bonds with their members, and with a name also LACP and the load of each bucket
     Show(BondsShowArgs),
-    /// Add a bond of ports of a learning bridge
+    /// Add a bond of ports of a bridge
     Add(BondsAddArgs),
     /// Change keys of a bond, such as its ports or mode
     ///
-    /// Name, bridge, VLANs, limits and security are fixed while the bond exists.
+    /// Name, bridge, VLANs, limits, security and the keys for a spanning tree are fixed while the bond exists.
     Set(BondsSetArgs),
     /// Remove a bond; its members return to the bridge. Alias: del.
     #[command(alias = "del")]
@@ -189,6 +189,15 @@ pub(crate) struct NeighborsShowArgs {
     pub(crate) name: Option<String>,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
+}
+
+/// Commands on the kernel fast path.
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Ports have the fast path if their section has `kernel_fast_path = true`. Pairs are \
+                        installed by the switch and have no `add` or `remove`.")]
+pub(crate) enum OffloadCommand {
+    /// Show pairs of addresses whose frames the kernel forwards, with their packets
+    Show(ShowArgs),
 }
 
 /// Arguments of `bonds add`; each flag corresponds to a key of a `[[bond]]` section.
@@ -398,6 +407,31 @@ pub(crate) enum CtCommand {
     Show(CtShowArgs),
     /// Remove all connections, or those of a zone
     Flush(CtFlushArgs),
+    /// Commands on limits and timeouts of connections
+    #[command(subcommand)]
+    Limits(CtLimitsCommand),
+}
+
+/// Commands on limits and timeouts of connections.
+#[derive(Debug, Subcommand)]
+pub(crate) enum CtLimitsCommand {
+    /// Show limits and timeouts, and the connections that count for them
+    Show(ShowArgs),
+    /// Change limits and timeouts of the running switch
+    ///
+    /// Connections above a new limit stay. The configuration file is not written.
+    Set(CtLimitsSetArgs),
+}
+
+/// Arguments of `ct limits set`.
+#[derive(Args, Debug)]
+pub(crate) struct CtLimitsSetArgs {
+    /// Key of the `[conntrack]` section with its new value, such as `max_per_port=1000`, `zones.5=100`
+    /// or `timeouts.tcp_established=1h`
+    #[arg(value_name = "KEY=VALUE", value_parser = key_and_value, required = true)]
+    pub(crate) set: Vec<(String, String)>,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
 }
 
 /// Arguments of `ct show`.
@@ -437,6 +471,21 @@ pub(crate) enum TunnelsCommand {
 /// Arguments of `tunnels show`.
 #[derive(Args, Debug)]
 pub(crate) struct TunnelsShowArgs {
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+}
+
+/// Commands on export.
+#[derive(Debug, Subcommand)]
+#[command(after_help = "The keys `sflow` and `ipfix` of a `[[bridge]]` section configure export.")]
+pub(crate) enum ExportCommand {
+    /// Show collectors with their counters, and the numbers of interfaces
+    Show(ExportShowArgs),
+}
+
+/// Arguments of `export show`.
+#[derive(Args, Debug)]
+pub(crate) struct ExportShowArgs {
     #[command(flatten)]
     pub(crate) show: ShowArgs,
 }

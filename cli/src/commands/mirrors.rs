@@ -1,7 +1,7 @@
 //! `linerate mirrors ...`
 
 use crate::api::client::{Client, quote};
-use crate::api::mirrors::MirrorReport;
+use crate::api::model::MirrorReport;
 use crate::args::mirrors::{MirrorsAddArgs, MirrorsCommand};
 use crate::settings::mirror::MirrorSettings;
 use console::{Diagnostic, table};

@@ -6,13 +6,15 @@ use crate::api::model::{
     WorkerAdded, WorkerRequest, WorkersReport,
 };
 use crate::args::switch::{
-    BridgesCommand, CtCommand, FdbAddArgs, FdbCommand, FdbFlushArgs, FdbRemoveArgs, FdbSelection,
-    FdbShowArgs, FlowsCommand, NeighborsCommand, PlacementCommand, PortsAddArgs, PortsCommand,
-    PortsRemoveArgs, PortsShowArgs, RebalanceArgs, TunnelsCommand, WorkersAddArgs, WorkersCommand,
+    BridgesCommand, ExportCommand, FdbAddArgs, FdbCommand, FdbFlushArgs, FdbRemoveArgs, FdbSelection,
+    FdbShowArgs, FlowsCommand, NeighborsCommand, OffloadCommand, PlacementCommand, PortsAddArgs,
+    PortsCommand, PortsRemoveArgs, PortsShowArgs, RebalanceArgs, TunnelsCommand, WorkersAddArgs,
+    WorkersCommand,
 };
-use crate::commands::show::{links, placing, tables};
-use crate::dataplane::connections::ConnectionReport;
+use crate::commands::show::{self, links, offload, placing, tables};
+use crate::dataplane::export_report::ExportReport;
 use crate::dataplane::link_report::NeighborsReport;
+use crate::dataplane::offload_report::OffloadReport;
 use crate::dataplane::report::{BridgeReport, FdbEntry, FlowRequest, Origin};
 use crate::dataplane::tunnels::TunnelEntry;
 use crate::settings::section;
@@ -45,6 +47,12 @@ pub(crate) fn bridges(client: &Client, command: &BridgesCommand) -> anyhow::Resu
         return Err(Diagnostic::bad(format!("bridge \"{name}\""), "there is no such bridge", remedy).into());
     };
     console::print(bridge, args.show.output, |bridge| tables::bridges(std::slice::from_ref(bridge)))
+}
+
+/// `linerate offload ...`
+pub(crate) fn kernel_fast_path(client: &Client, command: &OffloadCommand) -> anyhow::Result<()> {
+    let OffloadCommand::Show(args) = command;
+    console::print(&client.get::<OffloadReport>("/v1/offload")?, args.output, offload::table)
 }
 
 /// `linerate neighbors ...`
@@ -267,21 +275,11 @@ fn flow_filter(bridge: Option<&String>, flow: Option<&String>, strict: bool) -> 
     given.chain([format!("strict={strict}")]).collect::<Vec<_>>().join("&")
 }
 
-/// `linerate ct ...`
-pub(crate) fn ct(client: &Client, command: &CtCommand) -> anyhow::Result<()> {
-    let in_zone = |zone: Option<u16>| zone.map_or_else(String::new, |zone| format!("zone={zone}"));
-    match command {
-        CtCommand::Show(args) => {
-            let path = format!("/v1/connections?limit={}&{}", args.limit, in_zone(args.zone));
-            console::print(&client.get::<ConnectionReport>(&path)?, args.show.output, tables::connections)
-        }
-        CtCommand::Flush(args) => {
-            let flushed: Flushed = client.delete(&format!("/v1/connections?{}", in_zone(args.zone)))?;
-            console::print(&flushed, args.show.output, |Flushed { flushed }| {
-                format!("removed {flushed} connections")
-            })
-        }
-    }
+/// `linerate export ...`
+pub(crate) fn export(client: &Client, command: &ExportCommand) -> anyhow::Result<()> {
+    let ExportCommand::Show(args) = command;
+    let report: ExportReport = client.get("/v1/export")?;
+    console::print(&report, args.show.output, show::export::export)
 }
 
 /// `linerate tunnels ...`

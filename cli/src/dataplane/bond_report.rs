@@ -1,6 +1,7 @@
 //! Reports of bonds; part of the control API's JSON.
 
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use utoipa::ToSchema;
 use wire::MacAddress;
 
@@ -31,6 +32,16 @@ pub(crate) enum LacpStatus {
     Configured,
     /// At least one member has a partner.
     Negotiated,
+}
+
+impl fmt::Display for LacpStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Off => "off",
+            Self::Configured => "configured",
+            Self::Negotiated => "negotiated",
+        })
+    }
 }
 
 /// State of a member of a bond.
@@ -65,6 +76,12 @@ pub(crate) struct MemberLacp {
     pub(crate) actor: LacpEnd,
     /// The other end; zero if it is not known.
     pub(crate) partner: LacpEnd,
+    /// LACPDUs received.
+    #[serde(default)]
+    pub(crate) received: u64,
+    /// LACPDUs sent.
+    #[serde(default)]
+    pub(crate) sent: u64,
 }
 
 /// One end of a link in LACP.

@@ -1,9 +1,11 @@
 //! Connections of OpenFlow bridges in the control API's JSON.
 
-use conntrack::{Listed, Phase, Tuple};
+use crate::settings::conntrack::ConntrackSettings;
+use conntrack::{Listed, Phase, Refused, Tracker, Tuple};
 use flow::FlowSwitch;
 use port::Now;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use utoipa::{IntoParams, ToSchema};
 
 /// `GET /v1/connections`
@@ -47,6 +49,88 @@ pub(crate) struct ConnectionEnds {
     pub(crate) destination: String,
     /// Destination port; the identifier of ICMP.
     pub(crate) destination_port: u16,
+}
+
+/// `GET /v1/connections/limits`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct ConnectionLimits {
+    /// Connections of all zones.
+    pub(crate) connections: usize,
+    /// Their maximum.
+    pub(crate) max: u32,
+    /// Maximum for each zone without another one; absent: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_per_zone: Option<u32>,
+    /// Maximum of connections that packets of one port have begun.
+    pub(crate) max_per_port: u32,
+    /// Connections that were not added because of a limit.
+    pub(crate) refused: RefusedConnections,
+    /// Zones with connections or with a maximum of their own.
+    pub(crate) zones: Vec<ZoneConnections>,
+    /// Ports whose packets have begun connections.
+    pub(crate) ports: Vec<PortConnections>,
+    /// Timeouts by the name of their timer.
+    pub(crate) timeouts: BTreeMap<String, String>,
+}
+
+/// Connections that were not added, by the limit that they would have exceeded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct RefusedConnections {
+    /// That of all zones.
+    pub(crate) total: u64,
+    /// That of a zone.
+    pub(crate) zone: u64,
+    /// That of a port.
+    pub(crate) port: u64,
+}
+
+/// Connections of a zone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct ZoneConnections {
+    /// Zone.
+    pub(crate) zone: u16,
+    /// Connections.
+    pub(crate) connections: u32,
+    /// Its own maximum; absent if it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max: Option<u32>,
+}
+
+/// Connections of a port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct PortConnections {
+    /// Name of the port.
+    pub(crate) port: String,
+    /// Connections.
+    pub(crate) connections: u32,
+}
+
+/// Limits, and the connections that count for them, of the ports `names` by number.
+pub(super) fn limits(
+    tracker: &Tracker,
+    settings: &ConntrackSettings,
+    names: &BTreeMap<u16, String>,
+) -> ConnectionLimits {
+    let zone = |zone: u16| {
+        let (connections, max) = (tracker.zone_len(zone), settings.zones.get(&zone).copied());
+        (connections > 0 || max.is_some()).then_some(ZoneConnections { zone, connections, max })
+    };
+    let port = |(id, name): (&u16, &String)| {
+        let connections = tracker.port_len(*id);
+        (connections > 0).then(|| PortConnections { port: name.clone(), connections })
+    };
+    let Refused { total, zone: of_zone, port: of_port } = tracker.refused();
+    let timeouts = settings.timeouts.iter().map(|(name, span)| ((*name).to_owned(), span.to_string()));
+    ConnectionLimits {
+        connections: tracker.len(),
+        max: settings.max,
+        max_per_zone: settings.max_per_zone,
+        max_per_port: settings.per_port(),
+        refused: RefusedConnections { total, zone: of_zone, port: of_port },
+        zones: (0..=u16::MAX).filter_map(zone).collect(),
+        ports: names.iter().filter_map(port).collect(),
+        timeouts: timeouts.collect(),
+    }
 }
 
 /// Selection of connections.

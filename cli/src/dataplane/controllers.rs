@@ -18,13 +18,14 @@ mod tls;
 
 use super::report::OpenflowReport;
 use crate::settings::openflow::OpenflowSettings;
+use crate::settings::wrappers::queues::LiveQueue;
 use bridge::Bridge;
 use connect::Listener;
 use console::Diagnostic;
 use engine::PortSnapshot;
 use flow::FlowSwitch;
 use flow::tables::Changes;
-use port::Now;
+use port::{Now, PortId};
 use prepare::Prepared;
 use status::Controller;
 use std::collections::BTreeMap;
@@ -45,6 +46,9 @@ const MAX_EXPIRIES: usize = 64;
 /// Reads the ports of the engine.
 pub(super) type LivePorts = Arc<dyn Fn() -> Vec<PortSnapshot> + Send + Sync>;
 
+/// Reads the running queues of a port.
+pub(super) type LiveQueues = Arc<dyn Fn(PortId) -> Vec<LiveQueue> + Send + Sync>;
+
 /// State of the bridges, by name; at most [`TURN`] old.
 type Reports = Arc<Mutex<BTreeMap<String, OpenflowReport>>>;
 
@@ -54,6 +58,7 @@ pub(super) struct Plane {
     pub(super) switch: Arc<FlowSwitch>,
     pub(super) start: Instant,
     pub(super) live: LivePorts,
+    pub(super) queues: LiveQueues,
 }
 
 impl Plane {

@@ -2,6 +2,7 @@
 
 use crate::settings::bonds::{self, BondSettings, LacpMode, LacpRate, LacpSettings};
 use crate::settings::placement::{Placement, Rebalance};
+use crate::settings::policy::Policy;
 use crate::settings::topology::{self, BridgeSettings, Polling, PortSettings, QueueFull, WorkerSettings};
 use crate::settings::vlan::Vlan;
 use bridge::{BondConfig, BondMode, BridgeConfig, MacMoves, MemberConfig, PortConfig, Rate};
@@ -53,25 +54,26 @@ pub(super) fn bridge_config(bridge: &BridgeSettings) -> BridgeConfig {
             topology::MacMoves::Free => MacMoves::Free,
         },
         dhcp_snooping: bridge.dhcp_snooping,
+        flow_tables: bridge.pipeline == topology::PipelineKind::Openflow,
     }
 }
 
 /// `stp` depends on the bridge of the port.
 pub(super) fn port_config(port: &PortSettings, quota: Option<u32>) -> PortConfig {
-    let security = &port.security;
+    let Policy { security, limit_burst, .. } = &port.policy;
     let rate = |limit: Option<u32>| {
         let default = Rate::per_second(limit.and_then(NonZeroU32::new)?);
-        Some(port.limit_burst.and_then(|burst| Rate::new(limit?, burst)).unwrap_or(default))
+        Some(limit_burst.and_then(|burst| Rate::new(limit?, burst)).unwrap_or(default))
     };
     PortConfig {
-        vlan: vlan(port.vlan.as_ref()),
+        vlan: vlan(port.policy.vlan.as_ref()),
         trusted: security.trusted,
         learn: security.learn,
         max_macs: security.max_macs.or(quota),
         macs: security.macs.clone(),
         sources: (!security.sources.is_empty()).then(|| security.sources.clone()),
-        broadcast_limit: rate(port.broadcast_limit),
-        unknown_limit: rate(port.unknown_limit),
+        broadcast_limit: rate(port.policy.broadcast_limit),
+        unknown_limit: rate(port.policy.unknown_limit),
         stp: false,
         lldp: port.links.lldp,
     }

@@ -4,11 +4,12 @@ mod file;
 mod measure;
 mod trace;
 
-use super::connections::{self, ConnectionFilter, ConnectionReport};
-use super::controllers::{Controllers, LivePorts, Plane};
+use super::connections::{self, ConnectionFilter, ConnectionLimits, ConnectionReport};
+use super::controllers::{Controllers, LivePorts, LiveQueues, Plane};
 use super::interface::DataPlaneError;
 use super::report::{FlowEntry, FlowFilter, OpenflowReport};
 use super::tunnels::{self, TunnelEntry};
+use crate::settings::conntrack::ConntrackSettings;
 use crate::settings::openflow::OpenflowSettings;
 use crate::settings::topology::{BridgeSettings, Topology};
 use console::Diagnostic;
@@ -25,39 +26,43 @@ use std::time::Instant;
 pub(super) struct Flows {
     switch: Arc<FlowSwitch>,
     bridges: Vec<String>,
+    /// Names of local ports, by bridge.
+    local: BTreeMap<String, String>,
     start: Instant,
     controllers: Option<Controllers>,
 }
 
 impl Flows {
-    /// The OpenFlow bridges among `bridges`, over the learning bridges `normal`. Returns `None` if there are none.
-    pub(super) fn new(
-        bridges: &[BridgeSettings],
-        normal: Arc<dyn Pipelines>,
-    ) -> Result<Option<Self>, Diagnostic> {
+    /// The OpenFlow bridges of `topology`, over the learning bridges `normal`. Returns `None` if there are none.
+    pub(super) fn new(topology: &Topology, normal: Arc<dyn Pipelines>) -> Result<Option<Self>, Diagnostic> {
+        let bridges = &topology.bridges;
         let settings: Vec<_> = openflow(bridges).collect();
         if settings.is_empty() {
             return Ok(None);
         }
-        let switch = Arc::new(FlowSwitch::new(normal));
+        let switch = Arc::new(FlowSwitch::with_connections(normal, &topology.conntrack.config()));
         for (name, settings) in &settings {
             let (place, remedy) = (format!("bridge \"{name}\""), "correct this [[bridge]] section");
             switch.add_bridge(name).map_err(|e| Diagnostic::failed(&place, e, remedy))?;
             let limited = switch.limit_flows(name, settings.max_flows);
             limited.map_err(|e| Diagnostic::failed(&place, e, remedy))?;
         }
+        let local =
+            bridges.iter().filter_map(|bridge| Some((bridge.name.clone(), bridge.local()?.to_owned())));
+        let local = local.collect();
         let bridges = settings.into_iter().map(|(name, _)| name).collect();
-        Ok(Some(Self { switch, bridges, start: Instant::now(), controllers: None }))
+        Ok(Some(Self { switch, bridges, local, start: Instant::now(), controllers: None }))
     }
 
     /// Connects the bridges to their controllers, and from now on removes expired flows. `live` reads the ports of the
-    /// engine.
+    /// engine, `queues` those of a port.
     pub(super) fn start_controllers(
         &mut self,
         bridges: &[BridgeSettings],
         live: LivePorts,
+        queues: LiveQueues,
     ) -> Result<(), Diagnostic> {
-        let plane = Plane { switch: self.switch.clone(), start: self.start, live };
+        let plane = Plane { switch: self.switch.clone(), start: self.start, live, queues };
         self.controllers = Some(Controllers::start(openflow(bridges), plane)?);
         Ok(())
     }
@@ -70,6 +75,16 @@ impl Flows {
     /// OpenFlow state of a bridge; `None` for a learning bridge.
     pub(super) fn report(&self, bridge: &str) -> Option<OpenflowReport> {
         self.controllers.as_ref()?.report(bridge)
+    }
+
+    /// The bridges with their ports.
+    pub(super) fn switch(&self) -> Arc<FlowSwitch> {
+        self.switch.clone()
+    }
+
+    /// Sets whether a port that is no new one can send.
+    pub(super) fn set_live(&self, id: PortId, is_live: bool) {
+        self.switch.set_link(id, is_live);
     }
 
     /// The pipelines of the workers.
@@ -88,9 +103,10 @@ impl Flows {
     }
 
     /// Adds a port to its bridge, if that is an OpenFlow bridge. The port has not started yet.
-    pub(super) fn add_port(&self, id: PortId, bridge: &str) -> Result<(), flow::AddPortError> {
-        if self.bridges.iter().any(|name| name == bridge) {
-            self.switch.add_port(id, bridge, None)?;
+    pub(super) fn add_port(&self, id: PortId, bridge: &str, name: &str) -> Result<(), flow::AddPortError> {
+        if self.bridges.iter().any(|other| other == bridge) {
+            let is_local = self.local.get(bridge).is_some_and(|local| local == name);
+            self.switch.add_port(id, bridge, is_local.then_some(PortNo::LOCAL))?;
             self.switch.set_live(id, false);
         }
         Ok(())
@@ -198,6 +214,20 @@ impl Flows {
     /// The connections that match a filter.
     pub(super) fn connections(&self, wanted: &ConnectionFilter) -> ConnectionReport {
         connections::list(&self.switch, wanted, self.now())
+    }
+
+    /// Limits of connections, and the connections of the ports `names` by number.
+    pub(super) fn connection_limits(
+        &self,
+        settings: &ConntrackSettings,
+        names: &BTreeMap<u16, String>,
+    ) -> ConnectionLimits {
+        connections::limits(self.switch.tracker(), settings, names)
+    }
+
+    /// Changes limits and timeouts of connections.
+    pub(super) fn limit_connections(&self, settings: &ConntrackSettings) {
+        self.switch.tracker().configure(&settings.config());
     }
 
     /// Removes connections. Returns their number.

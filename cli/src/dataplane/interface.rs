@@ -3,13 +3,16 @@
 //! Calls wait at most for a burst boundary of every worker. Workers do not call this interface.
 
 use super::bond_report::BondState;
-use super::connections::{ConnectionFilter, ConnectionReport};
+use super::connections::{ConnectionFilter, ConnectionLimits, ConnectionReport};
+use super::export_report::ExportReport;
 use super::flow_report::{FlowCounts, TraceReport, TraceRequest};
 use super::link_report::{NeighborsReport, StpPortReport};
+use super::offload_report::OffloadReport;
 use super::report::{BridgeReport, FdbEntry, FdbFilter, FlowEntry, FlowFilter, FlowRequest};
 use super::tunnels::TunnelEntry;
 use crate::remedy;
 use crate::settings::bonds::BondSettings;
+use crate::settings::conntrack::ConntrackSettings;
 use crate::settings::kinds::kind::{Loaded, OpenError};
 use crate::settings::mirror::MirrorSettings;
 use crate::settings::model::Role;
@@ -73,6 +76,8 @@ pub(crate) trait DataPlane: Send + Sync {
     fn stp_ports(&self) -> BTreeMap<String, StpPortReport>;
     /// Neighbours of the ports with LLDP.
     fn neighbors(&self) -> NeighborsReport;
+    /// Pairs of stations whose frames the kernel forwards.
+    fn offload(&self) -> OffloadReport;
     /// Number of addresses of a bridge.
     fn addresses(&self, bridge: &str) -> usize;
     /// Adds a port to its bridge and starts it; it plays the file `loaded`.
@@ -110,6 +115,10 @@ pub(crate) trait DataPlane: Send + Sync {
     fn remove_flows(&self, wanted: &FlowFilter) -> Result<usize, DataPlaneError>;
     /// The connections of OpenFlow bridges that match the filter.
     fn connections(&self, wanted: &ConnectionFilter) -> Result<ConnectionReport, DataPlaneError>;
+    /// Limits of connections, which are `settings`, and the connections that count for them.
+    fn connection_limits(&self, settings: &ConntrackSettings) -> Result<ConnectionLimits, DataPlaneError>;
+    /// Changes limits and timeouts of connections.
+    fn limit_connections(&self, settings: &ConntrackSettings) -> Result<(), DataPlaneError>;
     /// Removes all connections, or those of a zone. Returns their number.
     fn flush_connections(&self, zone: Option<u16>) -> Result<u64, DataPlaneError>;
     /// Replaces all mirrors.
@@ -118,6 +127,8 @@ pub(crate) trait DataPlane: Send + Sync {
     fn mirrors(&self, bridge: &str) -> Vec<MirrorStatistics>;
     /// All tunnels.
     fn tunnels(&self) -> Vec<TunnelEntry>;
+    /// Export of samples and counters to collectors.
+    fn export(&self) -> ExportReport;
     /// All receive queues, each with its worker.
     fn queues(&self) -> Result<Vec<QueueLoad>, DataPlaneError>;
     /// Latest result of load balancing, if enabled.

@@ -1,16 +1,18 @@
 //! The running switch: creates an engine with bridges and ports from settings.
 //!
-//! `interface` is the interface used by the control API and `run`, `report`, `bond_report`, `flow_report` and
-//! `link_report` its results, and `switch` its implementation. `flows` has the flow tables of OpenFlow bridges,
-//! `controllers` the connections to their controllers, `connections` lists what they track, and `tunnels`
-//! their tunnels. `links` runs the
-//! protocols between neighbours. `open` opens ports, `logged` logs their events within `log_limit`, and `convert`
-//! converts settings to those of the libraries.
+//! `interface` is the interface used by the control API and `run`, `report`, `bond_report`, `export_report`, `flow_report`,
+//! `link_report` and `offload_report` its results, and `switch` its implementation. `flows` has the flow tables of OpenFlow
+//! bridges, `controllers` the connections to their controllers, `connections` lists what they track, and `tunnels`
+//! their tunnels. `links` runs the protocols between neighbours and the timers of bonds, `export` sends samples and
+//! counters to collectors, and `offload` is the kernel fast path. `open` opens ports, `logged` logs their events within
+//! `log_limit`, and `convert` converts settings to those of the libraries.
 
 pub(crate) mod bond_report;
 pub(crate) mod connections;
 mod controllers;
 mod convert;
+mod export;
+pub(crate) mod export_report;
 pub(crate) mod flow_report;
 mod flows;
 pub(crate) mod interface;
@@ -18,6 +20,8 @@ pub(crate) mod link_report;
 mod links;
 mod log_limit;
 mod logged;
+mod offload;
+pub(crate) mod offload_report;
 pub(crate) mod open;
 pub(crate) mod report;
 pub(crate) mod switch;

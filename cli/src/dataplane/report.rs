@@ -56,17 +56,20 @@ pub(crate) struct ControllerReport {
     pub(crate) retry_in: Option<u64>,
     /// Connected sessions.
     pub(crate) sessions: usize,
+    /// Auxiliary connections of the first session.
+    #[serde(default)]
+    pub(crate) auxiliary: usize,
     /// Role of the first session: `equal`, `primary` or `secondary`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) role: Option<String>,
     /// Version of OpenFlow of the first session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) version: Option<String>,
-    /// Messages received by the first session.
+    /// Messages received by the first session and its auxiliary connections.
     pub(crate) received: u64,
-    /// Messages sent by the first session.
+    /// Messages sent by them.
     pub(crate) sent: u64,
-    /// Asynchronous messages of the first session that were discarded because the controller read too slowly.
+    /// Their asynchronous messages that were discarded because the controller read too slowly.
     pub(crate) discarded: u64,
     /// Latest reason without a connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -7,14 +7,18 @@ mod bonds;
 mod mirrors;
 
 use super::bond_report::BondState;
-use super::connections::{ConnectionFilter, ConnectionReport};
+use super::connections::{ConnectionFilter, ConnectionLimits, ConnectionReport};
 use super::convert::{bridge_config, port_config, rebalancing, rss, worker_config};
+use super::export::Export;
+use super::export_report::ExportReport;
 use super::flow_report::{FlowCounts, TraceReport, TraceRequest};
 use super::flows::{Flows, Names, unknown};
 use super::interface::{DataPlane, DataPlaneError};
 use super::link_report::{NeighborsReport, StpPortReport};
 use super::links::Links;
 use super::logged::Logged;
+use super::offload::Offload;
+use super::offload_report::OffloadReport;
 use super::open::{deferred, load, open_in_switch};
 use super::report::{
     BridgePort, BridgeReport, FdbEntry, FdbFilter, FlowEntry, FlowFilter, FlowRequest, MoveEvent, Origin,
@@ -23,14 +27,16 @@ use super::tunnels::TunnelEntry;
 use crate::remedy;
 use crate::settings::MAX_PORTS;
 use crate::settings::bonds::BondSettings;
+use crate::settings::conntrack::ConntrackSettings;
 use crate::settings::kinds::PortKind;
 use crate::settings::kinds::kind::{Loaded, OpenError};
 use crate::settings::mirror::MirrorSettings;
 use crate::settings::model::{Role, RssMode};
 use crate::settings::topology::{PortSettings, StaticEntry, Topology, WorkerSettings};
+use crate::settings::wrappers::queues::Queues;
 use bonds::Bonds;
 use bridge::{
-    BridgeStatistics, MirrorStatistics, Mirrored, PortConfig, PortStatistics, RefusedMove, Selection,
+    BridgeStatistics, MirrorStatistics, PortConfig, PortStatistics, RefusedMove, Selection, Wrapped,
 };
 use console::Diagnostic;
 use engine::balance::{Balance, QueueLoad};
@@ -47,17 +53,19 @@ pub(crate) struct Switch {
     engine: Arc<Engine>,
     bridges: Arc<bridge::Switch>,
     /// Pipelines of the workers.
-    pipelines: Mirrored,
+    pipelines: Wrapped,
     mirrors: Mutex<Vec<MirrorSettings>>,
     bonds: Bonds,
     /// OpenFlow bridges, if there are any.
     flows: Option<Flows>,
     links: Links,
+    export: Export,
+    offload: Offload,
     /// Default address limit of ports, by bridge.
     quotas: BTreeMap<String, Option<u32>>,
     /// Default distribution of ports with one queue pair.
     rss_mode: RssMode,
-    members: Mutex<Vec<Member>>,
+    members: Arc<Mutex<Vec<Member>>>,
 }
 
 /// A running port.
@@ -65,6 +73,8 @@ struct Member {
     id: PortId,
     name: String,
     bridge: String,
+    /// Shaped queues of the port.
+    queues: Option<Queues>,
 }
 
 impl Switch {
@@ -80,10 +90,12 @@ impl Switch {
         }
         let workers = topology.workers.iter().map(worker_config).collect();
         let model = topology.model.engine(topology.workers.iter().map(|worker| worker.roles));
-        let flows = Flows::new(&topology.bridges, bridges.clone())?;
+        let flows = Flows::new(topology, bridges.clone())?;
         flows.iter().try_for_each(|flows| flows.load(topology))?;
         let normal = || -> Arc<dyn Pipelines> { bridges.clone() };
-        let pipelines = bridges.mirrored(flows.as_ref().map_or_else(normal, Flows::pipelines));
+        let export = Export::new(topology);
+        let inner = export.sampled(flows.as_ref().map_or_else(normal, Flows::pipelines));
+        let pipelines = bridges.wrap(inner);
         let engine = Engine::start_as(
             EngineConfig { workers, max_ports: MAX_PORTS, rss: rss(topology.switch.rss) },
             model,
@@ -94,28 +106,58 @@ impl Switch {
         if let Some(flows) = &flows {
             flows.connect(engine.injector());
         }
+        let engine = Arc::new(engine);
         let injector = engine.injector();
         bridges.connect_bonds(move |port, frame, stage| injector.inject_at(port, frame, stage));
         let quotas = topology.bridges.iter().map(|bridge| (bridge.name.clone(), bridge.max_macs_per_port));
         let rss_mode = topology.model.rss_mode;
-        let links = Links::new(topology, bridges.clone(), engine.injector());
-        let (engine, members) = (Arc::new(engine), Mutex::default());
+        let switch = flows.as_ref().map(Flows::switch);
+        let links = Links::new(topology, (bridges.clone(), switch), engine.clone());
+        let members = Arc::default();
+        let clock = engine.clone();
+        let offload = Offload::new(bridges.clone(), move || clock.now());
         let mirrors = Mutex::new(topology.mirrors.clone());
         let (bonds, quotas) = (Bonds::default(), quotas.collect());
-        let mut switch =
-            Self { engine, bridges, pipelines, mirrors, bonds, flows, links, quotas, rss_mode, members };
+        let mut switch = Self {
+            engine,
+            bridges,
+            pipelines,
+            mirrors,
+            bonds,
+            flows,
+            links,
+            export,
+            offload,
+            quotas,
+            rss_mode,
+            members,
+        };
         switch.place(topology)?;
         let deferred = switch.populate(topology)?;
         switch.start_controllers(topology)?;
+        switch.start_export()?;
         Ok((switch, deferred))
     }
 
     /// Connects OpenFlow bridges to their controllers.
     fn start_controllers(&mut self, topology: &Topology) -> Result<(), Diagnostic> {
+        let live = self.bonds.live_ports(&self.engine, &self.bridges);
         let Some(flows) = &mut self.flows else { return Ok(()) };
         flows.set_underlay(topology)?;
+        let members = self.members.clone();
+        let queues = move |id| {
+            let members = members.lock().unwrap_or_else(PoisonError::into_inner);
+            let port = members.iter().find(|member| member.id == id);
+            port.and_then(|port| port.queues.as_ref()).map_or_else(Vec::new, Queues::live)
+        };
+        flows.start_controllers(&topology.bridges, live, Arc::new(queues))
+    }
+
+    /// Sends samples and counters to collectors.
+    fn start_export(&self) -> Result<(), Diagnostic> {
         let engine = self.engine.clone();
-        flows.start_controllers(&topology.bridges, Arc::new(move || engine.snapshot().ports))
+        let started = self.export.start(Arc::new(move || engine.snapshot().ports));
+        started.map_err(|e| Diagnostic::failed("export", e, "raise the limits on threads"))
     }
 
     /// Configures queue affinity and load balancing in the engine.
@@ -137,7 +179,7 @@ impl Switch {
             return Err(Diagnostic::all(errors));
         }
         for bond in &topology.bonds {
-            self.create_bond(bond).map_err(DataPlaneError::into_diagnostic)?;
+            self.create_bond(bond, &topology.ports).map_err(DataPlaneError::into_diagnostic)?;
         }
         for (port, opened) in opened {
             let control = opened.unwrap_or_else(|error| deferred(port, &error));
@@ -153,7 +195,8 @@ impl Switch {
     fn join(&self, port: &PortSettings, control: Box<dyn PortControl>) -> Result<(), DataPlaneError> {
         let mut members = self.members();
         let id = self.plug_in(port, control)?;
-        members.push(Member { id, name: port.name.clone(), bridge: port.bridge.clone() });
+        let queues = port.wrappers.queues.clone();
+        members.push(Member { id, name: port.name.clone(), bridge: port.bridge.clone(), queues });
         self.apply_mirrors(&members)
     }
 
@@ -178,31 +221,42 @@ impl Switch {
 
     /// Passes `control` to the engine, with a number already known to its bridge.
     fn plug_in(&self, port: &PortSettings, control: Box<dyn PortControl>) -> Result<PortId, DataPlaneError> {
-        let quota = self.quotas.get(&port.bridge).copied().flatten();
         let refused = |e: &dyn Remedy| {
             let remedy = "correct the port's section, or remove another port";
             DataPlaneError::refused(format!("port \"{}\"", port.name), e, remedy)
         };
         let id = self.engine.reserve(&port.name).map_err(|e| refused(&e))?;
-        let config = PortConfig { stp: self.links.has_tree(&port.bridge), ..port_config(port, quota) };
-        let joined = match self.bonds.of_member(&port.name) {
-            Some((bond, member)) => {
-                let joined = self.bridges.join_bond(id, bond, member, self.engine.now());
-                joined.map_err(|e| refused(&e))
-            }
-            None => self.bridges.add_port(id, &port.bridge, &config).map_err(|e| refused(&e)),
+        let bond = self.bonds.of_member(&port.name);
+        let is_member = bond.is_some();
+        let joined = if let Some((bond, member)) = bond {
+            let joined = self.bridges.join_bond(id, bond, member, self.engine.now());
+            joined.map_err(|e| refused(&e))
+        } else {
+            let added = self.bridges.add_port(id, &port.bridge, &self.config_of(port));
+            added.map_err(|e| refused(&e))
         };
+        // A member is no port of the flow tables, and has the protocols of its bond.
         let joined = joined.and_then(|()| match &self.flows {
-            Some(flows) => flows.add_port(id, &port.bridge).map_err(|e| refused(&e)),
-            None => Ok(()),
+            Some(flows) if !is_member => {
+                flows.add_port(id, &port.bridge, &port.name).map_err(|e| refused(&e))
+            }
+            _ => Ok(()),
         });
-        let joined = joined.and_then(|()| self.join_links(id, port));
+        let joined = joined.and_then(|()| if is_member { Ok(()) } else { self.join_links(id, port) });
         let joined = joined.and_then(|()| self.add_tunnel(id, port));
+        self.export.add_port(id, port, speed(port));
+        let joined = joined.and_then(|()| self.join_offload(id, port));
         let started = joined.and_then(|()| self.start_port(id, port, control).map_err(|e| refused(&e)));
         started.map(|()| id).inspect_err(|_| {
             // The first error has the cause; a port that never ran is not held.
             let _ = self.pull_out(id, &port.name);
         })
+    }
+
+    /// Configuration of a port on its bridge.
+    fn config_of(&self, port: &PortSettings) -> PortConfig {
+        let quota = self.quotas.get(&port.bridge).copied().flatten();
+        PortConfig { stp: self.links.has_tree(&port.bridge), ..port_config(port, quota) }
     }
 
     /// Adds a port to its protocols between neighbours.
@@ -214,6 +268,18 @@ impl Switch {
         added.map_err(|e| {
             let remedy = "raise the limits on threads";
             DataPlaneError::Refused(Diagnostic::failed(format!("port \"{}\"", port.name), e, remedy))
+        })
+    }
+
+    /// Adds a port to the kernel fast path, if it has it.
+    fn join_offload(&self, id: PortId, port: &PortSettings) -> Result<(), DataPlaneError> {
+        if !port.kind.has_fast_path() {
+            return Ok(());
+        }
+        let added = self.offload.add_port(id, &port.name, &port.bridge);
+        added.map_err(|e| {
+            let (place, remedy) = (format!("port \"{}\"", port.name), "remove `kernel_fast_path`");
+            DataPlaneError::Refused(Diagnostic::failed(place, e, remedy))
         })
     }
 
@@ -246,6 +312,8 @@ impl Switch {
     fn pull_out(&self, id: PortId, name: &str) -> Result<(), DataPlaneError> {
         let removed = self.engine.remove_port(id);
         self.links.remove_port(id);
+        self.export.remove_port(id);
+        self.offload.remove_port(id);
         let _ = self.bridges.remove_port(id);
         let _ = self.bridges.leave_bond(id, self.engine.now());
         self.bonds.forget(name);
@@ -259,8 +327,8 @@ impl Switch {
     /// The OpenFlow bridges, and the names of the ports of `bridge`.
     fn flows_and_names(&self, bridge: Option<&str>) -> Result<(&Flows, Names), DataPlaneError> {
         let flows = self.flows.as_ref().ok_or_else(|| unknown(bridge.unwrap_or_default()))?;
-        let members = self.members();
-        let names = members.iter().map(|member| (member.id, member.name.as_str()));
+        let names = self.names();
+        let names = names.iter().map(|(id, name)| (PortId(*id), name.as_str()));
         Ok((flows, flows.names(names, bridge)))
     }
 
@@ -274,15 +342,18 @@ impl Switch {
 impl Drop for Switch {
     fn drop(&mut self) {
         // Their threads use the engine, which ends after them.
-        self.bonds.stop();
         self.links.stop();
+        self.export.stop();
+        self.offload.stop();
         self.flows.iter_mut().for_each(Flows::stop_controllers);
     }
 }
 
 impl DataPlane for Switch {
     fn snapshot(&self) -> Snapshot {
-        self.engine.snapshot()
+        let mut snapshot = self.engine.snapshot();
+        self.offload.complete(&mut snapshot);
+        snapshot
     }
 
     fn fdb(&self) -> Vec<FdbEntry> {
@@ -319,6 +390,10 @@ impl DataPlane for Switch {
 
     fn neighbors(&self) -> NeighborsReport {
         self.links.neighbors()
+    }
+
+    fn offload(&self) -> OffloadReport {
+        self.offload.report()
     }
 
     fn addresses(&self, bridge: &str) -> usize {
@@ -429,6 +504,16 @@ impl DataPlane for Switch {
         Ok(self.flows_and_names(None)?.0.connections(wanted))
     }
 
+    fn connection_limits(&self, settings: &ConntrackSettings) -> Result<ConnectionLimits, DataPlaneError> {
+        let names = self.names();
+        Ok(self.flows_and_names(None)?.0.connection_limits(settings, &names))
+    }
+
+    fn limit_connections(&self, settings: &ConntrackSettings) -> Result<(), DataPlaneError> {
+        self.flows_and_names(None)?.0.limit_connections(settings);
+        Ok(())
+    }
+
     fn flush_connections(&self, zone: Option<u16>) -> Result<u64, DataPlaneError> {
         Ok(self.flows_and_names(None)?.0.flush_connections(zone))
     }
@@ -445,6 +530,10 @@ impl DataPlane for Switch {
         let names = self.names();
         let name = |id: PortId| names.get(&id.0).cloned();
         self.flows.as_ref().map(|flows| flows.tunnels(name)).unwrap_or_default()
+    }
+
+    fn export(&self) -> ExportReport {
+        self.export.report()
     }
 
     fn queues(&self) -> Result<Vec<QueueLoad>, DataPlaneError> {

@@ -1,7 +1,7 @@
 //! `counters.md` and `drop-reasons.md`.
 
 use super::schema::Schemas;
-use crate::api::routes;
+use crate::api::{metrics, routes};
 use console::markdown;
 use host::{Report, SpreadCounts};
 use port::{DropReason, PortDetail};
@@ -37,8 +37,19 @@ pub(super) fn counters() -> anyhow::Result<String> {
         markdown::table(&mut page, ["field", "type", "meaning"], schemas.fields(schema)?);
     }
     details(&mut page);
+    of_metrics(&mut page);
     of_stack(&mut page);
     Ok(markdown::finish(&page))
+}
+
+/// Metrics for Prometheus.
+fn of_metrics(page: &mut String) {
+    let about = "`GET /metrics` of the control socket, in the text format of Prometheus. A metric without samples is left \
+        out: `linerate_bond_*` are there only with a bond.";
+    markdown::section(page, "## Metrics", about);
+    let rows =
+        metrics::meanings().into_iter().map(|[name, kind, meaning]| [format!("`{name}`"), kind, meaning]);
+    markdown::table(page, ["metric", "type", "meaning"], rows);
 }
 
 /// Counters of programs with a stack, with a heading and the programs that have them.

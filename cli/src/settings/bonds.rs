@@ -2,11 +2,11 @@
 //!
 //! Nothing here validates a bond against ports and bridges (`config`) or changes one (`dataplane`).
 
+use super::links::LinkSettings;
+use super::policy::Policy;
 use super::reader::fields::Fields;
 use super::reader::node::{Node, Value};
 use super::reader::shape::Shape;
-use super::security::Security;
-use super::vlan::Vlan;
 use console::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -107,21 +107,6 @@ pub(crate) struct Switching {
     pub(crate) primary: Option<String>,
 }
 
-/// VLANs, limits and security, as of a port.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Policy {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) vlan: Option<Vlan>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) broadcast_limit: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) unknown_limit: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) limit_burst: Option<u32>,
-    #[serde(flatten)]
-    pub(crate) security: Security,
-}
-
 /// One `[[bond]]` section.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct BondSettings {
@@ -136,10 +121,13 @@ pub(crate) struct BondSettings {
     pub(crate) switching: Switching,
     #[serde(flatten)]
     pub(crate) policy: Policy,
+    /// Without LLDP.
+    #[serde(flatten)]
+    pub(crate) links: LinkSettings,
 }
 
 impl BondSettings {
-    /// Reads the keys of a bond only; those that ports have as well are read by the caller.
+    /// Reads the keys of a bond.
     pub(crate) fn read(fields: &mut Fields<'_, '_>) -> Self {
         let name = fields.required("name", "uplink").to_owned();
         let bridge = fields.text("bridge").unwrap_or_default().to_owned();
@@ -150,7 +138,8 @@ impl BondSettings {
             mode: fields.choice("mode", &BondMode::NAMES).unwrap_or_default(),
             lacp: LacpSettings::read(fields),
             switching: Switching::read(fields),
-            policy: Policy::default(),
+            policy: Policy::read(fields),
+            links: LinkSettings::read_tree(fields),
         }
     }
 
@@ -227,9 +216,7 @@ impl fmt::Display for BondSettings {
         if let Some(primary) = &self.switching.primary {
             write!(f, ", primary {primary}")?;
         }
-        if let Some(vlan) = &self.policy.vlan {
-            write!(f, ", {vlan}")?;
-        }
-        self.policy.security.fmt(f)
+        self.policy.fmt(f)?;
+        self.links.fmt(f)
     }
 }

@@ -27,14 +27,15 @@ pub(crate) struct TypedKey {
 
 /// All keys, in every kind of port: tables are empty, and keys with several types have each of them.
 const SAMPLE: &str = "[switch]\n[[worker]]\n[placement]\nstages = {}\n\
-    [[bridge]]\npipeline = \"openflow\"\ntls = {}\n[[bridge.static]]\n\
-    [[port]]\nkind = \"KIND\"\nvlan = {}\ncapture = {}\ntrace = {}\nfault = {}\ntx_coalesce = {}\npace = 1\nrepeat = 1\n\
-    [[port]]\nkind = \"KIND\"\npace = \"fast\"\nrepeat = \"forever\"\n[[grant]]\nvlan = {}\n[[bond]]\nvlan = {}\n[[flow]]\n[[acl]]\n[[mirror]]\n[[underlay]]\n";
+    [[bridge]]\npipeline = \"openflow\"\ntls = {}\nsflow = {}\nipfix = {}\n[[bridge.static]]\n\
+    [[port]]\nkind = \"KIND\"\nvlan = {}\ncapture = {}\ntrace = {}\nfault = {}\npolicer = {}\nqueues = {}\ntx_coalesce = {}\npace = 1\nrepeat = 1\n\
+    [[port]]\nkind = \"KIND\"\npace = \"fast\"\nrepeat = \"forever\"\n[[grant]]\nvlan = {}\n[[bond]]\nvlan = {}\n[[flow]]\n[[acl]]\n[[mirror]]\n[[underlay]]\n\
+    [conntrack]\ntimeouts = {}\n";
 /// All keys of `[worker]`.
 const MODELS: [&str; 2] = ["[worker]\nmodel = \"pipeline\"\n", "[worker]\nrss_mode = \"software\"\n"];
 
 type Title = (&'static str, &'static str, &'static [&'static [Key]], fn(Place) -> bool);
-const TITLES: [Title; 13] = [
+const TITLES: [Title; 14] = [
     ("[switch]", "The switch itself.", &[keys::SWITCH], |place| place == Place::Switch),
     (
         "[[worker]]",
@@ -71,8 +72,8 @@ const TITLES: [Title; 13] = [
     ),
     (
         "[[bond]]",
-        "Several ports as one port of a learning bridge (link aggregation).",
-        &[keys::BOND, keys::POLICY],
+        "Several ports as one port of a bridge (link aggregation).",
+        &[keys::BOND, keys::POLICY, keys::TREE],
         |place| matches!(place, Place::Bond(_)),
     ),
     (
@@ -97,7 +98,13 @@ const TITLES: [Title; 13] = [
         &[keys::UNDERLAY],
         |place| matches!(place, Place::Underlay(_)),
     ),
-    ("[[port]]", "One port.", &[keys::PORT, keys::POLICY, keys::WRAPPERS], is_port),
+    (
+        "[conntrack]",
+        "Limits and timeouts of the connections that OpenFlow bridges track.",
+        &[keys::CONNTRACK],
+        |place| place == Place::Conntrack,
+    ),
+    ("[[port]]", "One port.", &[keys::PORT, keys::TREE, keys::POLICY, keys::WRAPPERS], is_port),
 ];
 
 fn is_port(place: Place) -> bool {
@@ -184,9 +191,12 @@ mod tests {
         };
         let needed = match table.as_str() {
             "vlan = { " => "trunk = [1], ",
+            "sflow = { " | "ipfix = { " => "collectors = [\"192.0.2.9\"], ",
             "capture = { " | "trace = { " => "file = \"/tmp/lr-none.file\", ",
             "fault = { " if !line.starts_with("corrupt") => "corrupt = 1, ",
             "fault = { " => "drop = 1, ",
+            "policer = { " => "cir = \"1Mbit/s\", ",
+            "queues = { " => "rate = \"1Mbit/s\", classes = [\"0 rate=1Mbit/s\"], ",
             _ => "",
         };
         let line = format!("{table}{needed}{line}\n");
@@ -207,6 +217,7 @@ mod tests {
             "[[underlay]]" => format!(
                 "{bridge}pipeline = \"openflow\"\n[[underlay]]\naddresses = [\"192.0.2.1/24\"]\n{line}"
             ),
+            "[conntrack]" => format!("{bridge}pipeline = \"openflow\"\n[conntrack]\n{line}"),
             "[[grant]]" => {
                 format!("[switch]\ngrants = \"/tmp/lr-none.grants\"\n[[grant]]\n{line}{bridge}")
             }

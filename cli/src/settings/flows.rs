@@ -111,24 +111,30 @@ impl fmt::Display for FlowSettings {
     }
 }
 
-/// Ports of a bridge in the order of the file, which is that of their numbers, from 1.
-pub(crate) struct FilePorts<'a>(Vec<&'a str>);
+/// Ports of a bridge in the order of the file, which is that of their numbers, from 1. The local port has none of these.
+pub(crate) struct FilePorts<'a> {
+    numbered: Vec<&'a str>,
+    local: Option<&'a str>,
+}
 
 impl<'a> FilePorts<'a> {
-    /// Ports of these names.
-    pub(crate) fn new(names: impl Iterator<Item = &'a str>) -> Self {
-        Self(names.collect())
+    /// Ports of these names, of which `local` is the local one.
+    pub(crate) fn new(names: impl Iterator<Item = &'a str>, local: Option<&'a str>) -> Self {
+        Self { numbered: names.filter(|name| Some(*name) != local).collect(), local }
     }
 }
 
 impl PortNames for FilePorts<'_> {
     fn number(&self, name: &str) -> Option<PortNo> {
-        let place = self.0.iter().position(|other| *other == name)?;
+        if self.local == Some(name) {
+            return Some(PortNo::LOCAL);
+        }
+        let place = self.numbered.iter().position(|other| *other == name)?;
         Some(PortNo(place as u32 + 1))
     }
 
     fn name(&self, number: PortNo) -> Option<&str> {
-        self.0.get(number.0.checked_sub(1)? as usize).copied()
+        self.numbered.get(number.0.checked_sub(1)? as usize).copied()
     }
 }
 
@@ -138,7 +144,8 @@ pub(crate) struct BadFlow {
     pub(crate) reason: String,
 }
 
-/// The changes that add the flows of a bridge: those of its access list, then those of `[[flow]]`.
+/// The changes that add the flows of a bridge: those of its access list, whose connections are in `zone`, then those of
+/// `[[flow]]`.
 ///
 /// # Errors
 /// With all flows that cannot be read, or with the first one that a new bridge refuses.
@@ -146,9 +153,10 @@ pub(crate) fn changes(
     file: &FileFlows,
     bridge: &str,
     ports: &FilePorts<'_>,
+    zone: u16,
 ) -> Result<Vec<Modification>, Vec<BadFlow>> {
     let (mut changes, mut sections, mut bad) = (Vec::new(), Vec::new(), Vec::new());
-    for (section, text) in texts(file, bridge, ports) {
+    for (section, text) in texts(file, bridge, ports, zone) {
         match parse_flow(&text, Some(FlowCommand::Add), ports) {
             Ok(flow) => {
                 changes.push(Modification::Flow(Box::new(flow)));
@@ -163,7 +171,6 @@ pub(crate) fn changes(
     let refused = |error: ChangeError| {
         let (i, reason) = match &error {
             ChangeError::Invalid(i, reason) => (*i, reason.to_string()),
-            ChangeError::Unsupported(i, action) => (*i, format!("the action `{action}` is not supported")),
             ChangeError::Bridge(_) => (0, error.to_string()),
         };
         sections.get(i).map(|section| BadFlow { section: *section, reason }).into_iter().collect()
@@ -172,18 +179,21 @@ pub(crate) fn changes(
 }
 
 /// The texts of all flows of a bridge, with their places.
-fn texts(file: &FileFlows, bridge: &str, ports: &FilePorts<'_>) -> Vec<(Section, String)> {
+fn texts(file: &FileFlows, bridge: &str, ports: &FilePorts<'_>, zone: u16) -> Vec<(Section, String)> {
     let FileFlows { flows, acl } = file;
-    let rules = acl.iter().enumerate().filter(|(_, rule)| rule.bridge == bridge).enumerate();
-    let rules = rules.flat_map(|(place, (i, rule))| {
-        let texts = rule.flows(place, i, ports);
+    let rules = || acl.iter().enumerate().filter(|(_, rule)| rule.bridge == bridge);
+    let stateful = rules().find(|(_, rule)| rule.stateful);
+    let tracking =
+        stateful.into_iter().flat_map(|(i, _)| acl::tracking(i, zone).map(|text| (Section::Acl(i), text)));
+    let rules = rules().enumerate().flat_map(|(place, (i, rule))| {
+        let texts = rule.flows(place, i, ports, zone);
         texts.into_iter().map(move |text| (Section::Acl(i), text))
     });
     let own = flows.iter().enumerate().filter(|(_, flow)| flow.bridge == bridge);
     let own = own.flat_map(|(i, flow)| {
         flow.flow.iter().enumerate().map(move |(j, text)| (Section::FlowText(i, j), text.clone()))
     });
-    rules.chain(own).collect()
+    tracking.chain(rules).chain(own).collect()
 }
 
 #[cfg(test)]
@@ -217,6 +227,21 @@ mod tests {
         let Modification::Flow(first) = &changes[0] else { panic!() };
         assert_eq!(first.matching.exact(flow::Field::InPort), Some(2));
         assert_eq!(changes.len(), 3);
+    }
+
+    #[test]
+    fn the_local_port_has_no_number_of_its_own() {
+        let text = format!(
+            "{}local = \"red\"\n[[port]]\nname = \"red\"\nkind = \"null\"\n[[port]]\nname = \"blue\"\nkind = \"null\"\n\
+             [[flow]]\nflow = \"in_port=red,actions=output:blue\"\n",
+            "[[bridge]]\nname = \"br0\"\npipeline = \"openflow\"\n"
+        );
+        let topology = config::parse(&text, &Host::of(&[0], &[0]), None).unwrap();
+        let changes = topology.flow_changes("br0").map_err(|_| "refused").unwrap();
+        let Modification::Flow(flow) = &changes[0] else { panic!() };
+        assert_eq!(flow.matching.exact(flow::Field::InPort), Some(PortNo::LOCAL.0.into()));
+        let output = flow::Action::Output { port: PortNo(1), max_len: 0 };
+        assert_eq!(flow.instructions.apply, [output]);
     }
 
     #[test]

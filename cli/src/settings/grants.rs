@@ -3,9 +3,8 @@
 
 use super::access;
 use super::kinds::granted::Holder;
+use super::policy::Policy;
 use super::reader::fields::Fields;
-use super::security::Security;
-use super::vlan::Vlan;
 use serde::Serialize;
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -28,16 +27,12 @@ pub(crate) struct GrantSettings {
     pub(crate) queue_pairs: u16,
     /// Maximum memory that an application may share for a port, in MiB.
     pub(crate) memory: u32,
-    pub(crate) vlan: Option<Vlan>,
-    pub(crate) broadcast_limit: Option<u32>,
-    pub(crate) unknown_limit: Option<u32>,
-    pub(crate) limit_burst: Option<u32>,
-    pub(crate) security: Security,
+    #[serde(flatten)]
+    pub(crate) policy: Policy,
 }
 
 impl GrantSettings {
-    /// Reads the keys of a grant only; those of its ports are read by the caller. Without `users` and `groups`, the user
-    /// of this process may ask.
+    /// Reads the keys of a grant. Without `users` and `groups`, the user of this process may ask.
     pub(crate) fn read(fields: &mut Fields<'_, '_>) -> Self {
         let user = |name: &str| access::user(name).ok_or_else(|| format!("there is no user \"{name}\""));
         let group =
@@ -54,11 +49,7 @@ impl GrantSettings {
             ports: fields.number("ports", PORTS, "ports").unwrap_or(16),
             queue_pairs: fields.number("queue_pairs", QUEUE_PAIRS, "pairs").unwrap_or(1),
             memory: fields.number("memory", MEMORY, "MiB").unwrap_or(64),
-            vlan: None,
-            broadcast_limit: None,
-            unknown_limit: None,
-            limit_burst: None,
-            security: Security::default(),
+            policy: Policy::read(fields),
         }
     }
 
@@ -82,9 +73,6 @@ impl fmt::Display for GrantSettings {
         };
         write!(f, "grants to{}{}", listed("users", users), listed("groups", groups))?;
         write!(f, ": bridge {bridge}, at most {ports} ports of {queue_pairs} queue pairs and {memory} MiB")?;
-        if let Some(vlan) = &self.vlan {
-            write!(f, ", {vlan}")?;
-        }
-        self.security.fmt(f)
+        self.policy.fmt(f)
     }
 }

@@ -181,12 +181,43 @@ pub(crate) const BRIDGE: &[Key] = &[
         "derived from the machine and the names of switch and bridge",
         "Ethernet address of the bridge, which is unique in the network.",
     ),
+    optional("sflow", "none", "Export of sampled packets and of counters as sFlow version 5."),
+    required("sflow.collectors", "Collectors, at most 8: IP addresses with an optional UDP port (6343)."),
+    key("sflow.sampling", "400", "Mean number of received packets of a port for each sample."),
+    key("sflow.polling", "\"30s\"", "Interval of counter samples, from 1s to 1h."),
+    key("sflow.header", "128", "Maximum bytes of a packet in a sample."),
+    optional(
+        "sflow.agent",
+        "the address from which the first collector is reached",
+        "IP address by which collectors know the switch.",
+    ),
+    optional("ipfix", "none", "Export of the flows of sampled packets as IPFIX."),
+    required("ipfix.collectors", "Collectors, at most 8: IP addresses with an optional UDP port (4739)."),
+    key("ipfix.sampling", "400", "Mean number of received packets of a port for each sample."),
+    optional(
+        "ipfix.domain",
+        "the number of the bridge in the file, from 1",
+        "Observation domain, unique among bridges.",
+    ),
+    key("ipfix.point", "1", "Observation point."),
+    key(
+        "ipfix.cache_active_timeout",
+        "\"60s\"",
+        "Maximum time from the first packet of a flow to its record.",
+    ),
+    key("ipfix.cache_idle_timeout", "\"15s\"", "Maximum time from the last packet of a flow to its record."),
+    key("ipfix.cache_max_flows", "8192", "Maximum flows at once; 0: a record for each sampled packet."),
     optional(
         "controllers",
         "none",
         "OpenFlow controllers, at most 16: `tcp:HOST[:PORT]`, `ssl:HOST[:PORT]` or `unix:PATH` to connect to, \
          `ptcp:[PORT][:ADDRESS]`, `pssl:[PORT][:ADDRESS]` or `punix:PATH` to listen at. This key and the following ones \
          need `pipeline = \"openflow\"`.",
+    ),
+    key(
+        "auxiliary",
+        "0",
+        "Auxiliary connections to each controller that the bridge connects to. Packets are sent through them.",
     ),
     key(
         "fail_mode",
@@ -198,6 +229,11 @@ pub(crate) const BRIDGE: &[Key] = &[
         "datapath_id",
         "derived from the machine and the name of the bridge",
         "Identifier of the bridge for controllers: 16 hexadecimal digits.",
+    ),
+    optional(
+        "local",
+        "none",
+        "Name of the port of the bridge that has the OpenFlow number `LOCAL`, such as a TAP port that is the host.",
     ),
     optional(
         "tls",
@@ -275,11 +311,7 @@ pub(crate) const GRANT: &[Key] = &[
 /// `[[bond]]`: the keys of the bond itself.
 pub(crate) const BOND: &[Key] = &[
     required("name", "Name of the bond, unique among bonds and ports."),
-    optional(
-        "bridge",
-        "the only bridge; required if there are several",
-        "Name of the learning bridge of the bond.",
-    ),
+    optional("bridge", "the only bridge; required if there are several", "Name of the bridge of the bond."),
     required(
         "ports",
         "Names of its members, at most 16: ports of the same bridge without keys for VLANs, limits and security.",
@@ -349,6 +381,42 @@ pub(crate) const UNDERLAY: &[Key] = &[
     key("mtu", "1500", "Maximum length of an IP packet of the network in bytes."),
 ];
 
+/// `[conntrack]`
+pub(crate) const CONNTRACK: &[Key] = &[
+    key(
+        "max",
+        "3000000",
+        "Maximum number of connections. A new one then replaces one without reply, if there is one.",
+    ),
+    optional("max_per_zone", "no limit", "Maximum number of connections of each zone."),
+    optional(
+        "max_per_port",
+        "half of `max`",
+        "Maximum number of connections that packets of one port have begun.",
+    ),
+    optional(
+        "zones",
+        "`max_per_zone`",
+        "Maximum number of connections of single zones, such as `{ 5 = 1000 }`.",
+    ),
+    optional(
+        "timeouts",
+        "those of Open vSwitch",
+        "Times without packets after which a connection ends, by its state: a section `[conntrack.timeouts]`.",
+    ),
+    key("timeouts.tcp_syn_sent", "\"30s\"", "TCP, after the first packet."),
+    key("timeouts.tcp_syn_recv", "\"30s\"", "TCP, until both sides have acknowledged."),
+    key("timeouts.tcp_established", "\"24h\"", "TCP, open."),
+    key("timeouts.tcp_fin_wait", "\"15m\"", "TCP, closed by one side."),
+    key("timeouts.tcp_time_wait", "\"45s\"", "TCP, closed by both sides."),
+    key("timeouts.tcp_close", "\"30s\"", "TCP, closed by both sides and acknowledged, or reset."),
+    key("timeouts.udp_first", "\"60s\"", "UDP and other protocols, after the first packet."),
+    key("timeouts.udp_single", "\"60s\"", "UDP and other protocols, after packets of one side."),
+    key("timeouts.udp_multiple", "\"30s\"", "UDP and other protocols, after packets of both sides."),
+    key("timeouts.icmp_first", "\"60s\"", "ICMP, after requests."),
+    key("timeouts.icmp_reply", "\"30s\"", "ICMP, after a reply."),
+];
+
 /// `[[acl]]`
 pub(crate) const ACL: &[Key] = &[
     optional("bridge", "the only bridge; required if there are several", "Name of the OpenFlow bridge."),
@@ -367,7 +435,7 @@ pub(crate) const ACL: &[Key] = &[
     optional(
         "stateful",
         "false",
-        "Not supported yet: `true` is refused, because rules do not track connections.",
+        "Whether the rule is for the first packets of connections; their other packets, also replies, pass as well.",
     ),
 ];
 
@@ -437,25 +505,8 @@ pub(crate) const POLICY: &[Key] = &[
     ),
 ];
 
-/// `[[port]]`: identity and queues, of every kind.
-pub(crate) const PORT: &[Key] = &[
-    required(
-        "name",
-        "Name of the port, unique among ports: 1 to 32 letters, digits, dots, dashes or underscores.",
-    ),
-    key("kind", "\"vhost-user\"", "Kind of the port, with keys of its own."),
-    optional(
-        "bridge",
-        "the only bridge; required if there are several",
-        "Name of the bridge to which the port belongs.",
-    ),
-    key("queue_pairs", "1", "Number of queue pairs; kinds `stream`, `pcap` and `null` have one."),
-    optional(
-        "mtu",
-        "that of the guest, or of the kind",
-        "MTU in bytes without the Ethernet header; kinds `vhost-user`, `virtio-user`, `grant` and `tap` only.",
-    ),
-    optional("rss_mode", "as in `[worker]`", "Overrides `rss_mode` of `[worker]` for this port."),
+/// Spanning tree: keys of `[[port]]` and `[[bond]]`.
+pub(crate) const TREE: &[Key] = &[
     optional("stp_priority", "128", "Priority of the port in its spanning tree, in steps of 16."),
     optional(
         "stp_cost",
@@ -478,6 +529,27 @@ pub(crate) const PORT: &[Key] = &[
         "false",
         "Whether the port stops when it receives a BPDU, until its link was down. Ports of applications do.",
     ),
+];
+
+/// `[[port]]`: identity and queues, of every kind.
+pub(crate) const PORT: &[Key] = &[
+    required(
+        "name",
+        "Name of the port, unique among ports: 1 to 32 letters, digits, dots, dashes or underscores.",
+    ),
+    key("kind", "\"vhost-user\"", "Kind of the port, with keys of its own."),
+    optional(
+        "bridge",
+        "the only bridge; required if there are several",
+        "Name of the bridge to which the port belongs.",
+    ),
+    key("queue_pairs", "1", "Number of queue pairs; kinds `stream`, `pcap` and `null` have one."),
+    optional(
+        "mtu",
+        "that of the guest, or of the kind",
+        "MTU in bytes without the Ethernet header; kinds `vhost-user`, `virtio-user`, `grant` and `tap` only.",
+    ),
+    optional("rss_mode", "as in `[worker]`", "Overrides `rss_mode` of `[worker]` for this port."),
     key("lldp", "false", "Whether the port sends LLDP and keeps a table of its neighbours."),
 ];
 
@@ -511,5 +583,41 @@ pub(crate) const WRAPPERS: &[Key] = &[
         "tx_coalesce.delay",
         "until the worker is idle",
         "Maximum wait of the first frame for the others, from 1us to 1s.",
+    ),
+    optional("policer", "none", "Limits the rates of received frames."),
+    key("policer.kind", "\"srtcm\"", "Single rate (RFC 2697) or two rate (RFC 2698) three colour marker."),
+    optional("policer.cir", "required in the table", "Committed rate, such as `100Mbit/s`."),
+    optional("policer.cbs", "20ms of `cir`, at least 131072", "Committed burst in bytes."),
+    optional("policer.pir", "required with `trtcm`", "Peak rate, at least `cir`."),
+    optional("policer.pbs", "20ms of `pir`, at least `cbs`", "Peak burst in bytes, with `trtcm`."),
+    optional("policer.ebs", "`cbs`", "Excess burst in bytes, with `srtcm`."),
+    key(
+        "policer.color_aware",
+        "false",
+        "Whether frames with an AF DSCP of drop precedence 2 or 3 (RFC 2597) are at best yellow or red.",
+    ),
+    key(
+        "policer.exceed",
+        "\"pass\"",
+        "Action for yellow frames: they pass, are dropped as `policed`, or get this DSCP.",
+    ),
+    key("policer.violate", "\"drop\"", "Action for red frames."),
+    optional("queues", "none", "Holds sent frames in classes with guaranteed and maximum rates."),
+    optional("queues.rate", "required in the table", "Maximum rate of the port, such as `1Gbit/s`."),
+    optional(
+        "queues.classes",
+        "required in the table",
+        "Classes, each with its number (0 to 254), its guaranteed `rate`, and optionally: `ceil` (maximum rate), \
+         `parent` (number of an earlier class), `priority` (0 is first, default 3), `limit` (frames, default 1024), \
+         `flows` (fair queues, default 256), `pcp` and `dscp` (values of its frames, separated by commas).",
+    ),
+    key("queues.default", "0", "Class of frames that no flow, `pcp` or `dscp` puts into another one."),
+    key("queues.memory", "4194304", "Maximum bytes of memory of frames that wait."),
+    key("queues.target", "\"5ms\"", "Delay that CoDel accepts (RFC 8289), from 10us to 1s."),
+    key("queues.interval", "\"100ms\"", "Time for which CoDel accepts a longer delay, from 1ms to 10s."),
+    key(
+        "queues.ecn",
+        "true",
+        "Whether CoDel marks frames of ECN-capable transports instead of dropping them.",
     ),
 ];

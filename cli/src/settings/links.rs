@@ -1,4 +1,5 @@
-//! Protocols between neighbours: keys of the spanning tree of a `[[bridge]]`, and keys of a `[[port]]` for it.
+//! Protocols between neighbours: keys of the spanning tree of a `[[bridge]]`, and keys of a `[[port]]` or
+//! `[[bond]]` for it.
 //!
 //! Reading, defaults and display; `config` validates them against other sections, and `dataplane::links` runs them.
 
@@ -166,7 +167,7 @@ impl EdgeSetting {
     }
 }
 
-/// Keys of a port for protocols between neighbours.
+/// Keys of a port or bond for protocols between neighbours.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LinkSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -189,6 +190,12 @@ pub(crate) struct LinkSettings {
 impl LinkSettings {
     /// Reads the keys of a port.
     pub(crate) fn read(fields: &mut Fields<'_, '_>) -> Self {
+        let tree = Self::read_tree(fields);
+        Self { lldp: fields.flag("lldp").unwrap_or(false), ..tree }
+    }
+
+    /// Reads the keys of a port in a spanning tree.
+    pub(crate) fn read_tree(fields: &mut Fields<'_, '_>) -> Self {
         let edges = [("auto", EdgeSetting::Auto), ("yes", EdgeSetting::Yes), ("no", EdgeSetting::No)];
         let costs = i128::from(*PortConfig::COST.start())..=i128::from(*PortConfig::COST.end());
         Self {
@@ -197,7 +204,7 @@ impl LinkSettings {
             stp_edge: fields.choice("stp_edge", &edges).unwrap_or_default(),
             stp_point_to_point: fields.flag("stp_point_to_point"),
             bpdu_guard: fields.flag("bpdu_guard").unwrap_or(false),
-            lldp: fields.flag("lldp").unwrap_or(false),
+            lldp: false,
         }
     }
 

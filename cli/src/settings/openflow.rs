@@ -19,12 +19,20 @@ use std::time::Duration;
 /// Range of `probe_interval` and `max_backoff`.
 const INTERVAL: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(1);
 
+/// Range of `auxiliary`.
+const AUXILIARY: RangeInclusive<i128> = 0..=8;
+
 /// OpenFlow settings of one bridge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct OpenflowSettings {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) controllers: Vec<Target>,
+    /// Auxiliary connections to each controller that the bridge connects to.
+    pub(crate) auxiliary: u8,
     pub(crate) fail_mode: FailMode,
+    /// Name of the port that has the number LOCAL.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) local: Option<String>,
     /// Identifier of the bridge; `None` until the configuration is completed.
     pub(crate) datapath_id: Option<DatapathId>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,7 +79,9 @@ impl Default for OpenflowSettings {
     fn default() -> Self {
         Self {
             controllers: Vec::new(),
+            auxiliary: 0,
             fail_mode: FailMode::default(),
+            local: None,
             datapath_id: None,
             tls: None,
             probe_interval: Span(Duration::from_secs(5)),
@@ -85,9 +95,11 @@ impl Default for OpenflowSettings {
 
 impl OpenflowSettings {
     /// Keys that only bridges with flow tables have.
-    pub(crate) const KEYS: [&str; 11] = [
+    pub(crate) const KEYS: [&str; 13] = [
         "controllers",
+        "auxiliary",
         "fail_mode",
+        "local",
         "datapath_id",
         "tls",
         "probe_interval",
@@ -105,7 +117,9 @@ impl OpenflowSettings {
         let modes = [("secure", FailMode::Secure), ("standalone", FailMode::Standalone)];
         Self {
             controllers: fields.list("controllers", str::parse, "[\"tcp:192.0.2.1:6653\"]"),
+            auxiliary: fields.number("auxiliary", AUXILIARY, "connections").unwrap_or(default.auxiliary),
             fail_mode: fields.choice("fail_mode", &modes).unwrap_or_default(),
+            local: fields.text("local").map(str::to_owned),
             datapath_id: datapath_id(fields),
             tls: tls(fields),
             probe_interval: fields.span_within("probe_interval", &INTERVAL).unwrap_or(default.probe_interval),
@@ -195,6 +209,9 @@ impl fmt::Display for OpenflowSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(id) = self.datapath_id {
             write!(f, ", datapath {id}")?;
+        }
+        if let Some(port) = &self.local {
+            write!(f, ", LOCAL is {port}")?;
         }
         for (i, target) in self.controllers.iter().enumerate() {
             let before = if i == 0 { ", controllers " } else { " " };

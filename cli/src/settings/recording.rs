@@ -72,6 +72,7 @@ mod tests {
             flows: crate::settings::flows::FileFlows::default(),
             mirrors: Vec::new(),
             underlays: Vec::new(),
+            conntrack: crate::settings::conntrack::ConntrackSettings::default(),
             bridges: vec![crate::settings::topology::BridgeSettings::named("main")],
             ports: Vec::new(),
         };

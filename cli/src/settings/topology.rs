@@ -1,10 +1,14 @@
 //! Configuration of a switch as a plain value: read from a file, printed as a tree, sent through the control API.
 //!
-//! Nothing here validates or acts. A value may still be impossible on this machine; `config` validates it.
+//! `text` prints it. Nothing here validates or acts. A value may still be impossible on this machine; `config` validates it.
+
+mod text;
 
 use crate::settings::access::Access;
-use crate::settings::bonds::{BondSettings, Policy};
-use crate::settings::flows::{BadFlow, FileFlows, FilePorts, changes};
+use crate::settings::bonds::BondSettings;
+use crate::settings::conntrack::ConntrackSettings;
+use crate::settings::export::ExportSettings;
+use crate::settings::flows::{BadFlow, FileFlows, FilePorts, acl, changes};
 use crate::settings::grants::GrantSettings;
 use crate::settings::kinds::PortKind;
 use crate::settings::kinds::granted::Granted;
@@ -13,15 +17,13 @@ use crate::settings::mirror::MirrorSettings;
 use crate::settings::model::{ModelKind, ModelSettings, RoleSettings, RssMode};
 use crate::settings::openflow::OpenflowSettings;
 use crate::settings::placement::Placement;
+use crate::settings::policy::Policy;
 use crate::settings::reader::validation::PortCommon;
-use crate::settings::security::Security;
 use crate::settings::underlay::UnderlaySettings;
-use crate::settings::vlan::Vlan;
 use crate::settings::wrappers::Wrappers;
 use console::Span;
 use flow::tables::Modification;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -55,6 +57,8 @@ pub(crate) struct Topology {
     /// `[[underlay]]`
     #[serde(rename = "underlay", skip_serializing_if = "Vec::is_empty")]
     pub(crate) underlays: Vec<UnderlaySettings>,
+    #[serde(skip_serializing_if = "ConntrackSettings::is_default")]
+    pub(crate) conntrack: ConntrackSettings,
 }
 
 /// `[switch]`
@@ -180,6 +184,9 @@ pub(crate) struct BridgeSettings {
     /// Spanning tree; `None`: the bridge has none.
     #[serde(flatten)]
     pub(crate) stp: Option<StpSettings>,
+    /// sFlow and IPFIX.
+    #[serde(flatten)]
+    pub(crate) export: ExportSettings,
     #[serde(rename = "static")]
     pub(crate) statics: Vec<StaticEntry>,
 }
@@ -198,8 +205,14 @@ impl BridgeSettings {
             mac_moves: MacMoves::default(),
             dhcp_snooping: false,
             stp: None,
+            export: ExportSettings::default(),
             statics: Vec::new(),
         }
+    }
+
+    /// Name of the local port.
+    pub(crate) fn local(&self) -> Option<&str> {
+        self.openflow.as_ref()?.local.as_deref()
     }
 }
 
@@ -229,19 +242,8 @@ pub(crate) struct PortSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) mtu: Option<u16>,
     pub(crate) bridge: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) vlan: Option<Vlan>,
-    /// Packets per second.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) broadcast_limit: Option<u32>,
-    /// Packets per second.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) unknown_limit: Option<u32>,
-    /// Packets that either limit admits at once; `None`: those of a tenth of a second, at least 64.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) limit_burst: Option<u32>,
     #[serde(flatten)]
-    pub(crate) security: Security,
+    pub(crate) policy: Policy,
     #[serde(flatten)]
     pub(crate) links: LinkSettings,
     /// Where packets are distributed to workers; `None`: as in `[worker]`.
@@ -259,19 +261,14 @@ impl PortSettings {
 
     /// A bond as a port of its bridge.
     pub(crate) fn of_bond(bond: &BondSettings) -> Self {
-        let Policy { vlan, broadcast_limit, unknown_limit, limit_burst, security } = bond.policy.clone();
         Self {
             name: bond.name.clone(),
             kind: PortKind::Granted(Granted::default()),
             queue_pairs: 1,
             mtu: None,
             bridge: bond.bridge.clone(),
-            vlan,
-            broadcast_limit,
-            unknown_limit,
-            limit_burst,
-            security,
-            links: LinkSettings::default(),
+            policy: bond.policy.clone(),
+            links: bond.links.clone(),
             rss_mode: None,
             wrappers: Wrappers::default(),
         }
@@ -285,11 +282,7 @@ impl PortSettings {
             queue_pairs,
             mtu: None,
             bridge: grant.bridge.clone(),
-            vlan: grant.vlan.clone(),
-            broadcast_limit: grant.broadcast_limit,
-            unknown_limit: grant.unknown_limit,
-            limit_burst: grant.limit_burst,
-            security: grant.security.clone(),
+            policy: grant.policy.clone(),
             links: LinkSettings::default(),
             rss_mode: None,
             wrappers: Wrappers::default(),
@@ -307,43 +300,11 @@ impl PortSettings {
             queue_pairs: 1,
             mtu: None,
             bridge: "main".to_owned(),
-            vlan: None,
-            broadcast_limit: None,
-            unknown_limit: None,
-            limit_burst: None,
-            security: Security::default(),
+            policy: Policy::default(),
             links: LinkSettings::default(),
             rss_mode: None,
             wrappers: Wrappers::default(),
         }
-    }
-}
-
-impl fmt::Display for Topology {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "switch {}", self.switch.name)?;
-        if let Some(path) = &self.switch.control {
-            write!(f, ", control {}", path.display())?;
-        }
-        if let Some(path) = &self.switch.grants {
-            write!(f, ", grants at {}", path.display())?;
-        }
-        f.write_str(match self.switch.rss {
-            Rss::Symmetric => "",
-            Rss::Toeplitz => ", RSS as in network cards",
-            Rss::Pair => ", packets keep the number of their queue pair",
-        })?;
-        let branches = self.branches();
-        for (i, (text, leaves)) in branches.iter().enumerate() {
-            let last = i + 1 == branches.len();
-            write!(f, "\n{} {text}", if last { "└─" } else { "├─" })?;
-            for (j, leaf) in leaves.iter().enumerate() {
-                let bar = if last { ' ' } else { '│' };
-                let knee = if j + 1 == leaves.len() { "└─" } else { "├─" };
-                write!(f, "\n{bar}  {knee} {leaf}")?;
-            }
-        }
-        Ok(())
     }
 }
 
@@ -360,115 +321,29 @@ impl Topology {
         }
     }
 
-    /// The changes that add the flows of the file to a bridge, whose ports have numbers in the order of the file.
+    /// Names of the bonds of a bridge, and of its ports that are no members of them.
+    pub(crate) fn names_on(&self, bridge: &str) -> Vec<&str> {
+        let bonds = || self.bonds.iter().filter(|bond| bond.bridge == bridge);
+        let is_member = |port: &&PortSettings| bonds().any(|bond| bond.ports.contains(&port.name));
+        let ports = self.ports.iter().filter(|port| port.bridge == bridge && !is_member(port));
+        bonds().map(|bond| bond.name.as_str()).chain(ports.map(|port| port.name.as_str())).collect()
+    }
+
+    /// The changes that add the flows of the file to a bridge, whose bonds and then other ports have numbers in the order
+    /// of the file.
     ///
     /// # Errors
     /// With the flows that cannot be read or that a new bridge refuses.
     pub(crate) fn flow_changes(&self, bridge: &str) -> Result<Vec<Modification>, Vec<BadFlow>> {
-        let ports = self.ports.iter().filter(|port| port.bridge == bridge);
-        let ports = FilePorts::new(ports.map(|port| port.name.as_str()));
-        changes(&self.flows, bridge, &ports)
+        let number = self.bridges.iter().position(|candidate| candidate.name == bridge);
+        let local = number.and_then(|number| self.bridges[number].local());
+        let ports = FilePorts::new(self.names_on(bridge).into_iter(), local);
+        changes(&self.flows, bridge, &ports, acl::zone(number.unwrap_or_default()))
     }
 
-    /// The subtree of the switch: workers and their placement, then bridges with their ports, static entries and flows.
-    fn branches(&self) -> Vec<(String, Vec<String>)> {
-        let workers = self.workers.iter().enumerate();
-        let workers = workers.map(|(i, worker)| (format!("worker {i}: {worker}"), Vec::new()));
-        let usual = self.model == ModelSettings::default();
-        let model = (!usual).then(|| (self.model.to_string(), Vec::new()));
-        let placement = self.placement.iter().map(|placement| (placement.to_string(), placement.leaves()));
-        model
-            .into_iter()
-            .chain(workers)
-            .chain(placement)
-            .chain(self.bridges.iter().map(|b| (b.to_string(), self.leaves(b))))
-            .chain(self.grants.iter().map(|grant| (grant.to_string(), Vec::new())))
-            .collect()
-    }
-
-    fn leaves(&self, bridge: &BridgeSettings) -> Vec<String> {
-        let ports = self.ports.iter().filter(|port| port.bridge == bridge.name);
-        let acl = self.flows.acl.iter().filter(|rule| rule.bridge == bridge.name);
-        let flows = self.flows.flows.iter().filter(|flow| flow.bridge == bridge.name);
-        let flows = acl.map(ToString::to_string).chain(flows.map(ToString::to_string));
-        let statics = bridge.statics.iter().map(ToString::to_string);
-        let bonds = self.bonds.iter().filter(|bond| bond.bridge == bridge.name).map(ToString::to_string);
-        let mirrors = self.mirrors.iter().filter(|mirror| mirror.bridge == bridge.name);
-        let mirrors = mirrors.map(ToString::to_string);
-        let underlays = self.underlays.iter().filter(|underlay| underlay.bridge == bridge.name);
-        let statics = underlays.map(ToString::to_string).chain(statics);
-        ports.map(ToString::to_string).chain(bonds).chain(statics).chain(flows).chain(mirrors).collect()
-    }
-}
-
-impl fmt::Display for WorkerSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.cpu {
-            Some(cpu) => write!(f, "cpu {cpu}")?,
-            None => f.write_str("any cpu")?,
-        }
-        if self.roles != RoleSettings::default() {
-            write!(f, ", {}", self.roles)?;
-        }
-        f.write_str(match self.polling {
-            Polling::Adaptive => ", sleeps when idle",
-            Polling::Busy => ", always polls",
-        })?;
-        f.write_str(match self.queue_full {
-            QueueFull::Drop => ", drops when a queue is full",
-            QueueFull::Wait => ", waits when a queue is full",
-        })
-    }
-}
-
-impl fmt::Display for BridgeSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let flows = if self.pipeline == PipelineKind::Openflow { "OpenFlow, " } else { "" };
-        write!(f, "bridge {}: {flows}{} addresses", self.name, self.table)?;
-        write!(f, ", aged out after {}", self.ageing)?;
-        if let Some(most) = self.max_macs_per_port {
-            write!(f, ", at most {most} per port")?;
-        }
-        f.write_str(if self.forward_reserved { ", reserved groups forwarded" } else { "" })?;
-        f.write_str(if self.mac_moves == MacMoves::Free { ", addresses move freely" } else { "" })?;
-        f.write_str(if self.dhcp_snooping { ", DHCP snooping" } else { "" })?;
-        self.stp.iter().try_for_each(|stp| stp.fmt(f))?;
-        self.openflow.iter().try_for_each(|openflow| openflow.fmt(f))
-    }
-}
-
-impl fmt::Display for StaticEntry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "static {} at port {}", self.mac, self.port)?;
-        if self.vlan == 0 { Ok(()) } else { write!(f, ", VLAN {}", self.vlan) }
-    }
-}
-
-impl fmt::Display for PortSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, kind, queue_pairs, mtu, .. } = self;
-        let pairs = if *queue_pairs == 1 { "pair" } else { "pairs" };
-        write!(f, "port {name}: {kind}, {queue_pairs} queue {pairs}")?;
-        if let Some(mtu) = mtu {
-            write!(f, ", MTU {mtu}")?;
-        }
-        if let Some(vlan) = &self.vlan {
-            write!(f, ", {vlan}")?;
-        }
-        let limits = [(self.broadcast_limit, "broadcasts/s"), (self.unknown_limit, "unknown unicasts/s")];
-        for (limit, what) in limits.iter().filter_map(|(limit, what)| Some((limit.as_ref()?, what))) {
-            write!(f, ", at most {limit} {what}")?;
-        }
-        if let Some(packets) = self.limit_burst {
-            write!(f, " in bursts of {packets}")?;
-        }
-        self.security.fmt(f)?;
-        self.links.fmt(f)?;
-        f.write_str(match self.rss_mode {
-            None => "",
-            Some(RssMode::Queues) => ", RSS by queues",
-            Some(RssMode::Software) => ", RSS in software",
-        })?;
-        self.wrappers.fmt(f)
+    /// Whether a port is the local one of its bridge.
+    pub(crate) fn is_local(&self, port: &PortSettings) -> bool {
+        let bridge = self.bridges.iter().find(|bridge| bridge.name == port.bridge);
+        bridge.and_then(BridgeSettings::local) == Some(&port.name)
     }
 }

@@ -1,6 +1,9 @@
-//! `capture`, `trace`, `fault` and `tx_coalesce`: wrappers for ports of any kind.
+//! `capture`, `trace`, `fault`, `tx_coalesce`, `policer` and `queues`: wrappers for ports of any kind.
 
 mod fault;
+mod policer;
+pub(crate) mod queues;
+pub(crate) mod rate;
 
 use crate::settings::kinds::claim::Claim;
 use crate::settings::kinds::kind::OpenError;
@@ -10,12 +13,15 @@ use crate::settings::reader::files::output;
 use crate::settings::reader::node::Value;
 use crate::settings::reader::shape::Shape;
 use crate::settings::reader::validation::Validation;
-use ::port::PortControl;
 use ::port::pcap::Output;
 use ::port::wrap::{self as port_kind, Directions};
+use ::port::{PortControl, PortFault, Remedy};
 use console::Span;
 use fault::Fault;
+use policer::Policer;
+use queues::Queues;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -85,16 +91,33 @@ pub(crate) struct Wrappers {
     fault: Option<Fault>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tx_coalesce: Option<TxCoalesce>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    policer: Option<Policer>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) queues: Option<Queues>,
+}
+
+/// The queues of a port cannot be created.
+#[derive(Debug, thiserror::Error)]
+#[error("the queues of the port cannot be created: {0}")]
+struct ShaperError(PortFault);
+
+impl Remedy for ShaperError {
+    fn remedy(&self) -> Option<Cow<'static, str>> {
+        Some("close something, or raise the limit of open files".into())
+    }
 }
 
 impl Wrappers {
-    /// Reads all four keys.
+    /// Reads all keys.
     pub(crate) fn read(fields: &mut Fields<'_, '_>) -> Self {
         Self {
             capture: read_capture(fields),
             trace: read_trace(fields),
             fault: fault::read(fields),
             tx_coalesce: read_tx_coalesce(fields),
+            policer: policer::read(fields),
+            queues: queues::read(fields),
         }
     }
 
@@ -123,6 +146,19 @@ impl Wrappers {
                 "write tx_coalesce = \"immediate\", or choose model = \"run-to-completion\" in [worker]";
             validation.wrong("tx_coalesce", reason, remedy);
         }
+    }
+
+    /// Key of the first wrapper; `None` if there is none.
+    pub(crate) fn first_key(&self) -> Option<&'static str> {
+        let keys = [
+            ("capture", self.capture.is_some()),
+            ("trace", self.trace.is_some()),
+            ("fault", self.fault.is_some()),
+            ("tx_coalesce", self.tx_coalesce.is_some()),
+            ("policer", self.policer.is_some()),
+            ("queues", self.queues.is_some()),
+        ];
+        keys.into_iter().find(|(_, is_set)| *is_set).map(|(key, _)| key)
     }
 
     fn files(&self) -> impl Iterator<Item = (&'static str, &Path, bool)> {
@@ -156,7 +192,11 @@ impl Wrappers {
             .map(|own| port_kind::TxCoalesce { packets: own.frames, within: own.delay.map(|delay| delay.0) });
         let fault = self.fault.as_ref().map(Fault::faults);
         let wrappers = port_kind::Wrappers { capture, trace, fault, tx_coalesce };
-        port_kind::wrap(port, name, &wrappers).map_err(|error| OpenError::refused(name, &error))
+        let port =
+            port_kind::wrap(port, name, &wrappers).map_err(|error| OpenError::refused(name, &error))?;
+        let shaper = self.queues.as_ref().map(Queues::shaper).transpose();
+        let shaper = shaper.map_err(|fault| OpenError::refused(name, &ShaperError(fault)))?;
+        Ok(qos::wrap(port, self.policer.as_ref().map(Policer::policer), shaper))
     }
 }
 
@@ -266,6 +306,12 @@ impl fmt::Display for Wrappers {
         }
         if let Some(fault) = &self.fault {
             write!(f, ", {fault}")?;
+        }
+        if let Some(policer) = &self.policer {
+            write!(f, ", {policer}")?;
+        }
+        if let Some(queues) = &self.queues {
+            write!(f, ", {queues}")?;
         }
         let Some(TxCoalesce { frames, delay }) = self.tx_coalesce else { return Ok(()) };
         write!(f, ", transmits {frames} at once")?;

@@ -83,7 +83,10 @@ fn granted_port_is_listed_with_its_holder_and_goes_with_it() {
     let PortKind::Granted(granted) = &port.kind else { panic!("{port:?}") };
     assert_eq!(granted.holder.pid, i32::try_from(std::process::id()).unwrap());
     assert_eq!(granted.holder.uid, rustix::process::geteuid().as_raw());
-    assert_eq!((port.name.as_str(), port.bridge.as_str(), port.security.max_macs), ("web", "main", Some(1)));
+    assert_eq!(
+        (port.name.as_str(), port.bridge.as_str(), port.policy.security.max_macs),
+        ("web", "main", Some(1))
+    );
     assert!(port.to_string().contains(", access VLAN 10, at most 1 addresses"), "{port}");
     drop(stream);
     switch.wait_empty();

@@ -226,6 +226,7 @@ pub(crate) fn validated_ends(
         flows: crate::settings::flows::FileFlows::default(),
         mirrors: Vec::new(),
         underlays: Vec::new(),
+        conntrack: crate::settings::conntrack::ConntrackSettings::default(),
         bridges: ends.iter().map(|end| BridgeSettings::named(end)).collect(),
         ports: Vec::new(),
     };

@@ -1,7 +1,7 @@
 //! One table per response.
 
 use crate::api::model::{FdbReport, FlowReport, PortReport, Status, Traffic, WorkersReport};
-use crate::dataplane::connections::{ConnectionEnds, ConnectionReport};
+use crate::dataplane::connections::{ConnectionEnds, ConnectionLimits, ConnectionReport, RefusedConnections};
 use crate::dataplane::flow_report::FlowCounts;
 use crate::dataplane::link_report::{StpPortReport, StpReport};
 use crate::dataplane::report::{
@@ -231,7 +231,8 @@ fn openflow(bridge: &str, openflow: &OpenflowReport) -> String {
 
 /// The state of a controller: `connected for 5 s, OpenFlow 1.3, primary`.
 fn state(controller: &ControllerReport) -> String {
-    let ControllerReport { state, seconds, retry_in, sessions, role, version, last_error, .. } = controller;
+    let ControllerReport { state, seconds, retry_in, sessions, auxiliary, role, version, last_error, .. } =
+        controller;
     let mut text = match state {
         ControllerState::Connecting => "connecting".to_owned(),
         ControllerState::Listening => "listening".to_owned(),
@@ -242,6 +243,9 @@ fn state(controller: &ControllerReport) -> String {
     details.for_each(|detail| text.extend([", ", detail.as_str()]));
     if *sessions > 1 {
         let _ = write!(text, ", {sessions} sessions");
+    }
+    if *auxiliary > 0 {
+        let _ = write!(text, ", {auxiliary} auxiliary");
     }
     if let Some(error) = last_error.as_ref().filter(|_| *state != ControllerState::Connected) {
         let _ = write!(text, " (last error: {error})");
@@ -404,6 +408,31 @@ pub(crate) fn connections(report: &ConnectionReport) -> String {
     limited(table(&titles, rows), report.connections.len(), report.total)
 }
 
+/// `linerate ct limits show`
+pub(crate) fn connection_limits(limits: &ConnectionLimits) -> String {
+    let ConnectionLimits { connections, max, max_per_zone, max_per_port, refused, zones, ports, timeouts } =
+        limits;
+    let or_none = |limit: Option<u32>| limit.map_or_else(|| "none".to_owned(), |limit| limit.to_string());
+    let RefusedConnections { total, zone, port } = refused;
+    let row = |what: String, used: String, limit: String, refused: String| vec![what, used, limit, refused];
+    let all = row("all".to_owned(), connections.to_string(), max.to_string(), total.to_string());
+    let every_zone = row("each zone".to_owned(), String::new(), or_none(*max_per_zone), zone.to_string());
+    let every_port = row("each port".to_owned(), String::new(), max_per_port.to_string(), port.to_string());
+    let zones = zones.iter().map(|of| {
+        let limit = of.max.or(*max_per_zone);
+        row(format!("zone {}", of.zone), of.connections.to_string(), or_none(limit), String::new())
+    });
+    let ports = ports.iter().map(|of| {
+        row(format!("port {}", of.port), of.connections.to_string(), max_per_port.to_string(), String::new())
+    });
+    let rows = [all, every_zone].into_iter().chain(zones).chain([every_port]).chain(ports);
+    let mut text = table(&["OF", ">CONNECTIONS", ">LIMIT", ">REFUSED"], rows);
+    let timeouts = timeouts.iter().map(|(name, timeout)| vec![name.clone(), timeout.clone()]);
+    // Writing to a String cannot fail.
+    let _ = write!(text, "\n{}", table(&["TIMEOUT", ">AFTER"], timeouts));
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -444,6 +473,7 @@ mod tests {
             seconds: 61,
             retry_in: Some(4),
             sessions: 1,
+            auxiliary: 0,
             role: last_error.is_none().then(|| "primary".to_owned()),
             version: last_error.is_none().then(|| "OpenFlow 1.3".to_owned()),
             received: 0,

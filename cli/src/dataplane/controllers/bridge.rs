@@ -7,7 +7,7 @@ use super::status::Controller;
 use super::tls::{Tls, TlsError, TlsFiles};
 use crate::dataplane::report::OpenflowReport;
 use crate::settings::openflow::{FailMode, OpenflowSettings, Target};
-use agent::{Agent, Datapath, Identity, Kind, SessionError, SessionId, SessionReport};
+use agent::{Agent, Auxiliary, Datapath, Identity, Kind, SessionError, SessionId, SessionReport};
 use flow::PortNo;
 use flow::tables::Changes;
 use openflow::Description;
@@ -48,6 +48,13 @@ struct State {
 }
 
 impl State {
+    fn add(&mut self) -> Rc<Session> {
+        self.opened += 1;
+        let session = Rc::new(Session::new(SessionId(self.opened)));
+        self.sessions.insert(session.id, session.clone());
+        session
+    }
+
     /// Reports ports that were added, changed or removed.
     fn compare_ports(&mut self) {
         self.compared = Some(Instant::now());
@@ -101,11 +108,22 @@ impl Bridge {
     /// Adds the session of a connection.
     pub(super) fn open(&self, kind: Kind) -> Rc<Session> {
         let mut state = self.state.borrow_mut();
-        state.opened += 1;
-        let session = Rc::new(Session::new(SessionId(state.opened)));
+        let session = state.add();
         state.agent.open(session.id, kind, self.plane.now());
-        state.sessions.insert(session.id, session.clone());
         session
+    }
+
+    /// Adds the session of an auxiliary connection.
+    pub(super) fn open_auxiliary(&self, place: Auxiliary) -> Rc<Session> {
+        let mut state = self.state.borrow_mut();
+        let session = state.add();
+        state.agent.open_auxiliary(session.id, place, self.plane.now());
+        session
+    }
+
+    /// Last state of a session; `None` after its end.
+    pub(super) fn session(&self, id: SessionId) -> Option<SessionReport> {
+        self.state.borrow().agent.sessions().find(|session| session.id == id)
     }
 
     /// Removes a session. Returns its last state.

@@ -5,6 +5,8 @@ use super::session::{Stream, converse};
 use super::status::Controller;
 use super::tls::TlsError;
 use crate::settings::openflow::Target;
+use agent::Auxiliary;
+use openflow::Version;
 use rustix::net::sockopt::{set_socket_keepalive, set_socket_send_buffer_size};
 use std::io;
 use std::os::unix::net::UnixListener as StdUnixListener;
@@ -24,6 +26,8 @@ const SEND_BUFFER: usize = 128 << 10;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// First pause between two attempts to connect.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// Pause between two looks whether a main connection has agreed on a version.
+const GREETING: Duration = Duration::from_millis(100);
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -82,16 +86,46 @@ pub(super) async fn active(bridge: Rc<Bridge>, controller: Rc<Controller>) {
     }
 }
 
-/// Runs the session of a connection.
-async fn run(bridge: &Bridge, controller: Option<&Controller>, stream: Box<dyn Stream>) {
+/// Runs the session of a connection, and auxiliary ones if it is one to a controller.
+async fn run(bridge: &Rc<Bridge>, controller: Option<&Rc<Controller>>, stream: Box<dyn Stream>) {
     let session = bridge.open(kind(controller.map(|controller| &controller.target)));
     if let Some(controller) = controller {
         controller.opened(session.id);
+    }
+    if let Some(controller) = controller.filter(|controller| controller.target.is_active()) {
+        for number in 1..=bridge.settings().auxiliary {
+            let place = Auxiliary { main: session.id, number };
+            spawn_local(auxiliary(bridge.clone(), controller.clone(), place));
+        }
     }
     let reason = converse(stream, bridge, &session).await;
     let last = bridge.close(session.id);
     if let Some(controller) = controller {
         controller.closed(session.id, last.as_ref(), &reason);
+    }
+}
+
+/// Connects to a controller once more, again and again, as long as its main connection is open. OpenFlow 1.0 has no
+/// auxiliary connections.
+async fn auxiliary(bridge: Rc<Bridge>, controller: Rc<Controller>, place: Auxiliary) {
+    let mut backoff = Backoff::new(bridge.settings().max_backoff.0);
+    while let Some(main) = bridge.session(place.main) {
+        match main.version {
+            Some(Version::V10) => return,
+            Some(_) => {}
+            None => {
+                sleep(GREETING).await;
+                continue;
+            }
+        }
+        let began = Instant::now();
+        // Without it, the main connection has all messages.
+        if let Ok(Ok(stream)) = timeout(CONNECT_TIMEOUT, connect(&bridge, &controller.target)).await {
+            let session = bridge.open_auxiliary(place);
+            converse(stream, &bridge, &session).await;
+            bridge.close(session.id);
+        }
+        sleep(backoff.next(began.elapsed())).await;
     }
 }
 
@@ -138,7 +172,7 @@ pub(super) async fn passive(bridge: Rc<Bridge>, controller: Option<Rc<Controller
         spawn_local(async move {
             let needs_tls = controller.as_ref().is_some_and(|controller| controller.target.uses_tls());
             match timeout(CONNECT_TIMEOUT, greeted(&bridge, stream, needs_tls)).await {
-                Ok(Ok(stream)) => run(&bridge, controller.as_deref(), stream).await,
+                Ok(Ok(stream)) => run(&bridge, controller.as_ref(), stream).await,
                 Ok(Err(error)) => controller.iter().for_each(|c| c.failed(&error.to_string())),
                 Err(_) => controller.iter().for_each(|c| c.failed("no TLS handshake")),
             }

@@ -1,14 +1,16 @@
 //! The switch that an agent controls: one bridge with its ports.
 //!
 //! A port has the state and the counters of the engine. Its address is derived from the bridge and the number, because most
-//! kinds of ports have none of their own.
+//! kinds of ports have none of their own. The local port has the name and the address of the bridge; it is a port of the
+//! engine, or the bridge itself if that has addresses ([`BridgePorts::itself`]).
 
-use super::{LivePorts, Plane};
+use super::{LivePorts, LiveQueues, Plane};
+use crate::settings::wrappers::queues::LiveQueue;
 use agent::Datapath;
 use engine::PortSnapshot;
 use flow::tables::{Changes, Modification, TableConfig, Tables};
 use flow::{Action, CacheCounts, ChangeError, FlowSwitch, PacketOutError, PortNo, TableId};
-use openflow::{ErrorCode, Port, PortMod, PortReason, PortStats};
+use openflow::{ErrorCode, Port, PortMod, PortReason, PortStats, QueueDesc, QueueStats};
 use port::{Now, PortId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,6 +39,7 @@ pub(super) struct BridgePorts {
     datapath_id: u64,
     switch: Arc<FlowSwitch>,
     live: LivePorts,
+    queues: LiveQueues,
     /// Configuration bits of ports, if any are set.
     config: BTreeMap<PortNo, u32>,
     known: BTreeMap<PortNo, Known>,
@@ -51,6 +54,7 @@ impl BridgePorts {
             datapath_id,
             switch: plane.switch.clone(),
             live: plane.live.clone(),
+            queues: plane.queues.clone(),
             config: BTreeMap::new(),
             known: BTreeMap::new(),
             earlier: Changes::default(),
@@ -66,10 +70,15 @@ impl BridgePorts {
         (self.live)().into_iter().filter_map(of_bridge).collect()
     }
 
+    /// The local port of a bridge with addresses of its own.
+    fn itself(&self) -> Option<Port> {
+        let address = self.switch.local_address(&self.bridge)?;
+        Some(Port { state: LIVE, ..Port::new(PortNo::LOCAL, address, short(&self.bridge)) })
+    }
+
     /// Ports that were added, changed or removed since the last call.
     pub(super) fn compare(&mut self) -> Vec<(PortReason, Port)> {
-        let now: BTreeMap<_, _> =
-            self.current().iter().map(|(number, live)| (*number, self.describe(*number, live))).collect();
+        let now: BTreeMap<_, _> = self.ports().into_iter().map(|port| (port.number, port)).collect();
         let gone: Vec<_> = self.known.keys().filter(|number| !now.contains_key(number)).copied().collect();
         let gone = gone.into_iter().filter_map(|number| {
             self.config.remove(&number);
@@ -93,39 +102,86 @@ impl BridgePorts {
     }
 
     fn describe(&self, number: PortNo, live: &PortSnapshot) -> Port {
-        let end = (0..=NAME.min(live.name.len())).rfind(|end| live.name.is_char_boundary(*end)).unwrap_or(0);
+        let name = if number == PortNo::LOCAL { &self.bridge } else { &live.name };
         Port {
             config: self.config.get(&number).copied().unwrap_or(0),
             state: if live.state == "connected" { LIVE } else { LINK_DOWN },
-            ..Port::new(number, self.address(number), live.name[..end].to_owned())
+            ..Port::new(number, self.address(number), short(name))
         }
     }
 
-    /// A locally administered address.
+    /// A locally administered address. The local port has that of the bridge (OpenFlow 1.3.5, 7.3.1).
     fn address(&self, number: PortNo) -> MacAddress {
+        if number == PortNo::LOCAL {
+            return MacAddress::from_u64(self.datapath_id & 0xfeff_ffff_ffff);
+        }
         let ([.., a, b, c], [.., high, low]) = (self.datapath_id.to_be_bytes(), number.0.to_be_bytes());
         MacAddress::new([0x06, a, b, c, high, low])
+    }
+
+    fn queue(&self, port: PortNo, live: &LiveQueue) -> (QueueDesc, QueueStats) {
+        let (queue, counts) = (live.queue.into(), live.counts);
+        let [min_rate, max_rate] =
+            [live.rates.rate, live.rates.ceil].map(|rate| Some(share(rate, live.port)));
+        let stats = QueueStats {
+            port,
+            queue,
+            bytes: counts.bytes,
+            packets: counts.packets,
+            errors: counts.full + counts.codel,
+            duration: self.known.get(&port).map_or(Duration::ZERO, |known| known.since.elapsed()),
+        };
+        (QueueDesc { port, queue, min_rate, max_rate }, stats)
     }
 
     fn stats(&self, number: PortNo, live: &PortSnapshot) -> PortStats {
         let PortSnapshot { rx_packets, tx_packets, rx_bytes, tx_bytes, drops, .. } = live;
         let lost = drops.values().sum();
+        self.stats_of(number, [*rx_packets, *tx_packets, *rx_bytes, *tx_bytes, lost, NONE, NONE, NONE])
+    }
+
+    fn stats_of(&self, number: PortNo, counters: [u64; 8]) -> PortStats {
         PortStats {
             port: number,
-            counters: [*rx_packets, *tx_packets, *rx_bytes, *tx_bytes, lost, NONE, NONE, NONE],
+            counters,
             ethernet: [NONE; 4],
             duration: self.known.get(&number).map_or(Duration::ZERO, |known| known.since.elapsed()),
         }
     }
 }
 
+/// A name as long as OpenFlow allows.
+fn short(name: &str) -> String {
+    let end = (0..=NAME.min(name.len())).rfind(|end| name.is_char_boundary(*end)).unwrap_or(0);
+    name[..end].to_owned()
+}
+
+/// A rate in 1/10 % of the rate of the port.
+fn share(rate: u64, of: u64) -> u16 {
+    (u128::from(rate) * 1000 / u128::from(of.max(1))).min(1000) as u16
+}
+
 impl Datapath for BridgePorts {
     fn ports(&self) -> Vec<Port> {
-        self.current().iter().map(|(number, live)| self.describe(*number, live)).collect()
+        let current = self.current();
+        let ports = current.iter().map(|(number, live)| self.describe(*number, live));
+        ports.chain(self.itself()).collect()
     }
 
     fn port_stats(&self) -> Vec<PortStats> {
-        self.current().iter().map(|(number, live)| self.stats(*number, live)).collect()
+        let current = self.current();
+        let stats = current.iter().map(|(number, live)| self.stats(*number, live));
+        // Packets of the bridge itself are counted by the ports that they come from and go to.
+        stats.chain(self.itself().map(|port| self.stats_of(port.number, [NONE; 8]))).collect()
+    }
+
+    fn queues(&self) -> Vec<(QueueDesc, QueueStats)> {
+        let mut found = Vec::new();
+        for (number, live) in self.current() {
+            let queues = (self.queues)(PortId(live.id));
+            found.extend(queues.iter().map(|queue| self.queue(number, queue)));
+        }
+        found
     }
 
     fn check_port(&self, change: &PortMod) -> Result<(), ErrorCode> {
@@ -135,13 +191,14 @@ impl Datapath for BridgePorts {
 
     fn configure_port(&mut self, change: &PortMod) -> Result<(), ErrorCode> {
         self.check_port(change)?;
+        if change.mask & NO_FLOOD == 0 {
+            return Ok(());
+        }
         let current = self.current();
         let live = current.get(&change.number).ok_or(ErrorCode::PortModBadPort)?;
         let is_flooded = change.config & NO_FLOOD == 0;
-        if change.mask & NO_FLOOD != 0 {
-            self.switch.set_flooded(PortId(live.id), is_flooded);
-            self.config.insert(change.number, change.config & NO_FLOOD);
-        }
+        self.switch.set_flooded(PortId(live.id), is_flooded);
+        self.config.insert(change.number, change.config & NO_FLOOD);
         // The agent reports the change itself.
         let port = self.describe(change.number, live);
         if let Some(known) = self.known.get_mut(&change.number) {

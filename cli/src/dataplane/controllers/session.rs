@@ -161,7 +161,7 @@ async fn finish(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataplane::controllers::Plane;
+    use crate::dataplane::controllers::{LiveQueues, Plane};
     use crate::settings::openflow::OpenflowSettings;
     use agent::Kind;
     use flow::{FlowCommand, FlowMod, FlowSwitch, Match, PortNo, TableId};
@@ -195,7 +195,8 @@ mod tests {
             let switch = Arc::new(FlowSwitch::new(Arc::new(NoPackets)));
             switch.add_bridge("br0").unwrap();
             let (start, live) = (std::time::Instant::now(), Arc::new(Vec::new));
-            let plane = Plane { switch: switch.clone(), start, live };
+            let queues: LiveQueues = Arc::new(|_| Vec::new());
+            let plane = Plane { switch: switch.clone(), start, live, queues };
             let bridge = Rc::new(Bridge::new("br0", OpenflowSettings::default(), plane, Vec::new()));
             let (peer, stream) = duplex(1024);
             let (of, session) = (bridge.clone(), bridge.open(Kind::Controller));

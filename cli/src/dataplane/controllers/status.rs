@@ -130,6 +130,12 @@ impl Controller {
         let state = self.state.borrow();
         let mut own = sessions.iter().filter(|session| state.greeted.contains(&session.id));
         let first = own.next();
+        let is_own = |session: &&SessionReport| {
+            let main = session.auxiliary.map(|auxiliary| auxiliary.main);
+            main.is_some_and(|main| state.greeted.contains(&main)) && session.version.is_some()
+        };
+        let auxiliary = || sessions.iter().filter(is_own);
+        let all = || first.into_iter().chain(auxiliary());
         let until = |at: Instant| at.saturating_duration_since(Instant::now());
         ControllerReport {
             target: self.target.to_string(),
@@ -139,9 +145,10 @@ impl Controller {
             sessions: state.greeted.len(),
             role: first.map(|session| role(session.role).to_owned()),
             version: first.and_then(|session| session.version).map(|version| version.to_string()),
-            received: first.map_or(0, |session| session.counters.received),
-            sent: first.map_or(0, |session| session.counters.sent),
-            discarded: first.map_or(0, |session| session.counters.discarded),
+            received: all().map(|session| session.counters.received).sum(),
+            sent: all().map(|session| session.counters.sent).sum(),
+            auxiliary: auxiliary().count(),
+            discarded: all().map(|session| session.counters.discarded).sum(),
             last_error: state.last_error.clone(),
         }
     }
@@ -168,7 +175,7 @@ mod tests {
 
     fn session(id: u64, version: Option<Version>) -> SessionReport {
         let (kind, counters) = (Kind::Controller, Counters::default());
-        SessionReport { id: SessionId(id), kind, version, role: Role::Primary, counters }
+        SessionReport { id: SessionId(id), kind, auxiliary: None, version, role: Role::Primary, counters }
     }
 
     #[test]

@@ -54,7 +54,8 @@ fn in_port(request: &TraceRequest, names: &Names) -> Result<PortNo, DataPlaneErr
     let remedy = "name a port of the bridge as `in_port`; see `linerate ports show`";
     let text = request.in_port.as_deref();
     let text = text.ok_or_else(|| wrong("in_port", &"the ingress port of the frame is missing", remedy))?;
-    let found = names.number(text).or_else(|| text.parse().ok().map(PortNo));
+    let local = text.eq_ignore_ascii_case("LOCAL").then_some(PortNo::LOCAL);
+    let found = local.or_else(|| names.number(text)).or_else(|| text.parse().ok().map(PortNo));
     found.ok_or_else(|| wrong(&format!("in_port \"{text}\""), &"the bridge has no such port", remedy))
 }
 

@@ -38,7 +38,7 @@ impl Discovery {
     }
 
     pub(super) fn add_port(&mut self, port: PortId, settings: &PortSettings) {
-        let (port_vlan, vlans) = vlans(settings.vlan.as_ref());
+        let (port_vlan, vlans) = vlans(settings.policy.vlan.as_ref());
         let own = Lldpdu {
             port: Id::interface(&settings.name),
             port_description: Some(format!("{} of bridge {}", settings.kind.name(), settings.bridge)),

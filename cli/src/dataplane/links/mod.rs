@@ -1,8 +1,10 @@
-//! Protocols between neighbours: runs the spanning trees of bridges (`tree`) and LLDP (`discovery`).
+//! Protocols between neighbours: runs the spanning trees of bridges (`tree`), LLDP (`discovery`), and the timers of bonds,
+//! whose events are handled where they arrive.
 //!
 //! One thread gets links and protocol frames from the engine's control thread, and the time. It publishes states of ports
 //! to the workers, flushes addresses, and sends frames through the engine. It starts with the first port that has a
-//! protocol. Neither the engine's control thread nor a worker waits for it, and waiting frames are bounded.
+//! protocol, or the first bond. Neither the engine's control thread nor a worker waits for it, and what waits for it is
+//! bounded for each port.
 
 mod discovery;
 mod tree;
@@ -11,26 +13,26 @@ use super::link_report::{NeighborsReport, StpPortReport, StpReport};
 use crate::settings::topology::{PortSettings, Topology};
 use bridge::{LinkEvent, Switch};
 use discovery::Discovery;
-use engine::Injector;
+use engine::{Engine, Injector, Now};
+use flow::FlowSwitch;
 use port::{Context, PortId};
 use rstp::PortConfig;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 use tree::Tree;
 
 /// Frames that wait for the thread at most. Workers pass on 50 a second of each port.
 const MAX_WAITING: usize = 1024;
+/// Shortest wait for a timer, which bounds the work of many timers.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// The protocols of all bridges.
 pub(super) struct Links {
     shared: Arc<Shared>,
-    events: Sender<Event>,
-    /// Events until the thread has started.
-    waiting: Mutex<Option<Receiver<Event>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -38,9 +40,18 @@ pub(super) struct Links {
 struct Shared {
     protocols: Mutex<Protocols>,
     outside: Outside,
+    /// Events until the thread takes them.
+    waiting: Mutex<Option<Receiver<Event>>>,
+    inbox: Arc<Inbox>,
+}
+
+/// Where events go. Must not own what ends with the switch, because the switch owns it.
+struct Inbox {
+    events: Sender<Event>,
     /// Frames that were received and not handled yet.
-    frames: Arc<AtomicUsize>,
-    start: Instant,
+    frames: AtomicUsize,
+    /// Whether an event says already that a timer of bonds is due earlier.
+    is_due_told: AtomicBool,
 }
 
 struct Protocols {
@@ -52,6 +63,9 @@ struct Protocols {
 /// What the protocols act on.
 struct Outside {
     switch: Arc<Switch>,
+    /// Flow tables of bridges, if there are any.
+    flows: Option<Arc<FlowSwitch>>,
+    engine: Arc<Engine>,
     injector: Injector,
 }
 
@@ -71,16 +85,44 @@ enum Event {
 }
 
 impl Outside {
-    /// Sends a frame on a port. It is lost if too many wait; the protocols repeat theirs.
+    /// Sends a frame on a port, or on the active member of a bond. It is lost if too many wait; the protocols repeat
+    /// theirs.
     fn send(&self, port: PortId, frame: Box<[u8]>) {
-        let _ = self.injector.inject_at(port, frame, Context::TRANSMIT);
+        if let Some(port) = self.switch.sender(port) {
+            let _ = self.injector.inject_at(port, frame, Context::TRANSMIT);
+        }
+    }
+}
+
+impl Inbox {
+    fn post(&self, event: Event) {
+        // The thread has ended if there is no receiver.
+        let _ = self.events.send(event);
+    }
+
+    /// Passes an event on to the thread, unless it adds nothing.
+    fn pass(&self, event: LinkEvent) {
+        let is_passed = match &event {
+            LinkEvent::Changed(..) | LinkEvent::Bond(..) => true,
+            LinkEvent::Due => !self.is_due_told.swap(true, Ordering::Relaxed),
+            LinkEvent::Received(..) => {
+                let has_room = self.frames.fetch_add(1, Ordering::Relaxed) < MAX_WAITING;
+                if !has_room {
+                    self.frames.fetch_sub(1, Ordering::Relaxed);
+                }
+                has_room
+            }
+        };
+        if is_passed {
+            self.post(Event::Link(event));
+        }
     }
 }
 
 impl Shared {
-    /// Time since the start, of all protocols.
+    /// Time of all protocols.
     fn now(&self) -> Duration {
-        self.start.elapsed()
+        Duration::from_nanos(self.outside.engine.now().0)
     }
 
     /// A poisoned lock is valid: the state of a protocol is whole between two of its functions.
@@ -91,11 +133,13 @@ impl Shared {
     /// Runs timers. Returns the time until the next call; `None` if no timer runs.
     fn tick(&self) -> Option<Duration> {
         let now = self.now();
+        let bonds = self.outside.switch.run_bonds(Now(now.as_nanos() as u64));
+        let bonds = bonds.map(|due| Duration::from_nanos(due.0));
         let mut protocols = self.protocols();
         let Protocols { trees, discovery } = &mut *protocols;
-        let discovery = discovery.tick(now, &self.outside);
-        let due = trees.values_mut().filter_map(|tree| tree.tick(now, &self.outside)).chain(discovery).min();
-        due.map(|at| at.saturating_sub(self.now()))
+        let others = discovery.tick(now, &self.outside).into_iter().chain(bonds);
+        let due = trees.values_mut().filter_map(|tree| tree.tick(now, &self.outside)).chain(others).min();
+        due.map(|at| at.saturating_sub(self.now()).max(PAUSE))
     }
 
     /// Handles an event. Returns `false` if it is the last one.
@@ -116,6 +160,12 @@ impl Shared {
                 }
                 discovery.remove_port(port);
             }
+            Event::Link(LinkEvent::Bond(bond, is_up)) => {
+                self.outside.flows.iter().for_each(|flows| flows.set_link(bond, is_up));
+                for tree in trees.values_mut() {
+                    tree.set_link(bond, is_up, &self.outside);
+                }
+            }
             Event::Link(LinkEvent::Changed(port, is_up)) => {
                 for tree in trees.values_mut() {
                     tree.set_link(port, is_up, &self.outside);
@@ -123,12 +173,14 @@ impl Shared {
                 discovery.set_link(port, is_up, now);
             }
             Event::Link(LinkEvent::Received(port, frame)) => {
-                self.frames.fetch_sub(1, Ordering::Relaxed);
+                self.inbox.frames.fetch_sub(1, Ordering::Relaxed);
                 for tree in trees.values_mut() {
                     tree.receive(port, &frame, &self.outside);
                 }
                 discovery.receive(port, &frame, now);
             }
+            // Timers run after each event.
+            Event::Link(LinkEvent::Due) => self.inbox.is_due_told.store(false, Ordering::Relaxed),
             Event::Quit => {
                 discovery.leave(&self.outside);
                 return false;
@@ -137,7 +189,8 @@ impl Shared {
         true
     }
 
-    fn run(&self, events: &Receiver<Event>) {
+    fn run(&self) {
+        let Some(events) = lock(&self.waiting).take() else { return };
         loop {
             let event = match self.tick() {
                 Some(timeout) => events.recv_timeout(timeout),
@@ -156,22 +209,27 @@ impl Shared {
 
 impl Links {
     /// The protocols of the bridges of `topology`.
-    pub(super) fn new(topology: &Topology, switch: Arc<Switch>, injector: Injector) -> Self {
-        let start = Instant::now();
+    pub(super) fn new(
+        topology: &Topology,
+        (switch, flows): (Arc<Switch>, Option<Arc<FlowSwitch>>),
+        engine: Arc<Engine>,
+    ) -> Self {
+        let now = Duration::from_nanos(engine.now().0);
         let trees = topology.bridges.iter().filter_map(|bridge| {
-            let tree = Tree::new(&topology.switch.name, bridge, Duration::ZERO)?;
+            let tree = Tree::new(&topology.switch.name, bridge, now)?;
             Some((bridge.name.clone(), tree))
         });
-        let outside = Outside { switch, injector };
         let protocols = Protocols { trees: trees.collect(), discovery: Discovery::new(&topology.switch) };
-        let shared = Shared { protocols: Mutex::new(protocols), outside, frames: Arc::default(), start };
         let (events, waiting) = channel();
-        Self {
-            shared: Arc::new(shared),
-            events,
+        let inbox = Inbox { events, frames: AtomicUsize::new(0), is_due_told: AtomicBool::new(false) };
+        let injector = engine.injector();
+        let shared = Shared {
+            protocols: Mutex::new(protocols),
+            outside: Outside { switch, flows, engine, injector },
             waiting: Mutex::new(Some(waiting)),
-            thread: Mutex::default(),
-        }
+            inbox: Arc::new(inbox),
+        };
+        Self { shared: Arc::new(shared), thread: Mutex::default() }
     }
 
     /// Whether a bridge has a spanning tree.
@@ -179,7 +237,7 @@ impl Links {
         self.shared.protocols().trees.contains_key(bridge)
     }
 
-    /// Adds a port that is on its bridge, before it starts.
+    /// Adds a port or bond that is on its bridge, before it starts.
     pub(super) fn add_port(
         &self,
         port: PortId,
@@ -207,29 +265,25 @@ impl Links {
         }
     }
 
-    /// Starts the thread, unless it runs.
-    fn start(&self) -> std::io::Result<()> {
-        let mut waiting = lock(&self.waiting);
-        let Some(events) = waiting.take() else { return Ok(()) };
-        let (frames, sender) = (self.shared.frames.clone(), self.events.clone());
-        self.shared.outside.switch.listen(move |event| {
-            let is_frame = matches!(event, LinkEvent::Received(..));
-            if is_frame && frames.fetch_add(1, Ordering::Relaxed) >= MAX_WAITING {
-                frames.fetch_sub(1, Ordering::Relaxed);
-                return;
-            }
-            // The thread has ended if there is no receiver.
-            let _ = sender.send(Event::Link(event));
-        });
+    /// Starts the thread, unless it runs. Bonds and ports with a protocol need it.
+    pub(super) fn start(&self) -> std::io::Result<()> {
+        self.start_with(Builder::new())
+    }
+
+    fn start_with(&self, thread: Builder) -> std::io::Result<()> {
+        let mut running = lock(&self.thread);
+        if running.is_some() {
+            return Ok(());
+        }
         let shared = self.shared.clone();
-        let thread = std::thread::Builder::new().name("links".to_owned());
-        *lock(&self.thread) = Some(thread.spawn(move || shared.run(&events))?);
+        *running = Some(thread.name("links".to_owned()).spawn(move || shared.run())?);
+        let inbox = self.shared.inbox.clone();
+        self.shared.outside.switch.listen(move |event| inbox.pass(event));
         Ok(())
     }
 
     fn post(&self, event: Event) {
-        // The thread has ended if there is no receiver.
-        let _ = self.events.send(event);
+        self.shared.inbox.post(event);
     }
 
     /// The spanning tree of a bridge; `None` if it has none.
@@ -270,3 +324,6 @@ impl Links {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;

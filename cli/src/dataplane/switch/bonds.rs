@@ -1,24 +1,18 @@
-//! Bonds of a running switch: their numbers, their members, and the thread that runs their timers.
+//! Bonds of a running switch: their numbers and their members. `links` runs their timers.
 
 use super::super::bond_report::{BondState, BucketState, LacpEnd, LacpStatus, MemberLacp, MemberState};
-use super::super::convert::{bond_config, member_config, port_config};
+use super::super::controllers::LivePorts;
+use super::super::convert::{bond_config, member_config};
 use super::super::interface::DataPlaneError;
-use super::{Switch, not_running};
+use super::{Switch, not_running, speed};
 use crate::settings::bonds::BondSettings;
 use crate::settings::topology::PortSettings;
 use bridge::{BondStatistics, MemberConfig, MemberStatistics};
-use engine::{Engine, Now};
+use engine::{Engine, PortSnapshot};
 use lacp::{Endpoint, Mux, Receive, State};
 use port::{PortId, Remedy};
 use std::collections::BTreeMap;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-use std::time::Duration;
-
-/// Longest and shortest time between two runs of the timers. Events start timers in between.
-const TURN: Duration = Duration::from_millis(100);
-const PAUSE: Duration = Duration::from_millis(10);
 
 /// A bond that runs.
 pub(super) struct Handle {
@@ -27,10 +21,9 @@ pub(super) struct Handle {
 }
 
 /// All bonds of a switch.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Bonds {
-    handles: Mutex<BTreeMap<String, Handle>>,
-    timers: Mutex<Option<Timers>>,
+    handles: Arc<Mutex<BTreeMap<String, Handle>>>,
 }
 
 impl Bonds {
@@ -42,6 +35,13 @@ impl Bonds {
     /// Numbers of the bonds.
     pub(super) fn names(&self) -> BTreeMap<u16, String> {
         self.handles().iter().map(|(name, handle)| (handle.id.0, name.clone())).collect()
+    }
+
+    /// Numbers and names of the bonds of a bridge.
+    pub(super) fn on(&self, bridge: &str) -> Vec<(PortId, String)> {
+        let handles = self.handles();
+        let own = handles.iter().filter(|(_, handle)| handle.settings.bridge == bridge);
+        own.map(|(name, handle)| (handle.id, name.clone())).collect()
     }
 
     /// Number and bridge of the bond `name`.
@@ -56,113 +56,84 @@ impl Bonds {
         Some((own.id, member_config(&own.settings, port)))
     }
 
+    /// Reads the ports of the engine, and bonds as ports, with the sums of their members.
+    pub(super) fn live_ports(&self, engine: &Arc<Engine>, bridges: &Arc<bridge::Switch>) -> LivePorts {
+        let (bonds, engine, bridges) = (self.clone(), engine.clone(), bridges.clone());
+        Arc::new(move || {
+            let (mut ports, names) = (engine.snapshot().ports, bonds.names());
+            let states = if names.is_empty() { Vec::new() } else { bridges.bonds(engine.now()) };
+            let bond = |state: &BondStatistics| Some(as_port(names.get(&state.port)?, state, &ports));
+            let bonds: Vec<_> = states.iter().filter_map(bond).collect();
+            ports.extend(bonds);
+            ports
+        })
+    }
+
     /// A port is removed.
     pub(super) fn forget(&self, port: &str) {
         self.handles().values_mut().for_each(|handle| handle.settings.ports.retain(|name| name != port));
-    }
-
-    /// Ends the thread.
-    pub(super) fn stop(&self) {
-        *self.timers.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-
-    /// Runs timers from now on.
-    fn run(&self, engine: &Arc<Engine>, bridges: &Arc<bridge::Switch>) -> std::io::Result<()> {
-        let mut timers = self.timers.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*timers {
-            Some(timers) => {
-                // The thread ends after this value.
-                let _ = timers.wake.send(());
-            }
-            None => *timers = Some(Timers::start(engine.clone(), bridges.clone())?),
-        }
-        Ok(())
-    }
-}
-
-/// The thread that runs the timers of bonds. Ends when dropped.
-struct Timers {
-    wake: Sender<()>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Timers {
-    fn start(engine: Arc<Engine>, bridges: Arc<bridge::Switch>) -> std::io::Result<Self> {
-        let (wake, woken) = channel();
-        let thread = std::thread::Builder::new().name("bonds".to_owned());
-        let thread = thread.spawn(move || run(&engine, &bridges, &woken))?;
-        Ok(Self { wake, thread: Some(thread) })
-    }
-}
-
-impl Drop for Timers {
-    fn drop(&mut self) {
-        // Closes the channel, which ends the thread. A panic of the thread was printed already.
-        self.wake = channel().0;
-        self.thread.take().map(JoinHandle::join);
-    }
-}
-
-fn run(engine: &Engine, bridges: &bridge::Switch, woken: &Receiver<()>) {
-    loop {
-        let now = engine.now();
-        let ended = match bridges.run_bonds(now) {
-            None => woken.recv().is_err(),
-            Some(Now(due)) => {
-                let wait = Duration::from_nanos(due.saturating_sub(now.0)).clamp(PAUSE, TURN);
-                woken.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected)
-            }
-        };
-        if ended {
-            return;
-        }
     }
 }
 
 impl Switch {
     /// Adds a bond to its bridge. Its members join when they are added, or with [`Switch::join_members`].
-    pub(super) fn create_bond(&self, bond: &BondSettings) -> Result<(), DataPlaneError> {
-        let failed = |e: &dyn Remedy| refused(&bond.name, e);
-        let id = self.engine.reserve(&bond.name).map_err(|e| failed(&e))?;
-        let quota = self.quotas.get(&bond.bridge).copied().flatten();
-        let config = bond_config(bond, id);
-        let added = self.bridges.add_bond(
-            id,
-            &bond.bridge,
-            &port_config(&PortSettings::of_bond(bond), quota),
-            config,
-        );
-        let run = added.map_err(|e| failed(&e)).and_then(|()| {
-            let why = |error| DataPlaneError::Refused(no_thread(&bond.name, &error));
-            self.bonds.run(&self.engine, &self.bridges).map_err(why)
+    pub(super) fn create_bond(
+        &self,
+        bond: &BondSettings,
+        ports: &[PortSettings],
+    ) -> Result<(), DataPlaneError> {
+        let id = self.engine.reserve(&bond.name).map_err(|e| refused(&bond.name, &e))?;
+        let own = PortSettings::of_bond(bond);
+        let added = self.bridges.add_bond(id, &bond.bridge, &self.config_of(&own), bond_config(bond, id));
+        let added = added.map_err(|e| refused(&bond.name, &e)).and_then(|()| {
+            let failed = |e: std::io::Error| DataPlaneError::Refused(no_thread(&bond.name, &e));
+            let members = ports.iter().filter(|port| bond.ports.contains(&port.name));
+            let speed = members.filter_map(speed).reduce(u64::saturating_add);
+            self.links.start().map_err(failed)?;
+            self.links.add_port(id, &own, bond.links.config(speed)).map_err(failed)?;
+            self.add_to_tables(id, &own)
         });
-        if run.is_err() {
+        if added.is_err() {
+            self.links.remove_port(id);
             let _ = self.bridges.remove_bond(id);
             let _ = self.engine.remove_port(id);
-            return run;
+            return added;
         }
         self.bonds.handles().insert(bond.name.clone(), Handle { id, settings: bond.clone() });
         Ok(())
     }
 
-    /// Makes running ports members of their bond.
-    fn join_members(&self, bond: &BondSettings) -> Result<(), DataPlaneError> {
+    /// Adds a port or bond to the flow tables of its bridge, if it has some.
+    fn add_to_tables(&self, id: PortId, port: &PortSettings) -> Result<(), DataPlaneError> {
+        let added = self.flows.as_ref().map_or(Ok(()), |flows| flows.add_port(id, &port.bridge, &port.name));
+        added.map_err(|e| refused(&port.name, &e))
+    }
+
+    /// Makes running ports members of their bond, except those of `before`.
+    fn join_members(&self, bond: &BondSettings, before: &[String]) -> Result<(), DataPlaneError> {
         let Some((id, _)) = self.bonds.find(&bond.name) else { return Err(not_running(&bond.name)) };
-        bond.ports.iter().try_for_each(|name| {
+        bond.ports.iter().filter(|name| !before.contains(name)).try_for_each(|name| {
             let port = self.number(name).ok_or_else(|| not_running(name))?;
+            // The bond is in the spanning tree and in flow tables in its place.
+            self.links.remove_port(port);
+            self.flows.iter().for_each(|flows| flows.remove_port(port));
             let joined = self.bridges.join_bond(port, id, member_config(bond, name), self.engine.now());
             joined.map_err(|e| refused(&bond.name, &e))
         })
     }
 
-    /// Returns the members of a bond to its bridge. `ports` has the settings of the ports.
-    fn release_members(&self, bond: &BondSettings, ports: &[PortSettings]) {
-        for port in ports.iter().filter(|port| bond.ports.contains(&port.name)) {
+    /// Returns members to the bridge of their bond.
+    fn release_members<'a>(&self, members: impl Iterator<Item = &'a PortSettings>) {
+        for port in members {
             let Some(id) = self.number(&port.name) else { continue };
             if self.bridges.leave_bond(id, self.engine.now()).is_ok() {
-                let quota = self.quotas.get(&port.bridge).copied().flatten();
-                // The port was on this bridge with this configuration before.
-                let _ = self.bridges.add_port(id, &port.bridge, &port_config(port, quota));
+                // The port was on this bridge with this configuration before, and the thread runs.
+                let _ = self.bridges.add_port(id, &port.bridge, &self.config_of(port));
+                let _ = self.join_links(id, port);
+                let _ = self.add_to_tables(id, port);
+                self.bridges.repeat_link(id, |is_up| {
+                    self.flows.iter().for_each(|flows| flows.set_live(id, is_up));
+                });
             }
         }
     }
@@ -172,11 +143,17 @@ impl Switch {
         bond: &BondSettings,
         ports: &[PortSettings],
     ) -> Result<(), DataPlaneError> {
-        self.create_bond(bond)?;
-        self.join_members(bond).inspect_err(|_| {
+        self.create_bond(bond, ports)?;
+        let joined = self.join_members(bond, &[]).and_then(|()| self.renew_mirrors());
+        joined.inspect_err(|_| {
             // The first error has the cause.
             let _ = self.remove_running_bond(&bond.name, ports);
         })
+    }
+
+    /// Mirrors name bonds as well.
+    fn renew_mirrors(&self) -> Result<(), DataPlaneError> {
+        self.apply_mirrors(&self.members())
     }
 
     pub(super) fn remove_running_bond(
@@ -185,14 +162,17 @@ impl Switch {
         ports: &[PortSettings],
     ) -> Result<(), DataPlaneError> {
         let Handle { id, settings } = self.bonds.handles().remove(name).ok_or_else(|| not_running(name))?;
-        self.release_members(&settings, ports);
+        self.release_members(ports.iter().filter(|port| settings.ports.contains(&port.name)));
+        self.links.remove_port(id);
+        self.flows.iter().for_each(|flows| flows.remove_port(id));
         self.bridges.remove_bond(id).map_err(|e| refused(name, &e))?;
         // No port of the engine had the number, which is free from now on.
         let _ = self.engine.remove_port(id);
-        Ok(())
+        self.renew_mirrors()
     }
 
-    /// Replaces the settings of a bond, except name, bridge and those that ports have as well.
+    /// Replaces the settings of a bond, except name, bridge and those that ports have as well. New members join first, so
+    /// that the bond has always one that carries packets.
     pub(super) fn change_bond(
         &self,
         bond: &BondSettings,
@@ -202,10 +182,15 @@ impl Switch {
             Some(handle) => std::mem::replace(&mut handle.settings, bond.clone()),
             None => return Err(not_running(&bond.name)),
         };
-        self.release_members(&before, ports);
         let Some((id, _)) = self.bonds.find(&bond.name) else { return Err(not_running(&bond.name)) };
-        self.bridges.set_bond(id, bond_config(bond, id)).map_err(|e| refused(&bond.name, &e))?;
-        self.join_members(bond)
+        self.join_members(bond, &before.ports)?;
+        let member = |name: &String| Some((self.number(name)?, member_config(bond, name)));
+        let members: Vec<_> = bond.ports.iter().filter_map(member).collect();
+        let set = self.bridges.set_bond(id, bond_config(bond, id), &members, self.engine.now());
+        set.map_err(|e| refused(&bond.name, &e))?;
+        let leaves = |name: &String| before.ports.contains(name) && !bond.ports.contains(name);
+        self.release_members(ports.iter().filter(|port| leaves(&port.name)));
+        Ok(())
     }
 
     /// Number of a running port.
@@ -221,6 +206,28 @@ impl Switch {
             |state: BondStatistics| Some((bonds.get(&state.port)?.clone(), bond_state(&state, &ports)));
         states.into_iter().filter_map(state).collect()
     }
+}
+
+/// A bond as a port.
+fn as_port(name: &str, state: &BondStatistics, ports: &[PortSnapshot]) -> PortSnapshot {
+    let is_up = state.members.iter().any(|member| member.is_active);
+    let mut bond = PortSnapshot {
+        id: state.port,
+        name: name.to_owned(),
+        state: if is_up { "connected" } else { "waiting" }.to_owned(),
+        ..PortSnapshot::default()
+    };
+    for member in &state.members {
+        let Some(port) = ports.iter().find(|port| port.id == member.port) else { continue };
+        bond.rx_packets += port.rx_packets;
+        bond.rx_bytes += port.rx_bytes;
+        bond.tx_packets += port.tx_packets;
+        bond.tx_bytes += port.tx_bytes;
+        for (reason, packets) in &port.drops {
+            *bond.drops.entry(reason.clone()).or_default() += packets;
+        }
+    }
+    bond
 }
 
 fn refused(bond: &str, error: &dyn Remedy) -> DataPlaneError {
@@ -242,11 +249,13 @@ fn bond_state(state: &BondStatistics, names: &BTreeMap<u16, String>) -> BondStat
         changes_in: member.changes_in.map(seconds),
         buckets: member.buckets,
         load: member.load,
-        lacp: member.lacp.map(|(receive, mux, actor, partner)| MemberLacp {
-            receive: receive_name(receive).to_owned(),
-            mux: mux_name(mux).to_owned(),
-            actor: end(&actor),
-            partner: end(&partner),
+        lacp: member.lacp.map(|lacp| MemberLacp {
+            receive: receive_name(lacp.receive).to_owned(),
+            mux: mux_name(lacp.mux).to_owned(),
+            actor: end(&lacp.actor),
+            partner: end(&lacp.partner),
+            received: lacp.counts.received,
+            sent: lacp.counts.sent,
         }),
     };
     BondState {

@@ -21,15 +21,18 @@ impl Switch {
         let mirrors = self.mirrors.lock().unwrap_or_else(PoisonError::into_inner);
         for bridge in self.quotas.keys() {
             let own = || mirrors.iter().filter(|mirror| mirror.bridge == *bridge);
-            let configs: Vec<_> = own().map(|mirror| config(mirror, members)).collect();
+            let configs: Vec<_> = own().map(|mirror| self.mirror_config(mirror, members)).collect();
             if configs.is_empty() && self.bridges.mirrors(bridge).is_ok_and(|before| before.is_empty()) {
                 continue;
             }
             let set = self.bridges.set_mirrors(bridge, &configs);
             set.map_err(|e| DataPlaneError::refused("mirrors", &e, "remove a mirror"))?;
-            for member in members.iter().filter(|member| member.bridge == *bridge) {
-                let is_output = |mirror: &MirrorSettings| mirror.output_port.as_ref() == Some(&member.name);
-                self.flows.iter().for_each(|flows| flows.set_reserved(member.id, own().any(is_output)));
+            let bonds = self.bonds.on(bridge);
+            let ports = members.iter().filter(|member| member.bridge == *bridge);
+            let ports = ports.map(|member| (member.id, &member.name));
+            for (id, name) in ports.chain(bonds.iter().map(|(id, name)| (*id, name))) {
+                let is_output = |mirror: &MirrorSettings| mirror.output_port.as_ref() == Some(name);
+                self.flows.iter().for_each(|flows| flows.set_reserved(id, own().any(is_output)));
             }
         }
         Ok(())
@@ -39,22 +42,26 @@ impl Switch {
     pub(super) fn mirror_statistics(&self, bridge: &str) -> Vec<MirrorStatistics> {
         self.bridges.mirrors(bridge).unwrap_or_default()
     }
-}
 
-/// A mirror with the ports that are there.
-fn config(mirror: &MirrorSettings, members: &[Member]) -> MirrorConfig {
-    let own = |name: &String| members.iter().find(|m| m.name == *name && m.bridge == mirror.bridge);
-    let ids = |names: &[String]| -> Vec<PortId> { names.iter().filter_map(|n| Some(own(n)?.id)).collect() };
-    let port = mirror.output_port.as_ref().and_then(own).map(|member| MirrorOutput::Port(member.id));
-    let vlan = mirror.output_vlan.and_then(VlanId::new).map(MirrorOutput::Vlan);
-    let vlans: VlanSet = mirror.vlans.iter().filter_map(|vlan| VlanId::new(*vlan)).collect();
-    MirrorConfig {
-        name: mirror.name.clone(),
-        sources: ids(&mirror.source_ports),
-        destinations: ids(&mirror.destination_ports),
-        all: mirror.all,
-        vlans: (!mirror.vlans.is_empty()).then_some(vlans),
-        output: port.or(vlan),
-        snap_length: mirror.snap_length,
+    /// A mirror with the ports and bonds that are there.
+    fn mirror_config(&self, mirror: &MirrorSettings, members: &[Member]) -> MirrorConfig {
+        let own = |name: &String| {
+            let port = members.iter().find(|member| member.name == *name);
+            let found = port.map(|port| (port.id, port.bridge.clone())).or_else(|| self.bonds.find(name));
+            found.filter(|(_, bridge)| *bridge == mirror.bridge).map(|(id, _)| id)
+        };
+        let ids = |names: &[String]| -> Vec<PortId> { names.iter().filter_map(own).collect() };
+        let port = mirror.output_port.as_ref().and_then(own).map(MirrorOutput::Port);
+        let vlan = mirror.output_vlan.and_then(VlanId::new).map(MirrorOutput::Vlan);
+        let vlans: VlanSet = mirror.vlans.iter().filter_map(|vlan| VlanId::new(*vlan)).collect();
+        MirrorConfig {
+            name: mirror.name.clone(),
+            sources: ids(&mirror.source_ports),
+            destinations: ids(&mirror.destination_ports),
+            all: mirror.all,
+            vlans: (!mirror.vlans.is_empty()).then_some(vlans),
+            output: port.or(vlan),
+            snap_length: mirror.snap_length,
+        }
     }
 }

@@ -2,6 +2,7 @@ use super::*;
 use crate::settings::kinds::PortKind;
 use crate::settings::kinds::socket::{Mode, SocketSettings};
 use crate::settings::kinds::vhost_user::VhostUser;
+use crate::settings::policy::Policy;
 use crate::settings::security::Security;
 use crate::settings::topology::{BridgeSettings, SwitchSettings};
 use crate::settings::vlan::Vlan;
@@ -12,7 +13,10 @@ mod hung;
 fn port(dir: &Path, name: &str, vlan: Option<Vlan>) -> PortSettings {
     let socket = SocketSettings { path: dir.join(name), mode: Mode::Server, ..SocketSettings::default() };
     let kind = PortKind::VhostUser(VhostUser { socket, offloads: true });
-    PortSettings { vlan, broadcast_limit: Some(10), ..PortSettings::named(name, kind) }
+    PortSettings {
+        policy: Policy { vlan, broadcast_limit: Some(10), ..Policy::default() },
+        ..PortSettings::named(name, kind)
+    }
 }
 
 fn switch(ports: Vec<PortSettings>, statics: Vec<StaticEntry>) -> Result<Switch, Diagnostic> {
@@ -33,6 +37,7 @@ fn start(
         flows: crate::settings::flows::FileFlows::default(),
         mirrors: Vec::new(),
         underlays: Vec::new(),
+        conntrack: crate::settings::conntrack::ConntrackSettings::default(),
         bridges: vec![BridgeSettings {
             statics,
             max_macs_per_port: Some(7),
@@ -66,13 +71,14 @@ fn limit_of_a_port_overrides_that_of_its_bridge() {
     let dir = tempfile::tempdir().unwrap();
     let plain = port(dir.path(), "a", None);
     let security = Security { max_macs: Some(3), ..Security::default() };
-    let own = PortSettings { security, ..plain.clone() };
+    let own = PortSettings { policy: Policy { security, ..plain.policy.clone() }, ..plain.clone() };
     assert_eq!(port_config(&plain, Some(7)).max_macs, Some(7));
     assert_eq!(port_config(&own, Some(7)).max_macs, Some(3));
     assert_eq!(port_config(&plain, None).max_macs, None);
     assert_eq!(port_config(&plain, None).broadcast_limit, bridge::Rate::new(10, 64));
     assert_eq!(port_config(&plain, None).unknown_limit, None);
-    let one = PortSettings { limit_burst: Some(1), ..plain.clone() };
+    let policy = Policy { limit_burst: Some(1), ..plain.policy.clone() };
+    let one = PortSettings { policy, ..plain.clone() };
     assert_eq!(port_config(&one, None).broadcast_limit, bridge::Rate::new(10, 1));
 }
 

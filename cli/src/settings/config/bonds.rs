@@ -3,9 +3,9 @@
 use super::{security, validate};
 use crate::settings::bonds::{BondMode, BondSettings, LacpMode};
 use crate::settings::links::LinkSettings;
+use crate::settings::policy::Policy;
 use crate::settings::reader::notes::{Findings, Section};
 use crate::settings::reader::words::exists;
-use crate::settings::security::Security;
 use crate::settings::topology::{PipelineKind, PortSettings, Topology};
 use bridge::MAX_MEMBERS;
 
@@ -23,6 +23,7 @@ pub(super) fn bond(topology: &Topology, index: usize, notes: &mut Findings) {
     validate::membership(topology, section, &port, notes);
     security::validate(topology, section, (&port, &topology.ports), notes);
     validate::vlan(section, &port, notes);
+    validate::links(topology, section, &port, notes);
     on_bridge(topology, section, bond, notes);
     members(topology, index, notes);
     if bond.mode == BondMode::BalanceTcp && bond.lacp.mode == LacpMode::Off {
@@ -53,13 +54,13 @@ fn named_once(topology: &Topology, index: usize, notes: &mut Findings) {
 
 fn on_bridge(topology: &Topology, section: Section, bond: &BondSettings, notes: &mut Findings) {
     let bridge = topology.bridges.iter().find(|bridge| bridge.name == bond.bridge);
-    if bridge.is_some_and(|bridge| bridge.pipeline == PipelineKind::Openflow) {
-        let reason = format!("bridge \"{}\" has flow tables, which do not support bonds", bond.bridge);
-        notes.wrong((section, "bridge"), reason, "move the bond to a bridge with pipeline = \"learning\"");
-    }
-    if bridge.is_some_and(|bridge| bridge.stp.is_some()) {
-        let reason = format!("bridge \"{}\" has a spanning tree, which does not support bonds", bond.bridge);
-        notes.wrong((section, "bridge"), reason, "write stp = \"off\", or move the bond to another bridge");
+    let has_tables = bridge.is_some_and(|bridge| bridge.pipeline == PipelineKind::Openflow);
+    if has_tables && bond.mode == BondMode::BalanceSlb {
+        let reason = format!(
+            "`mode` is \"balance-slb\", and bridge \"{}\" has flow tables, which learn nothing",
+            bond.bridge
+        );
+        notes.wrong((section, "mode"), reason, "write mode = \"balance-tcp\" or mode = \"active-backup\"");
     }
 }
 
@@ -101,9 +102,7 @@ fn unsuitable(topology: &Topology, index: usize, port: &PortSettings, is_request
     if port.bridge != bond.bridge {
         return Some(format!("belongs to bridge \"{}\", not \"{}\"", port.bridge, bond.bridge));
     }
-    let limits = [port.broadcast_limit, port.unknown_limit, port.limit_burst];
-    let has_policy =
-        port.vlan.is_some() || limits.iter().any(Option::is_some) || port.security != Security::default();
+    let has_policy = port.policy != Policy::default();
     let statics = topology.bridges.iter().flat_map(|bridge| &bridge.statics);
     if has_policy {
         Some("has VLANs, limits or security of its own, which belong to the bond".to_owned())

@@ -44,15 +44,14 @@ fn on_bridge(topology: &Topology, section: Section, bridge: &str, notes: &mut Fi
     }
 }
 
-/// The ports of a rule must be ports of its bridge in this file.
+/// The ports of a rule must be ports or bonds of its bridge in this file.
 fn rule_ports(topology: &Topology, index: usize, notes: &mut Findings) {
     let rule = &topology.flows.acl[index];
     for (key, name) in [("from", &rule.from), ("to", &rule.to)] {
         let Some(name) = name else { continue };
-        let members = topology.ports.iter().filter(|port| port.bridge == rule.bridge);
-        let mut members = members.map(|port| port.name.as_str());
-        if members.clone().all(|member| member != name) {
-            let remedy = exists("port", &mut members, name, notes);
+        let members = topology.names_on(&rule.bridge);
+        if !members.contains(&name.as_str()) {
+            let remedy = exists("port", members.iter().copied(), name, notes);
             let reason = format!("there is no port \"{name}\" on bridge \"{}\"", rule.bridge);
             notes.unknown((Section::Acl(index), key), reason, remedy);
         }

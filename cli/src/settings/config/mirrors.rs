@@ -62,8 +62,7 @@ fn selection(topology: &Topology, index: usize, notes: &mut Findings) {
         let remedy = "name ports in `source_ports` and `destination_ports`, or write all = true";
         notes.wrong((section, ""), "the mirror selects no packets", remedy);
     }
-    let members = topology.ports.iter().filter(|port| port.bridge == mirror.bridge);
-    let members: Vec<_> = members.map(|port| port.name.as_str()).collect();
+    let members = topology.names_on(&mirror.bridge);
     for (key, name) in mirror.ports() {
         if !members.contains(&name) {
             let remedy = exists("port", members.iter().copied(), name, notes);

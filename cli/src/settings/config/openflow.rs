@@ -5,6 +5,7 @@ use crate::settings::kinds::claim::Claim;
 use crate::settings::openflow::{DatapathId, FailMode, OpenflowSettings, Target};
 use crate::settings::reader::notes::{Findings, Section};
 use crate::settings::reader::paths;
+use crate::settings::reader::words::exists;
 use crate::settings::topology::Topology;
 use std::path::Path;
 
@@ -27,6 +28,7 @@ pub(super) fn validate(topology: &Topology, index: usize, notes: &mut Findings) 
     let Some(openflow) = &topology.bridges[index].openflow else { return };
     controllers(openflow, section, notes);
     tls(openflow, section, notes);
+    local(topology, index, notes);
     sockets(topology, openflow, index, notes);
 }
 
@@ -40,6 +42,11 @@ fn controllers(openflow: &OpenflowSettings, section: Section, notes: &mut Findin
         notes.wrong(place, format!("`controllers` lists {} twice", targets[twice]), "list it once");
     }
     let is_alone = !targets.iter().any(Target::is_active);
+    if openflow.auxiliary > 0 && is_alone && !notes.is_spoiled(place) {
+        let reason = "`auxiliary` has no effect: the bridge connects to no controller";
+        let remedy = "list a controller with tcp, ssl or unix in `controllers`, or remove it";
+        notes.wrong((section, "auxiliary"), reason, remedy);
+    }
     if openflow.fail_mode == FailMode::Standalone && is_alone && !notes.is_spoiled(place) {
         let reason = "`fail_mode` is \"standalone\", and the bridge connects to no controller";
         let remedy =
@@ -87,6 +94,33 @@ fn sockets(topology: &Topology, openflow: &OpenflowSettings, index: usize, notes
             notes.taken(place, reason, "give each socket a path of its own");
         }
         earlier.push(path);
+    }
+}
+
+/// Only OpenFlow bridges track connections.
+pub(super) fn conntrack(topology: &Topology, notes: &mut Findings) {
+    let is_used = topology.bridges.iter().any(|bridge| bridge.openflow.is_some());
+    if !is_used && !topology.conntrack.is_default() {
+        let reason = "the section has no effect: no bridge has flow tables";
+        let remedy = "write pipeline = \"openflow\" in a [[bridge]] section, or remove it";
+        notes.wrong((Section::Conntrack, ""), reason, remedy);
+    }
+}
+
+/// The local port is a port of the bridge, unless the bridge itself has addresses.
+fn local(topology: &Topology, index: usize, notes: &mut Findings) {
+    let (bridge, place) = (&topology.bridges[index], (Section::Bridge(index), "local"));
+    let Some(name) = bridge.local() else { return };
+    if topology.underlays.iter().any(|underlay| underlay.bridge == bridge.name) {
+        let reason = "`local` cannot be combined with [[underlay]]: the port LOCAL is the bridge itself";
+        return notes.wrong(place, reason, "remove one of them");
+    }
+    let members = topology.ports.iter().filter(|port| port.bridge == bridge.name);
+    let mut members = members.map(|port| port.name.as_str());
+    if members.clone().all(|member| member != name) {
+        let remedy = exists("port", &mut members, name, notes);
+        let reason = format!("there is no port \"{name}\" on bridge \"{}\"", bridge.name);
+        notes.unknown(place, reason, remedy);
     }
 }
 

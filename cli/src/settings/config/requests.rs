@@ -4,6 +4,7 @@ use super::workers::CPU;
 use super::{sections, validate};
 use crate::host::Host;
 use crate::settings::bonds::BondSettings;
+use crate::settings::conntrack::ConntrackSettings;
 use crate::settings::mirror::MirrorSettings;
 use crate::settings::model::{ModelKind, Role, RoleSettings};
 use crate::settings::reader::fields::Fields;
@@ -57,11 +58,41 @@ pub(crate) fn changed_bond(
     }
     own.extend(json.as_object().cloned().unwrap_or_default());
     own.retain(|_, value| !value.is_null());
-    let changed = bond_at(&own.into(), running, index)?;
-    if changed.policy == running.bonds[index].policy {
-        return Ok(changed);
+    let (changed, own) = (bond_at(&own.into(), running, index)?, &running.bonds[index]);
+    match (changed.policy == own.policy, changed.links == own.links) {
+        (true, true) => Ok(changed),
+        (false, _) => Err(fixed("VLANs, limits and security")),
+        (true, false) => Err(fixed("keys for the spanning tree")),
     }
-    Err(fixed("VLANs, limits and security"))
+}
+
+/// Reads new limits and timeouts of connections: those of `running` with those of the request, where null stands for the
+/// default.
+pub(crate) fn changed_conntrack(
+    json: &serde_json::Value,
+    running: &ConntrackSettings,
+) -> Result<ConntrackSettings, Refused> {
+    let mut own = serde_json::to_value(running).unwrap_or_default();
+    merge(&mut own, json);
+    let mut notes = Findings::of_request();
+    let changed = ConntrackSettings::read(&node::from_json(&own), &mut notes);
+    finish(notes, changed)
+}
+
+/// Merges a patch (RFC 7396).
+fn merge(target: &mut serde_json::Value, patch: &serde_json::Value) {
+    let (Some(target), Some(patch)) = (target.as_object_mut(), patch.as_object()) else {
+        patch.clone_into(target);
+        return;
+    };
+    for (key, value) in patch {
+        if value.is_null() {
+            target.remove(key);
+        } else {
+            let default = || if value.is_object() { serde_json::Map::new().into() } else { value.clone() };
+            merge(target.entry(key.clone()).or_insert_with(default), value);
+        }
+    }
 }
 
 fn bond_at(json: &serde_json::Value, running: &Topology, index: usize) -> Result<BondSettings, Refused> {
@@ -112,7 +143,7 @@ pub(crate) fn new_mirror(json: &serde_json::Value, running: &Topology) -> Result
 fn pinned_to<'a>(entry: &StaticEntry, running: &'a Topology) -> Option<&'a str> {
     let port = |name: &str| running.ports.iter().find(|port| port.name == name);
     let own = port(&entry.port)?;
-    let vlan = |entry: &StaticEntry| match port(&entry.port).and_then(|port| port.vlan.as_ref()) {
+    let vlan = |entry: &StaticEntry| match port(&entry.port).and_then(|port| port.policy.vlan.as_ref()) {
         Some(Vlan::Access(vlan) | Vlan::Trunk { native: Some(vlan), .. }) if entry.vlan == 0 => *vlan,
         _ => entry.vlan,
     };
@@ -120,7 +151,7 @@ fn pinned_to<'a>(entry: &StaticEntry, running: &'a Topology) -> Option<&'a str> 
     let mut statics = bridge.into_iter().flat_map(|bridge| &bridge.statics);
     let listed = statics.find(|old| old.mac == entry.mac && vlan(old) == vlan(entry));
     let mut others = running.ports.iter().filter(|port| port.bridge == own.bridge && port.name != own.name);
-    let mut other = || others.find(|port| port.security.macs.contains(&entry.mac));
+    let mut other = || others.find(|port| port.policy.security.macs.contains(&entry.mac));
     listed.map(|old| old.port.as_str()).or_else(|| other().map(|port| port.name.as_str()))
 }
 

@@ -3,7 +3,9 @@
 
 use crate::host;
 use crate::settings::access::Access;
-use crate::settings::bonds::{BondSettings, LacpMode, Policy};
+use crate::settings::bonds::{BondSettings, LacpMode};
+use crate::settings::conntrack::ConntrackSettings;
+use crate::settings::export::ExportSettings;
 use crate::settings::flows::FileFlows;
 use crate::settings::grants::GrantSettings;
 use crate::settings::kinds;
@@ -11,17 +13,16 @@ use crate::settings::links::{LinkSettings, StpSettings};
 use crate::settings::mirror::MirrorSettings;
 use crate::settings::model::RssMode;
 use crate::settings::openflow::{DatapathId, OpenflowSettings};
+use crate::settings::policy::Policy;
 use crate::settings::reader::fields::Fields;
 use crate::settings::reader::node::{Node, Value};
 use crate::settings::reader::notes::{Findings, Section, shortened};
-use crate::settings::reader::shape::Shape;
-use crate::settings::security::Security;
 use crate::settings::topology::{
     BridgeSettings, MacMoves, PipelineKind, PortSettings, Rss, StaticEntry, SwitchSettings, Topology,
     WorkerSettings,
 };
 use crate::settings::underlay::UnderlaySettings;
-use crate::settings::vlan::Vlan;
+use crate::settings::vlan;
 use crate::settings::wrappers::Wrappers;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -29,16 +30,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 use wire::MacAddress;
 
-/// IEEE 802.1Q section 9.6: 0 and 4095 are reserved.
-const VLAN: RangeInclusive<i128> = 1..=4094;
 /// IEEE 802.1Q table 8-6.
 const AGEING: RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_secs(1_000_000);
 const TABLE: RangeInclusive<i128> = 16..=16_777_216;
 /// RFC 791 requires at least 68.
 const MTU: RangeInclusive<i128> = 68..=65_535;
 const QUEUE_PAIRS: RangeInclusive<i128> = 1..=128;
-const LIMIT_BURST: RangeInclusive<i128> = 1..=1_000_000;
-const PER_SECOND: RangeInclusive<i128> = 1..=4_294_967_295;
 
 /// Addresses that a neighbour keeps.
 const MAX_ADDRESSES: usize = 8;
@@ -56,7 +53,7 @@ pub(crate) fn topology(root: &Node, notes: &mut Findings) -> Topology {
     let (flows, acl) = (sections(&mut fields, "flow"), sections(&mut fields, "acl"));
     let mirrors = sections(&mut fields, "mirror");
     let underlays = sections(&mut fields, "underlay");
-    let placement = fields.node("placement");
+    let (placement, conntrack) = (fields.node("placement"), fields.node("conntrack"));
     fields.finish();
     let (model, workers) = super::workers::read(worker, super::placement::stages_by(placement), notes);
     let mut topology = Topology {
@@ -75,6 +72,7 @@ pub(crate) fn topology(root: &Node, notes: &mut Findings) -> Topology {
             .enumerate()
             .map(|(i, node)| UnderlaySettings::read(node, i, notes))
             .collect(),
+        conntrack: conntrack.map(|node| ConntrackSettings::read(node, notes)).unwrap_or_default(),
     };
     complete(&mut topology);
     topology
@@ -188,6 +186,7 @@ fn read_bridge(node: &Node, index: usize, notes: &mut Findings) -> BridgeSetting
     let mac_moves = fields.choice("mac_moves", &[("guarded", MacMoves::Guarded), ("free", MacMoves::Free)]);
     let dhcp_snooping = fields.flag("dhcp_snooping").unwrap_or(default.dhcp_snooping);
     let stp = StpSettings::read(&mut fields, openflow.is_some());
+    let export = ExportSettings::read(&mut fields, index);
     let statics = sections(&mut fields, "static");
     fields.finish();
     let section = |i| Section::Static(index, i);
@@ -209,6 +208,7 @@ fn read_bridge(node: &Node, index: usize, notes: &mut Findings) -> BridgeSetting
         mac_moves,
         dhcp_snooping,
         stp,
+        export,
         statics,
     }
 }
@@ -266,7 +266,7 @@ pub(crate) fn read_static(node: &Node, section: Section, notes: &mut Findings) -
     let entry = StaticEntry {
         mac: mac.unwrap_or(MacAddress::ZERO),
         port: fields.required("port", "guest-a").to_owned(),
-        vlan: fields.number("vlan", 0..=*VLAN.end(), "as a VLAN (0: none)").unwrap_or(0),
+        vlan: fields.number("vlan", 0..=*vlan::RANGE.end(), "as a VLAN (0: none)").unwrap_or(0),
     };
     fields.finish();
     entry
@@ -286,11 +286,7 @@ pub(crate) fn read_port(node: &Node, index: usize, notes: &mut Findings) -> Port
         queue_pairs: fields.number("queue_pairs", QUEUE_PAIRS, "pairs").unwrap_or(1),
         mtu: fields.number("mtu", MTU, "bytes"),
         bridge: fields.text("bridge").unwrap_or_default().to_owned(),
-        vlan: read_vlan(&mut fields),
-        broadcast_limit: fields.number("broadcast_limit", PER_SECOND, "packets a second"),
-        unknown_limit: fields.number("unknown_limit", PER_SECOND, "packets a second"),
-        limit_burst: fields.number("limit_burst", LIMIT_BURST, "packets at once"),
-        security: Security::read(&mut fields),
+        policy: Policy::read(&mut fields),
         links: LinkSettings::read(&mut fields),
         rss_mode: fields.choice("rss_mode", &[("queues", RssMode::Queues), ("software", RssMode::Software)]),
         wrappers: Wrappers::read(&mut fields),
@@ -302,16 +298,7 @@ pub(crate) fn read_port(node: &Node, index: usize, notes: &mut Findings) -> Port
 /// Reads a `[[bond]]` section.
 pub(super) fn read_bond(node: &Node, index: usize, notes: &mut Findings) -> BondSettings {
     let mut fields = open_named(node, Section::Bond(index), "bond", index, notes);
-    let bond = BondSettings {
-        policy: Policy {
-            vlan: read_vlan(&mut fields),
-            broadcast_limit: fields.number("broadcast_limit", PER_SECOND, "packets a second"),
-            unknown_limit: fields.number("unknown_limit", PER_SECOND, "packets a second"),
-            limit_burst: fields.number("limit_burst", LIMIT_BURST, "packets at once"),
-            security: Security::read(&mut fields),
-        },
-        ..BondSettings::read(&mut fields)
-    };
+    let bond = BondSettings::read(&mut fields);
     fields.finish();
     bond
 }
@@ -321,55 +308,7 @@ fn read_grant(node: &Node, index: usize, notes: &mut Findings) -> GrantSettings 
     let section = Section::Grant(index);
     notes.call(section, format!("grant {index}"));
     let mut fields = Fields::open(node, section, notes);
-    let grant = GrantSettings {
-        vlan: read_vlan(&mut fields),
-        broadcast_limit: fields.number("broadcast_limit", PER_SECOND, "packets a second"),
-        unknown_limit: fields.number("unknown_limit", PER_SECOND, "packets a second"),
-        limit_burst: fields.number("limit_burst", LIMIT_BURST, "packets at once"),
-        security: Security::read(&mut fields),
-        ..GrantSettings::read(&mut fields)
-    };
+    let grant = GrantSettings::read(&mut fields);
     fields.finish();
     grant
-}
-
-/// `vlan = 10` or `vlan = { trunk = [10, 20], native = 1 }`.
-fn read_vlan(fields: &mut Fields<'_, '_>) -> Option<Vlan> {
-    fields.accepts("vlan", || Shape::Integer(VLAN));
-    fields.accepts("vlan", || Shape::Table);
-    let place = fields.place("vlan");
-    let node = fields.node("vlan")?;
-    match &node.value {
-        Value::Integer(vlan) => fields.within("vlan", *vlan, &VLAN, "as a VLAN").map(Vlan::Access),
-        Value::Table(_) => read_trunk(&mut Fields::open_inner(node, place, fields.notes)),
-        _ => fields.not("vlan", node, "a VLAN, or { trunk = [10, 20], native = 1 }"),
-    }
-}
-
-fn read_trunk(fields: &mut Fields<'_, '_>) -> Option<Vlan> {
-    let native = fields.number("native", VLAN, "as a VLAN");
-    fields.accepts("trunk", || Shape::list(Shape::Integer(VLAN)));
-    let trunk = fields.node("trunk");
-    fields.report_unknown();
-    let Some(Node { value: Value::List(list), .. }) = trunk else {
-        let remedy = "write { trunk = [10, 20], native = 1 }, or a number for an access port".to_owned();
-        return fields.wrong("vlan", "`vlan` has no list called `trunk`", remedy);
-    };
-    if list.is_empty() {
-        fields.wrong::<()>("trunk", "`trunk` is empty", "list at least one VLAN".to_owned());
-    }
-    let trunk: Vec<u16> = list.iter().filter_map(|node| trunk_member(fields, node)).collect();
-    Some(Vlan::Trunk { trunk, native })
-}
-
-/// Reads one VLAN of a trunk. Each invalid entry is a separate error.
-fn trunk_member(fields: &mut Fields<'_, '_>, node: &Node) -> Option<u16> {
-    let reason = match node.value {
-        Value::Integer(vlan) if VLAN.contains(&vlan) => return u16::try_from(vlan).ok(),
-        Value::Integer(vlan) => format!("invalid value {vlan} in `trunk`: expected 1 to 4094"),
-        _ => format!("`trunk` lists {}, not an integer", node.kind()),
-    };
-    let section = fields.place("trunk").0;
-    fields.notes.wrong_at(section, node.line, reason, "list VLANs from 1 to 4094");
-    None
 }

@@ -12,7 +12,7 @@ pub(super) fn validate(
     (port, earlier): (&PortSettings, &[PortSettings]),
     notes: &mut Findings,
 ) {
-    let security = &port.security;
+    let security = &port.policy.security;
     if !security.learn && security.max_macs.is_some() {
         let reason = "`max_macs` has no effect: `learn` is false";
         notes.wrong((section, "max_macs"), reason, "remove one of the two");
@@ -34,13 +34,13 @@ pub(super) fn validate(
 
 /// Validates against the settings of the port's bridge.
 fn on_bridge(port: &PortSettings, bridge: &BridgeSettings, section: Section, notes: &mut Findings) {
-    if port.security.sources.contains(&AllowedSource::Dhcp) && !bridge.dhcp_snooping {
+    if port.policy.security.sources.contains(&AllowedSource::Dhcp) && !bridge.dhcp_snooping {
         let reason = format!("`sources` lists \"dhcp\", and bridge \"{}\" does not snoop DHCP", bridge.name);
         let remedy = "write dhcp_snooping = true in the [[bridge]] section";
         notes.wrong((section, "sources"), reason, remedy);
     }
     let mut elsewhere = bridge.statics.iter().filter(|entry| entry.port != port.name);
-    if let Some(entry) = elsewhere.find(|entry| port.security.macs.contains(&entry.mac)) {
+    if let Some(entry) = elsewhere.find(|entry| port.policy.security.macs.contains(&entry.mac)) {
         let reason =
             format!("`macs` lists {}, which a static entry pins to port \"{}\"", entry.mac, entry.port);
         notes.taken((section, "macs"), reason, "remove one of the two");
@@ -55,7 +55,7 @@ fn count(macs: &[MacAddress], mac: MacAddress) -> usize {
 fn owned_once(port: &PortSettings, earlier: &[PortSettings], section: Section, notes: &mut Findings) {
     let shared = |other: &&PortSettings| other.bridge == port.bridge;
     let taken = earlier.iter().filter(shared).find_map(|other| {
-        let mac = port.security.macs.iter().find(|mac| other.security.macs.contains(mac))?;
+        let mac = port.policy.security.macs.iter().find(|mac| other.policy.security.macs.contains(mac))?;
         Some((mac, &other.name))
     });
     if let Some((mac, owner)) = taken {

@@ -1,6 +1,7 @@
 //! Every error has a case here, with its line and the exact words.
 
 mod bonds;
+mod fast_path;
 mod grants;
 mod links;
 mod openflow;
@@ -87,9 +88,12 @@ fn a_full_file_becomes_a_topology() {
     assert_eq!((red.statics[0].port.as_str(), red.statics[0].vlan), ("a", 10));
     assert_eq!(a.kind.to_string(), "vhost-user client at /tmp/lr-a.sock");
     assert_eq!((a.queue_pairs, a.mtu), (2, Some(9000)));
-    assert_eq!(a.vlan, Some(Vlan::Trunk { trunk: vec![10, 20], native: Some(1) }));
-    assert_eq!((a.broadcast_limit, a.unknown_limit, a.security.max_macs), (Some(1000), Some(2000), Some(5)));
-    assert_eq!(topology.ports[1].vlan, Some(Vlan::Access(7)));
+    assert_eq!(a.policy.vlan, Some(Vlan::Trunk { trunk: vec![10, 20], native: Some(1) }));
+    assert_eq!(
+        (a.policy.broadcast_limit, a.policy.unknown_limit, a.policy.security.max_macs),
+        (Some(1000), Some(2000), Some(5))
+    );
+    assert_eq!(topology.ports[1].policy.vlan, Some(Vlan::Access(7)));
 }
 
 const UPLINK: &str = "[[port]]\nname = \"up\"\nsocket = \"/tmp/lr-up.sock\"\nkind = \"virtio-user\"\n";
@@ -205,6 +209,56 @@ fn tx_coalesce_accepts_1_to_256_frames_and_up_to_a_second() {
             &format!("tx_coalesce = {{ frames = 32, delay = \"{delay}\" }}"),
             &format!("4: port \"a\": invalid value {delay} for `delay`: expected 1us to 1s (give 1us to 1s)"),
         );
+    }
+}
+
+#[test]
+fn rates_of_a_policer_must_fit_its_kind() {
+    let rate = "expected a rate from 8kbit/s to 1000Gbit/s (write cir = \"100Mbit/s\")";
+    for (line, expected) in [
+        ("policer = {}", "`cir` is missing (write cir = \"100Mbit/s\")".to_owned()),
+        ("policer = { cir = \"10kpps\" }", format!("invalid value \"10kpps\" for `cir`: {rate}")),
+        (
+            "policer = { cir = \"1Mbit/s\", ebs = 9 }",
+            "invalid value 9 for `ebs`: expected 1514 to 1099511627776 (give 1514 to 1099511627776 bytes)"
+                .to_owned(),
+        ),
+        (
+            "policer = { cir = \"1Mbit/s\", pir = \"2Mbit/s\" }",
+            "`pir` is not a key of kind = \"srtcm\" (remove `pir`, or write kind = \"trtcm\")".to_owned(),
+        ),
+        (
+            "policer = { kind = \"trtcm\", cir = \"3Mbit/s\", pir = \"2Mbit/s\" }",
+            "invalid value 2Mbit/s for `pir`: expected at least `cir` (write at least 3Mbit/s)".to_owned(),
+        ),
+        (
+            "policer = { cir = \"1Mbit/s\", violate = 64 }",
+            "invalid value 64 for `violate`: expected 0 to 63 (give 0 to 63 as a DSCP)".to_owned(),
+        ),
+    ] {
+        port_line(line, &format!("4: port \"a\": {expected}"));
+    }
+}
+
+#[test]
+fn classes_of_queues_must_fit_each_other() {
+    let example = "[\"0 rate=900Mbit/s\", \"1 rate=100Mbit/s priority=0 dscp=46\"]";
+    for (classes, expected) in [
+        ("\"1 rate=1Mbit/s\"", "the default queue 0 is not a class without children"),
+        ("\"0 rate=1Mbit/s\", \"0 rate=2Mbit/s\"", "queue 0 is configured twice"),
+        ("\"0 rate=2Mbit/s ceil=1Mbit/s\"", "queue 0: its `ceil` is below its `rate`"),
+        ("\"0 rate=1Mbit/s parent=7\"", "queue 0: no class before it is its parent"),
+        (
+            "\"0 rate=6Mbit/s\", \"1 rate=5Mbit/s\"",
+            "the rates of the classes of the port are 11Mbit/s together, above its 10Mbit/s",
+        ),
+        (
+            "\"1 rate=1Mbit/s\", \"0 rate=2Mbit/s parent=1\"",
+            "the rates of the classes of queue 1 are 2Mbit/s together, above its 1Mbit/s",
+        ),
+    ] {
+        let line = format!("queues = {{ rate = \"10Mbit/s\", classes = [{classes}] }}");
+        port_line(&line, &format!("4: port \"a\": {expected} (write classes such as {example})"));
     }
 }
 

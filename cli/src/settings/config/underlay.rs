@@ -23,6 +23,10 @@ pub(super) fn port(topology: &Topology, index: usize, notes: &mut Findings) {
     let (section, port) = (Section::Port(index), &topology.ports[index]);
     let PortKind::Tunnel(tunnel) = &port.kind else { return };
     on_openflow(topology, (section, "bridge"), &port.bridge, notes);
+    if topology.is_local(port) {
+        let reason = format!("a tunnel cannot be the local port of bridge \"{}\"", port.bridge);
+        notes.wrong((section, "kind"), reason, "name another port as `local` in the [[bridge]] section");
+    }
     if let Some(local) = tunnel.local
         && !topology.underlays.iter().any(|underlay| underlay.has(local))
     {

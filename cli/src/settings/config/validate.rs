@@ -11,7 +11,7 @@ use crate::settings::reader::paths;
 use crate::settings::reader::validation::Validation;
 use crate::settings::reader::words::exists;
 use crate::settings::recording;
-use crate::settings::topology::{BridgeSettings, PortSettings, StaticEntry, Topology};
+use crate::settings::topology::{BridgeSettings, PipelineKind, PortSettings, StaticEntry, Topology};
 use crate::settings::vlan::Vlan;
 use console::words::one_of;
 use std::collections::HashMap;
@@ -49,6 +49,7 @@ pub(crate) fn topology(topology: &Topology, host: &Host, control: &Path, notes: 
     super::flows::validate(topology, notes);
     super::mirrors::validate(topology, notes);
     super::underlay::validate(topology, notes);
+    super::openflow::conntrack(topology, notes);
 }
 
 /// Validates the socket for grants, which `[[grant]]` sections need.
@@ -116,19 +117,39 @@ fn port(topology: &Topology, index: usize, claims: &[Vec<Claim<'_>>], control: &
     membership(topology, section, port, notes);
     super::security::validate(topology, section, (port, &topology.ports[..index]), notes);
     links(topology, section, port, notes);
+    fast_path(topology, section, port, notes);
     super::underlay::port(topology, index, notes);
     rss(topology, section, port, notes);
     vlan(section, port, notes);
 }
 
+/// The kernel forwards by learned addresses only, and has no wrappers.
+fn fast_path(topology: &Topology, section: Section, port: &PortSettings, notes: &mut Findings) {
+    let place = (section, "kernel_fast_path");
+    if !port.kind.has_fast_path() || notes.is_spoiled(place) {
+        return;
+    }
+    if let Some(key) = port.wrappers.first_key() {
+        let reason = format!("`kernel_fast_path` is not supported with `{key}`");
+        return notes.wrong(place, reason, format!("remove `kernel_fast_path` or `{key}`"));
+    }
+    let bridge = topology.bridges.iter().find(|bridge| bridge.name == port.bridge);
+    if let Some(bridge) = bridge.filter(|bridge| bridge.pipeline == PipelineKind::Openflow) {
+        let reason =
+            format!("`kernel_fast_path` is not supported: bridge \"{}\" has flow tables", bridge.name);
+        return notes.wrong(place, reason, "remove it, or add the port to a learning bridge");
+    }
+    if let Some(bridge) = bridge.filter(|bridge| !bridge.export.is_empty()) {
+        let reason =
+            format!("`kernel_fast_path` is not supported: bridge \"{}\" exports samples", bridge.name);
+        notes.wrong(place, reason, "remove it, or `sflow` and `ipfix` of the bridge");
+    }
+}
+
 /// Keys of the spanning tree need one.
-fn links(topology: &Topology, section: Section, port: &PortSettings, notes: &mut Findings) {
+pub(super) fn links(topology: &Topology, section: Section, port: &PortSettings, notes: &mut Findings) {
     let bridge = topology.bridges.iter().find(|bridge| bridge.name == port.bridge);
     let Some(bridge) = bridge else { return };
-    if port.links.lldp && bridge.openflow.is_some() {
-        let reason = format!("`lldp` is not supported: bridge \"{}\" has flow tables", bridge.name);
-        notes.wrong((section, "lldp"), reason, "remove it; controllers send LLDP themselves");
-    }
     let Some(key) = port.links.first_key() else { return };
     if bridge.stp.is_none() {
         let reason = format!("`{key}` has no effect: bridge \"{}\" has no spanning tree", bridge.name);
@@ -251,6 +272,7 @@ fn bridge(topology: &Topology, index: usize, notes: &mut Findings) {
         notes.taken(place, format!("a bridge of this name already exists{aside}"), "rename one of them");
     }
     super::openflow::validate(topology, index, notes);
+    observation_domain(topology, index, notes);
     let mut seen = HashMap::new();
     for (i, entry) in bridge.statics.iter().enumerate() {
         let section = Section::Static(index, i);
@@ -261,6 +283,16 @@ fn bridge(topology: &Topology, index: usize, notes: &mut Findings) {
             let reason = format!("`mac` {} is already pinned{aside}", entry.mac);
             notes.taken((section, "mac"), reason, "remove one of the two entries");
         }
+    }
+}
+
+/// A collector tells the messages of two bridges apart by their observation domains.
+fn observation_domain(topology: &Topology, index: usize, notes: &mut Findings) {
+    let domain = |bridge: &BridgeSettings| bridge.export.ipfix.as_ref().map(|ipfix| ipfix.domain);
+    let Some(own) = domain(&topology.bridges[index]) else { return };
+    if let Some(other) = topology.bridges[..index].iter().find(|other| domain(other) == Some(own)) {
+        let reason = format!("bridge \"{}\" has observation domain {own} already", other.name);
+        notes.taken((Section::Bridge(index), "ipfix"), reason, "write another `domain`");
     }
 }
 
@@ -294,8 +326,9 @@ pub(crate) fn pinned(topology: &Topology, section: Section, entry: &StaticEntry,
         let reason = format!("port \"{wanted}\" is a member of bond \"{}\"", bond.name);
         return notes.wrong((section, "port"), reason, "list the address in `macs` of the bond");
     }
-    let tags = || topology.ports.iter().any(|other| other.bridge == port.bridge && other.vlan.is_some());
-    match (entry.vlan, &port.vlan) {
+    let tags =
+        || topology.ports.iter().any(|other| other.bridge == port.bridge && other.policy.vlan.is_some());
+    match (entry.vlan, &port.policy.vlan) {
         (0, Some(Vlan::Trunk { native: None, .. })) => {
             let reason = format!("`vlan` is missing, and port \"{wanted}\" has no VLAN for untagged frames");
             let remedy = notes.example("vlan", "10");
@@ -389,7 +422,7 @@ pub(super) fn membership(topology: &Topology, section: Section, port: &PortSetti
 }
 
 pub(super) fn vlan(section: Section, port: &PortSettings, notes: &mut Findings) {
-    let Some(Vlan::Trunk { trunk, .. }) = &port.vlan else { return };
+    let Some(Vlan::Trunk { trunk, .. }) = &port.policy.vlan else { return };
     if let Some(twice) = (1..trunk.len()).find(|i| trunk[..*i].contains(&trunk[*i])) {
         notes.wrong((section, "trunk"), format!("`trunk` lists VLAN {} twice", trunk[twice]), "list it once");
     }

@@ -2,13 +2,17 @@
 //!
 //! Rule `n` of a bridge, counted from 0 in the order of the file, has the priority 60000 - `n`. A rule is one flow for
 //! each IP version, and for each aligned block of its port ranges.
+//!
+//! On a bridge with a stateful rule, IP packets first pass through connection tracking. A stateful rule matches the first
+//! packets of connections and commits these with its number as mark, by which flows of a higher priority admit all
+//! other packets of the connection.
 
 use super::FilePorts;
 use crate::settings::reader::fields::Fields;
 use crate::settings::reader::node::Node;
 use crate::settings::reader::notes::{Findings, Section};
-use flow::port_masks;
 use flow::text::PortNames;
+use flow::{PortNo, port_masks};
 use serde::{Serialize, Serializer};
 use std::fmt::{self, Write};
 use std::net::IpAddr;
@@ -21,6 +25,10 @@ const FIRST: usize = 60_000;
 pub(crate) const RULES: usize = 10_000;
 /// Flows of one rule.
 pub(crate) const FLOWS: usize = 1024;
+/// Priority of the flows for connections.
+const CONNECTIONS: usize = 60_001;
+/// Zone of the connections of the first bridge; the number of the bridge is added.
+const ZONE: usize = 0xac00;
 /// Cookie of the flows of the first section; the number of the section is added.
 const COOKIE: usize = 0xac10_0000;
 
@@ -37,6 +45,7 @@ enum Verdict {
 #[serde(rename_all = "lowercase")]
 enum Protocol {
     Arp,
+    Nd,
     Ipv4,
     Ipv6,
     Icmp,
@@ -47,7 +56,7 @@ enum Protocol {
 }
 
 impl Protocol {
-    const NAMES: [(&str, Self); 8] = [
+    const NAMES: [(&str, Self); 9] = [
         ("tcp", Self::Tcp),
         ("udp", Self::Udp),
         ("sctp", Self::Sctp),
@@ -56,12 +65,26 @@ impl Protocol {
         ("ipv4", Self::Ipv4),
         ("ipv6", Self::Ipv6),
         ("arp", Self::Arp),
+        ("nd", Self::Nd),
     ];
+
+    /// Messages of Neighbor Discovery (RFC 4861, section 4).
+    const ND: [(&str, bool); 4] = [
+        ("icmp6,icmp_type=133", true),
+        ("icmp6,icmp_type=134", true),
+        ("icmp6,icmp_type=135", true),
+        ("icmp6,icmp_type=136", true),
+    ];
+
+    /// Whether its packets belong to connections.
+    fn has_connections(self) -> bool {
+        !matches!(self, Self::Arp | Self::Nd)
+    }
 
     /// Words of a match for IPv4 and for IPv6.
     fn words(self) -> (Option<&'static str>, Option<&'static str>) {
         match self {
-            Self::Arp => (None, None),
+            Self::Arp | Self::Nd => (None, None),
             Self::Ipv4 => (Some("ip"), None),
             Self::Ipv6 => (None, Some("ipv6")),
             Self::Icmp => (Some("icmp"), None),
@@ -130,6 +153,8 @@ pub(crate) struct AclRule {
     source_ports: Vec<RangeInclusive<u16>>,
     /// Ranges of destination ports; empty for all.
     destination_ports: Vec<RangeInclusive<u16>>,
+    /// Whether it is for the first packets of connections, whose other packets pass as well.
+    pub(super) stateful: bool,
 }
 
 impl AclRule {
@@ -147,12 +172,8 @@ impl AclRule {
             destination: prefix(&mut fields, "destination"),
             source_ports: fields.list("source_ports", range, "[\"1024-65535\"]"),
             destination_ports: fields.list("destination_ports", range, "[\"80\", \"8000-8080\"]"),
+            stateful: fields.flag("stateful").unwrap_or_default(),
         };
-        if fields.flag("stateful") == Some(true) {
-            let reason =
-                "stateful rules are not supported, because the access list does not track connections";
-            fields.wrong::<()>("stateful", reason, "remove it, and add a rule for the replies".to_owned());
-        }
         fields.finish();
         rule.validate(section, notes);
         rule
@@ -184,6 +205,15 @@ impl AclRule {
             let remedy = "use addresses of one IP version, which the protocol has";
             notes.wrong((section, "protocol"), reason, remedy);
         }
+        if self.stateful && *action == Verdict::Deny {
+            let reason = "`stateful` has no effect: packets of denied connections are not replied to";
+            notes.wrong((section, "stateful"), reason, "remove it");
+        }
+        if let Some(protocol) = protocol.filter(|protocol| self.stateful && !protocol.has_connections()) {
+            let reason =
+                format!("`stateful` requires a protocol with connections, not \"{}\"", protocol.name());
+            notes.wrong((section, "stateful"), reason, "remove it, and add a rule for the replies");
+        }
         let flows = self.len();
         if flows > FLOWS {
             let reason = format!("the rule needs {flows} flows, and the maximum is {FLOWS}");
@@ -199,7 +229,10 @@ impl AclRule {
     fn words(&self) -> Vec<(&'static str, bool)> {
         let (v4, v6) = match self.protocol {
             Some(Protocol::Arp) => return vec![("arp", false)],
+            Some(Protocol::Nd) => (None, None),
             Some(protocol) => protocol.words(),
+            // A connection is one of IP packets.
+            None if self.stateful => (Some("ip"), Some("ipv6")),
             None if self.source.is_none() && self.destination.is_none() => return vec![("", false)],
             None => (Some("ip"), Some("ipv6")),
         };
@@ -207,8 +240,9 @@ impl AclRule {
             let mut prefixes = self.source.iter().chain(&self.destination);
             prefixes.all(|prefix| prefix.address.is_ipv6() == is_v6)
         };
-        let words = [(v4, false), (v6, true)];
-        words.into_iter().filter_map(|(word, is_v6)| Some((word?, is_v6)).filter(|_| fits(is_v6))).collect()
+        let nd = Protocol::ND.into_iter().filter(|_| self.protocol == Some(Protocol::Nd));
+        let words = [(v4, false), (v6, true)].into_iter().filter_map(|(word, is_v6)| Some((word?, is_v6)));
+        words.chain(nd).filter(|(_, is_v6)| fits(*is_v6)).collect()
     }
 
     /// Words of a match for each block of source ports, and for each one of destination ports.
@@ -229,7 +263,7 @@ impl AclRule {
     }
 
     /// The flows of the rule: the one at `place` of its bridge, in section `index`. None if the rule is not valid.
-    pub(super) fn flows(&self, place: usize, index: usize, ports: &FilePorts<'_>) -> Vec<String> {
+    pub(super) fn flows(&self, place: usize, index: usize, ports: &FilePorts<'_>, zone: u16) -> Vec<String> {
         let number = |name: Option<&String>| match name {
             Some(name) => ports.number(name).map(Some).ok_or(()),
             None => Ok(None),
@@ -239,23 +273,47 @@ impl AclRule {
         if self.len() > FLOWS {
             return Vec::new();
         }
-        let actions = match (self.action, to) {
-            (Verdict::Deny, _) => "drop".to_owned(),
-            (Verdict::Allow, Some(port)) => format!("output:{}", port.0),
-            (Verdict::Allow, None) => "NORMAL".to_owned(),
+        let (mark, cookie) = (place + 1, COOKIE + index);
+        let (state, actions) = match self.action {
+            Verdict::Deny => ("", "drop".to_owned()),
+            Verdict::Allow if self.stateful => {
+                let commit = format!("ct(commit,zone={zone},exec(set_field:{mark}->ct_mark)),");
+                (",ct_state=+new+trk", commit + &output(to))
+            }
+            Verdict::Allow => ("", output(to)),
         };
-        let from = from.map(|port| format!(",in_port={}", port.0)).unwrap_or_default();
-        let head = format!("priority={},cookie={:#x}{from}", FIRST.saturating_sub(place), COOKIE + index);
+        let head = format!("priority={},cookie={cookie:#x}{}", FIRST.saturating_sub(place), came_from(from));
         let [sources, destinations] = self.blocks();
         let mut flows = Vec::new();
         for (word, is_v6) in self.words() {
             let addresses = self.addresses(word, is_v6);
             for source in &sources {
-                let flow = |to: &String| format!("{head}{addresses}{source}{to},actions={actions}");
+                let flow = |to: &String| format!("{head}{addresses}{source}{to}{state},actions={actions}");
                 flows.extend(destinations.iter().map(flow));
             }
         }
+        if self.stateful {
+            flows.extend(self.connections((from, to), (mark, cookie), zone));
+        }
         flows
+    }
+
+    /// The flows for the packets of connections that the rule has allowed, but for their first ones.
+    fn connections(
+        &self,
+        (from, to): (Option<PortNo>, Option<PortNo>),
+        (mark, cookie): (usize, usize),
+        zone: u16,
+    ) -> Vec<String> {
+        let is_used = |version: bool| self.words().iter().any(|(_, is_v6)| *is_v6 == version);
+        let versions = [("ip", false), ("ipv6", true)].into_iter().filter(|(_, is_v6)| is_used(*is_v6));
+        let directions = [("-rpl", from, to), ("+rpl", to, from)];
+        let flow = |word: &str, (reply, from, to): (&str, Option<PortNo>, Option<PortNo>)| {
+            let from = came_from(from);
+            let state = format!("ct_state=-new-inv{reply}+trk,ct_zone={zone},ct_mark={mark:#x}");
+            format!("priority={CONNECTIONS},cookie={cookie:#x}{from},{word},{state},actions={}", output(to))
+        };
+        versions.flat_map(|(word, _)| directions.map(|direction| flow(word, direction))).collect()
     }
 
     /// Words for the protocol and the addresses.
@@ -270,6 +328,29 @@ impl AclRule {
         }
         text
     }
+}
+
+/// Zone of the connections of a bridge, by its position among all bridges.
+pub(crate) fn zone(bridge: usize) -> u16 {
+    u16::try_from(ZONE + bridge).unwrap_or(u16::MAX)
+}
+
+/// The flows that pass the IP packets of a bridge through connection tracking, before the rules.
+pub(super) fn tracking(index: usize, zone: u16) -> [String; 2] {
+    ["ip", "ipv6"].map(|word| {
+        let cookie = COOKIE + index;
+        format!(
+            "priority={CONNECTIONS},cookie={cookie:#x},{word},ct_state=-trk,actions=ct(table=0,zone={zone})"
+        )
+    })
+}
+
+fn output(to: Option<PortNo>) -> String {
+    to.map_or_else(|| "NORMAL".to_owned(), |port| format!("output:{}", port.0))
+}
+
+fn came_from(from: Option<PortNo>) -> String {
+    from.map(|port| format!(",in_port={}", port.0)).unwrap_or_default()
 }
 
 fn action(fields: &mut Fields<'_, '_>) -> Verdict {
@@ -300,6 +381,7 @@ fn range(text: &str) -> Result<RangeInclusive<u16>, String> {
 impl fmt::Display for AclRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.action == Verdict::Allow { "allow" } else { "deny" })?;
+        f.write_str(if self.stateful { " connections of" } else { "" })?;
         f.write_str(self.protocol.map_or(" all", |_| " "))?;
         f.write_str(self.protocol.map_or("", Protocol::name))?;
         let ports = |ranges: &[RangeInclusive<u16>]| {
@@ -322,95 +404,4 @@ impl fmt::Display for AclRule {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::{FileFlows, texts};
-    use super::*;
-    use crate::host::Host;
-    use crate::settings::config;
-    use crate::settings::topology::Topology;
-
-    const BRIDGE: &str = "[[bridge]]\nname = \"br0\"\npipeline = \"openflow\"\n\
-        [[port]]\nname = \"red\"\nkind = \"null\"\n[[port]]\nname = \"blue\"\nkind = \"null\"\n";
-
-    fn parse(text: &str) -> Result<Topology, Vec<console::Diagnostic>> {
-        config::parse(&format!("{BRIDGE}{text}"), &Host::of(&[0], &[0]), None)
-    }
-
-    fn flows(text: &str) -> Vec<String> {
-        let topology = parse(text).unwrap_or_else(|e| panic!("{e:?} in\n{text}"));
-        assert!(topology.flow_changes("br0").is_ok(), "{text}");
-        let ports = FilePorts::new(["red", "blue"].into_iter());
-        texts(&topology.flows, "br0", &ports).into_iter().map(|(_, text)| text).collect()
-    }
-
-    fn refused(text: &str) -> String {
-        format!("{:?}", parse(text).unwrap_err())
-    }
-
-    #[test]
-    fn rules_become_flows_in_the_order_of_the_file() {
-        let text = "[[acl]]\naction = \"allow\"\nfrom = \"red\"\nto = \"blue\"\nprotocol = \"tcp\"\n\
-            source = \"10.0.0.0/8\"\ndestination_ports = [\"80\", \"8080-8083\"]\n\
-            [[acl]]\naction = \"deny\"\ndestination = \"2001:db8::/32\"\n\
-            [[acl]]\naction = \"allow\"\nprotocol = \"arp\"\n[[acl]]\naction = \"deny\"\nprotocol = \"udp\"\n\
-            [[acl]]\naction = \"allow\"\n";
-        let expected = [
-            "priority=60000,cookie=0xac100000,in_port=1,tcp,nw_src=10.0.0.0/8,tp_dst=0x50/0xffff,actions=output:2",
-            "priority=60000,cookie=0xac100000,in_port=1,tcp,nw_src=10.0.0.0/8,tp_dst=0x1f90/0xfffc,actions=output:2",
-            "priority=59999,cookie=0xac100001,ipv6,ipv6_dst=2001:db8::/32,actions=drop",
-            "priority=59998,cookie=0xac100002,arp,actions=NORMAL",
-            "priority=59997,cookie=0xac100003,udp,actions=drop",
-            "priority=59997,cookie=0xac100003,udp6,actions=drop",
-            "priority=59996,cookie=0xac100004,actions=NORMAL",
-        ];
-        assert_eq!(flows(text), expected);
-    }
-
-    #[test]
-    fn contradictions_are_refused_with_their_reasons() {
-        for (rule, reason) in [
-            ("action = \"deny\"\nto = \"red\"", "sent to no port"),
-            ("action = \"allow\"\nfrom = \"red\"\nto = \"red\"", "port of `from`"),
-            ("action = \"allow\"\nsource_ports = [\"1\"]", "requires a protocol with ports"),
-            ("action = \"allow\"\nprotocol = \"icmp6\"\nsource = \"10.0.0.1\"", "no packet has"),
-            ("action = \"allow\"\nsource = \"::1\"\ndestination = \"10.0.0.1\"", "no packet has"),
-            ("action = \"allow\"\nprotocol = \"arp\"\nsource = \"10.0.0.1\"", "has no IP addresses"),
-            ("action = \"allow\"\nsource = \"10.0.0.0/33\"", "not 0 to 32"),
-            ("action = \"allow\"\nprotocol = \"tcp\"\nsource_ports = [\"9-8\"]", "not a port"),
-            ("action = \"allow\"\nstateful = true", "does not track connections"),
-            ("action = \"allow\"\nfrom = \"green\"", "there is no port"),
-            ("action = \"permit\"", "expected \\\"allow\\\""),
-            ("protocol = \"tcp\"", "`action` is missing"),
-        ] {
-            let found = refused(&format!("[[acl]]\n{rule}\n"));
-            assert!(found.contains(reason), "{rule}: {found}");
-        }
-        let odd: Vec<_> = (0..100).map(|n| format!("\"{}\"", 2 * n + 1)).collect();
-        let odd = odd.join(", ");
-        let many = format!("protocol = \"tcp\"\nsource_ports = [{odd}]\ndestination_ports = [{odd}]\n");
-        assert!(refused(&format!("[[acl]]\naction = \"deny\"\n{many}")).contains("needs 20000 flows"));
-    }
-
-    #[test]
-    fn a_file_without_sections_is_empty() {
-        assert!(
-            FileFlows::default().is_empty()
-                && !parse("[[acl]]\naction = \"deny\"\n").unwrap().flows.is_empty()
-        );
-    }
-
-    /// Blocks match the ports of the range, each once.
-    #[test]
-    fn blocks_make_up_the_range() {
-        for (low, high) in
-            [(0, 65_535), (0, 0), (65_535, 65_535), (1, 65_534), (80, 80), (1023, 1025), (7, 4100)]
-        {
-            let blocks = port_masks(&(low..=high));
-            assert!(blocks.len() <= 30, "{blocks:?}");
-            for port in 0..=u16::MAX {
-                let found = blocks.iter().filter(|(value, mask)| port & mask == *value).count();
-                assert_eq!(found, usize::from((low..=high).contains(&port)), "{port} in {low}-{high}");
-            }
-        }
-    }
-}
+mod tests;

@@ -10,8 +10,10 @@ use crate::settings::reader::validation::Validation;
 use ::port::PortControl;
 use ::port::Remedy;
 use ::port::af_xdp::{
-    self as port_kind, Attachment, BadRule, BusyPoll, InterfaceError, MAX_RING, MIN_RING, Options, Rule,
+    self as port_kind, Attachment, BadRule, BusyPoll, FastPathOptions, InterfaceError, MAX_RING, MIN_RING,
+    Options, Rule,
 };
+use ::port::netns::Namespace;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -58,6 +60,12 @@ pub(crate) struct AfXdp {
     pub(crate) busy_poll: bool,
     /// Number of frames per queue and direction.
     pub(crate) frames: u16,
+    /// Whether the kernel forwards frames between such ports.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) kernel_fast_path: bool,
+    /// Namespace of the other end of the veth pair; `None`: that of the interface.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) peer_netns: Option<String>,
 }
 
 impl Kind for AfXdp {
@@ -84,12 +92,24 @@ impl Kind for AfXdp {
         ),
         key("busy_poll", "false", "Whether the worker polls the interface in place of its interrupts."),
         key("frames", "2048", "Frames per queue and direction, a power of two."),
+        key(
+            "kernel_fast_path",
+            "false",
+            "Whether the kernel forwards frames of known pairs of addresses between ports that have this, without the \
+             switch; only on veth pairs.",
+        ),
+        optional(
+            "peer_netns",
+            "that of the interface",
+            "With `kernel_fast_path`: network namespace of the other end of the veth pair, whose GRO is enabled.",
+        ),
     ];
     #[cfg(test)]
     const EXAMPLES: &'static [&'static str] = &[
         "interface = \"lr-eth0\"",
         "interface = \"lr-eth0\"\nnetns = \"/proc/self/ns/net\"\nmode = \"copy\"\nattach = \"generic\"\n\
          to_kernel = [\"arp\", \"ethertype 0x88cc\", \"tcp 22\"]\nbusy_poll = true\nframes = 512\nqueue_pairs = 2",
+        "interface = \"lr-eth0\"\nkernel_fast_path = true\npeer_netns = \"blue\"",
     ];
 
     fn read(fields: &mut Fields<'_, '_>) -> Self {
@@ -102,6 +122,8 @@ impl Kind for AfXdp {
             to_kernel: fields.texts("to_kernel", "frames, such as [\"arp\", \"tcp 22\"]"),
             busy_poll: fields.flag("busy_poll").unwrap_or_default(),
             frames: read_frames(fields),
+            kernel_fast_path: fields.flag("kernel_fast_path").unwrap_or_default(),
+            peer_netns: fields.text("peer_netns").map(str::to_owned),
         }
     }
 
@@ -118,6 +140,14 @@ impl Kind for AfXdp {
             }
             Ok(_) => {}
         }
+        if self.kernel_fast_path && self.attach == Attach::Generic {
+            let reason = "`kernel_fast_path` is not supported with `attach` = \"generic\"";
+            validation.wrong("attach", reason, "write attach = \"native\", or remove `kernel_fast_path`");
+        }
+        if self.peer_netns.is_some() && !self.kernel_fast_path {
+            let reason = "`peer_netns` has no effect without `kernel_fast_path`";
+            validation.wrong("peer_netns", reason, "write kernel_fast_path = true, or remove `peer_netns`");
+        }
         if (self.mode, self.attach) == (Mode::ZeroCopy, Attach::Generic) {
             let reason = "zero copy is not supported with `attach` = \"generic\"";
             validation.wrong("attach", reason, "write attach = \"native\", or mode = \"copy\"");
@@ -130,6 +160,10 @@ impl Kind for AfXdp {
 
     fn place(&self) -> String {
         self.interface.place()
+    }
+
+    fn has_fast_path(&self) -> bool {
+        self.kernel_fast_path
     }
 
     fn open(&self, port: PortCommon<'_>, _: Loaded) -> Result<Box<dyn PortControl>, OpenError> {
@@ -176,6 +210,10 @@ impl AfXdp {
             },
             to_kernel: self.rules()?,
             busy_poll: self.busy_poll.then_some(BusyPoll { budget: BUDGET }),
+            fast_path: self.kernel_fast_path.then(|| FastPathOptions {
+                name: port.name.to_owned(),
+                peer: self.peer_netns.clone().map(Namespace::new),
+            }),
             ..Options::new(self.interface.there())
         })
     }
@@ -186,6 +224,9 @@ impl fmt::Display for AfXdp {
         write!(f, "{}", self.interface)?;
         if !self.to_kernel.is_empty() {
             write!(f, ", {} to the kernel", self.to_kernel.join(" and "))?;
+        }
+        if self.kernel_fast_path {
+            f.write_str(", with the kernel fast path")?;
         }
         Ok(())
     }

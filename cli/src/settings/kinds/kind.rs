@@ -60,6 +60,11 @@ pub(crate) trait Kind: fmt::Display + Sized {
         None
     }
 
+    /// Whether the kernel forwards frames between the port and others of which this is true.
+    fn has_fast_path(&self) -> bool {
+        false
+    }
+
     /// Opens the port; `loaded` is the content of [`Kind::plays`].
     fn open(&self, port: PortCommon<'_>, loaded: Loaded) -> Result<Box<dyn PortControl>, OpenError>;
 }

@@ -105,6 +105,11 @@ macro_rules! kinds {
                 match self { $(Self::$variant(own) => own.plays(),)+ Self::$made(own) => own.plays() }
             }
 
+            /// See [`Kind::has_fast_path`].
+            pub(crate) fn has_fast_path(&self) -> bool {
+                match self { $(Self::$variant(own) => own.has_fast_path(),)+ Self::$made(own) => own.has_fast_path() }
+            }
+
             /// See [`Kind::open`].
             pub(crate) fn open(
                 &self,

@@ -17,6 +17,7 @@ pub(crate) enum Section {
     /// `[worker]`
     Workers,
     Placement,
+    Conntrack,
     Bridge(usize),
     Static(usize, usize),
     Port(usize),

@@ -91,7 +91,7 @@ fn trap(switch: &Switch, dir: &Path) -> (PortId, Sender<()>) {
     let ((entered, inside), (shut, free)) = (channel(), channel());
     let control = Trapped(Some(Trap { entered, free }));
     let id = switch.plug_in(&port(dir, "a", None), Box::new(control)).unwrap();
-    switch.members().push(Member { id, name: "a".to_owned(), bridge: "main".to_owned() });
+    switch.members().push(Member { id, name: "a".to_owned(), bridge: "main".to_owned(), queues: None });
     inside.recv_timeout(TIMEOUT).unwrap();
     switch.engine.set_response_limit(Duration::from_millis(300));
     (id, shut)

@@ -71,10 +71,10 @@ fn errors_of_bonds_name_their_remedy() {
     );
     only(
         &format!(
-            "[[bridge]]\nname = \"br0\"\npipeline = \"openflow\"\n{PORT}[[bond]]\nname = \"up\"\nports = [\"a\"]\n"
+            "[[bridge]]\nname = \"br0\"\npipeline = \"openflow\"\n{PORT}[[bond]]\nname = \"up\"\nports = [\"a\"]\nmode = \"balance-slb\"\n"
         ),
-        "7: bond \"up\": bridge \"br0\" has flow tables, which do not support bonds (move the bond to a bridge with \
-         pipeline = \"learning\")",
+        "10: bond \"up\": `mode` is \"balance-slb\", and bridge \"br0\" has flow tables, which learn nothing (write mode = \
+         \"balance-tcp\" or mode = \"active-backup\")",
     );
 }
 
@@ -97,4 +97,20 @@ fn a_change_keeps_other_keys_and_null_is_the_default() {
     }
     let (_, error) = change(json!({ "ports": ["b"] })).unwrap_err();
     assert_eq!(error.reason, "`primary` names \"a\", which is not in `ports`");
+}
+
+#[test]
+fn a_bond_is_one_port_of_a_spanning_tree() {
+    let bridge = "[[bridge]]\nname = \"br0\"\nstp = \"rstp\"\n";
+    let text = format!("{bridge}{TWO}{BOND}stp_cost = 7\nbpdu_guard = true\n");
+    let running = parse(&text, &host(), None).unwrap();
+    assert_eq!(running.bonds[0].links.config(None).cost, 7);
+    assert!(running.bonds[0].to_string().ends_with(", STP cost 7, BPDU guard"), "{}", running.bonds[0]);
+    let (_, error) = requests::changed_bond(&json!({ "stp_cost": 8 }), &running, 0).unwrap_err();
+    assert_eq!(error.reason, "keys for the spanning tree of a bond cannot be changed");
+    bond_line(
+        "stp_cost = 7",
+        "10: bond \"up\": `stp_cost` has no effect: bridge \"main\" has no spanning tree (write stp = \"rstp\" in the \
+         [[bridge]] section, or remove the key)",
+    );
 }

@@ -64,6 +64,10 @@ fn each_key_of_controllers_has_its_error() {
          (list a controller with tcp, ssl or unix in `controllers`, or write pipeline = \"learning\")",
     );
     told(
+        "local = \"green\"",
+        "there is no port \"green\" on bridge \"br0\" (name \"a\", or add a [[port]] section with this name)",
+    );
+    told(
         "datapath_id = \"1\"",
         "invalid value \"1\" for `datapath_id`: expected 16 hexadecimal digits \
          (write such as \"0000020000000001\", and not only zeros)",

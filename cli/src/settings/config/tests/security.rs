@@ -61,7 +61,7 @@ fn port_security_is_read_and_printed() {
     assert!(port.to_string().ends_with(expected), "{port}");
     assert!(bridge.to_string().ends_with(", addresses move freely, DHCP snooping"), "{bridge}");
     let plain = parse(PORT, &host(), None).unwrap();
-    assert_eq!(plain.ports[0].security, crate::settings::security::Security::default());
+    assert_eq!(plain.ports[0].policy.security, crate::settings::security::Security::default());
     assert_eq!(plain.bridges[0].mac_moves, crate::settings::topology::MacMoves::Guarded);
 }
 
