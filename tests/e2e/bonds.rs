@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use linerate_tests::netns::Netns;
@@ -29,6 +30,11 @@ struct Site {
 impl Site {
     /// Starts both. `bond` has the keys of the bond, `far` the command that adds the ends of the cables to `br0`.
     fn start(folder: &Path, bond: &str, far: &[&str]) -> Site {
+        Self::start_with(folder, "", bond, far)
+    }
+
+    /// As [`Site::start`], with more sections of the file.
+    fn start_with(folder: &Path, sections: &str, bond: &str, far: &[&str]) -> Site {
         let (guest, host, near) = (Netns::new(), Netns::new(), Netns::new());
         for number in [1, 2] {
             near.cable(&format!("near{number}"), &host, &format!("far{number}"));
@@ -49,7 +55,7 @@ impl Site {
             guest.name()
         );
         let text = format!(
-            "[[bond]]\nname = \"uplink\"\nports = [\"p1\", \"p2\"]\n{bond}\n{}{}{tap}",
+            "{sections}[[bond]]\nname = \"uplink\"\nports = [\"p1\", \"p2\"]\n{bond}\n{}{}{tap}",
             port(1),
             port(2)
         );
@@ -139,6 +145,14 @@ fn lacp_aggregates_links_to_open_vswitch_and_survives_the_loss_of_one() {
     site.host.ip("link set far1 up");
     site.wait_enabled(2);
     site.guest.ping(HOST, 5, &[]);
+    // A change that does not concern LACP, and one that it carries out, lose nothing.
+    let lost = site.ping_while(|| {
+        for change in ["rebalance=5s", "lacp_rate=slow", "lacp_rate=fast", "rebalance=0s"] {
+            site.switch.tell(&["bonds", "set", "uplink", change]).unwrap();
+        }
+    });
+    assert_eq!(lost, 0, "{:#}", site.bond());
+    assert_eq!(enabled(&site.bond()["live"]).len(), 2);
     // Open vSwitch ends its side of the negotiation: the bond stops, because it has no partner.
     site.ovs.run("ovs-vsctl", &["set", "port", "bond0", "lacp=off"]);
     site.wait_bond(|live| live["lacp"] == "configured" && enabled(live).is_empty());
@@ -230,5 +244,42 @@ fn source_balancing_to_an_unaware_switch_neither_loops_nor_duplicates() {
     site.switch.tell(&["bonds", "remove", "uplink"]).unwrap();
     assert_eq!(site.switch.ask(&["bonds", "show"]).unwrap(), Value::Array(Vec::new()));
     site.guest.ping(HOST, 5, &[]);
+    site.switch.stop();
+}
+
+/// An OpenFlow bridge whose flows name the bond.
+const FLOWS: &str = "[[bridge]]\nname = \"main\"\npipeline = \"openflow\"\n\
+    [[flow]]\nflow = [\"in_port=guest,actions=output:uplink\", \"in_port=uplink,actions=output:guest\"]\n";
+
+#[test]
+#[ignore = "needs root and Open vSwitch; run by `cargo xtask test`"]
+fn a_bond_is_one_port_of_flow_tables() {
+    let folder = folder();
+    let keys = "mode = \"balance-tcp\"\nlacp = \"active\"\nlacp_rate = \"fast\"";
+    let site = Site::start_with(folder.path(), FLOWS, keys, &FAR_LACP);
+    site.wait_enabled(2);
+    site.guest.ping(HOST, 5, &[]);
+    site.host.ping(GUEST, 5, &[]);
+    let lost = site.ping_while(|| {
+        site.host.ip("link set far1 down");
+    });
+    assert_eq!(enabled(&site.wait_enabled(1)["live"]), ["p2"]);
+    assert!(lost <= 10, "{lost} pings were lost");
+    let flows = site.switch.ask(&["flows", "show"]).unwrap();
+    let used = |flow: &Value| flow["packets"].as_u64().unwrap() > 100;
+    assert_eq!(flows["flows"].as_array().unwrap().iter().filter(|flow| used(flow)).count(), 2, "{flows:#}");
+    let shown = || {
+        let mut command = Command::new("ovs-ofctl");
+        let words = ["--timeout=10", "-O", "OpenFlow13", "show", "main"];
+        let output = command.args(words).env("OVS_RUNDIR", folder.path()).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    };
+    let described = wait::until(LIMIT, || Some(shown()).filter(|text| text.contains("(uplink)")));
+    let described = described.unwrap_or_else(&shown);
+    assert!(described.contains("(guest)") && !described.contains("(p1)"), "{described}");
+    // Without the bond, its members are ports of the tables again.
+    site.switch.tell(&["bonds", "remove", "uplink"]).unwrap();
+    let described = wait::until(LIMIT, || Some(shown()).filter(|text| text.contains("(p2)")));
+    assert!(described.is_some_and(|text| text.contains("(p1)") && !text.contains("(uplink)")), "{}", shown());
     site.switch.stop();
 }

@@ -41,7 +41,7 @@ impl Pair {
     }
 
     /// [`Pair::start`] with more sections in the configuration.
-    fn start_with(folder: &std::path::Path, more: &str) -> Self {
+    pub(crate) fn start_with(folder: &std::path::Path, more: &str) -> Self {
         let (left, right) = (Netns::new(), Netns::new());
         let switch = start(folder, &[("left", &left), ("right", &right)], more);
         Self { left, right, switch }

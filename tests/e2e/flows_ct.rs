@@ -1,11 +1,11 @@
 //! Connection tracking of OpenFlow bridges: TCP of two kernels through a stateful firewall, and through translation.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use linerate_tests::switch::assert_sums_agree;
-use linerate_tests::{folder, tcp};
+use linerate_tests::{folder, tcp, wait};
 use serde_json::Value;
 
 use crate::flows::Pair;
@@ -100,5 +100,83 @@ fn connections_pass_through_translation_of_their_source() {
     pair.switch.tell(&["ct", "flush"]).expect("the switch runs");
     assert!(connections(&pair, &[]).is_empty());
     assert_sums_agree(&pair.switch.settled(&["left", "right"]));
+    pair.switch.stop();
+}
+
+/// Whether the host of this namespace can connect to a port.
+fn connects(address: [u8; 4]) -> bool {
+    TcpStream::connect_timeout(&SocketAddr::from((address, PORT)), Duration::from_secs(1)).is_ok()
+}
+
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn a_stateful_access_list_admits_connections_of_one_side_with_their_replies_and_errors() {
+    let folder = folder();
+    let rule = |lines: &str| format!("[[acl]]\naction = \"allow\"\n{lines}\n");
+    let of_left = |protocol: &str| {
+        rule(&format!("from = \"left\"\nto = \"right\"\nprotocol = \"{protocol}\"\nstateful = true"))
+    };
+    let rules = [rule("protocol = \"arp\""), of_left("tcp"), of_left("udp"), of_left("icmp")].concat();
+    let pair = Pair::start_with(folder.path(), &rules);
+    tcp::listen(&pair.left, PORT, tcp::echo);
+    tcp::listen(&pair.right, PORT, tcp::echo);
+    pair.left.ping("10.9.0.2", 3, &[]);
+    for seed in 0..4 {
+        pair.left.enter(move || tcp::exchange("10.9.0.2", PORT, (seed, BYTES), LIMIT));
+    }
+    // Nothing listens: the ICMP error of the other host is related to the connection.
+    let refused = pair.left.enter(|| {
+        let socket = UdpSocket::bind("10.9.0.1:0").expect("a free port");
+        socket.connect("10.9.0.2:9").expect("an address");
+        socket.set_read_timeout(Some(LIMIT)).expect("a valid time");
+        socket.send(b"x").expect("a route");
+        socket.recv(&mut [0; 8]).expect_err("there is no answer").kind()
+    });
+    assert_eq!(refused, std::io::ErrorKind::ConnectionRefused);
+    assert!(!pair.right.enter(|| connects([10, 9, 0, 1])), "the other side begins no connection");
+    assert!(pair.right.attempt("ping", &["-c", "1", "-W", "1", "10.9.0.1"]).is_err());
+    let marks: Vec<_> = connections(&pair, &[]).iter().map(|entry| entry["mark"].as_u64()).collect();
+    assert!(marks.contains(&Some(2)) && marks.contains(&Some(4)), "the numbers of the rules: {marks:?}");
+    assert_sums_agree(&pair.switch.settled(&["left", "right"]));
+    pair.switch.stop();
+}
+
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn a_guest_that_opens_many_connections_has_its_share() {
+    let folder = folder();
+    let sections = "[conntrack]\nmax_per_port = 20\nzones = { 7 = 1000 }\n";
+    let pair = Pair::start_with(folder.path(), sections);
+    ports(&pair);
+    pair.add(&[
+        "priority=1,in_port=left,ip,actions=ct(commit),output:right",
+        "priority=1,in_port=right,ip,actions=ct(commit),output:left",
+    ]);
+    pair.left.enter(|| {
+        for _ in 0..200 {
+            let socket = UdpSocket::bind("10.9.0.1:0").expect("a free port");
+            socket.send_to(b"x", "10.9.0.2:9").expect("a route");
+        }
+    });
+    let limits = || pair.switch.ask(&["ct", "limits", "show"]).expect("the switch runs");
+    let of_port = |name: &str| {
+        let limits = limits();
+        let ports = limits["ports"].as_array().expect("a list").clone();
+        ports.iter().find(|port| port["port"] == name).and_then(|port| port["connections"].as_u64())
+    };
+    let refused = || limits()["refused"]["port"].as_u64().filter(|refused| *refused >= 100);
+    assert!(wait::until(LIMIT, refused).is_some(), "{}", limits());
+    assert!(of_port("left").is_some_and(|connections| connections <= 20), "{}", limits());
+    // The other guest is not affected.
+    pair.right.ping("10.9.0.1", 1, &[]);
+    assert!(of_port("right").is_some_and(|connections| connections > 0), "{}", limits());
+    assert_eq!(limits()["zones"].as_array().expect("a list").last().expect("a zone")["max"], 1000);
+    let set = ["ct", "limits", "set", "max_per_port=1000", "zones.3=5", "timeouts.udp_first=1s"];
+    pair.switch.tell(&set).expect("valid limits");
+    let changed = limits();
+    assert_eq!((&changed["max_per_port"], &changed["timeouts"]["udp_first"]), (&1000.into(), &"1s".into()));
+    assert_eq!(changed["zones"].as_array().expect("a list").len(), 3, "{changed}");
+    let said = pair.switch.tell(&["ct", "limits", "set", "max=0"]).unwrap_err();
+    assert!(said.contains("expected 1 to 100000000") && said.contains("remedy: "), "{said}");
     pair.switch.stop();
 }

@@ -17,6 +17,7 @@ use linerate_tests::switch::{Switch, assert_sums_agree};
 use linerate_tests::testpmd::Testpmd;
 use linerate_tests::{binary, folder, wait};
 
+mod fast_path;
 mod faults;
 
 const LIMIT: Duration = Duration::from_secs(20);

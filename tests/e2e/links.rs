@@ -14,8 +14,8 @@ use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(20);
 /// Longest time until a tree is stable, on a loaded machine.
-const CONVERGED: Duration = Duration::from_mins(2);
-const HOSTS: [&str; 2] = ["10.9.0.1", "10.9.0.2"];
+pub(crate) const CONVERGED: Duration = Duration::from_mins(2);
+pub(crate) const HOSTS: [&str; 2] = ["10.9.0.1", "10.9.0.2"];
 const BROADCAST: &str = "10.9.0.255";
 const BROADCASTS: u64 = 5;
 
@@ -62,16 +62,21 @@ impl Site {
         self.far.configure("eth0", &[&format!("{}/24", HOSTS[1])]);
     }
 
-    /// Each broadcast of the near host arrives once at the far host.
     fn assert_broadcasts_arrive_once(&self) {
-        self.near.ping(HOSTS[1], 2, &[]);
-        let before = broadcasts(&self.far);
-        let count = BROADCASTS.to_string();
-        // Broadcasts are not answered, which is an error of ping.
-        let _ = self.near.attempt("ping", &["-b", "-c", &count, "-i", "0.05", "-W", "1", BROADCAST]);
-        let received = wait::settled(Duration::from_millis(500), LIMIT, || broadcasts(&self.far) - before);
-        assert_eq!(received, BROADCASTS);
+        assert_broadcasts_arrive_once(&self.near, &self.far);
     }
+}
+
+/// Each broadcast of the near host arrives once at the far host.
+#[track_caller]
+pub(crate) fn assert_broadcasts_arrive_once(near: &Netns, far: &Netns) {
+    near.ping(HOSTS[1], 2, &[]);
+    let before = broadcasts(far);
+    let count = BROADCASTS.to_string();
+    // Broadcasts are not answered, which is an error of ping.
+    let _ = near.attempt("ping", &["-b", "-c", &count, "-i", "0.05", "-W", "1", BROADCAST]);
+    let received = wait::settled(Duration::from_millis(500), LIMIT, || broadcasts(far) - before);
+    assert_eq!(received, BROADCASTS);
 }
 
 /// Received IPv4 broadcasts.
@@ -104,19 +109,19 @@ fn tree(switch: &Switch) -> Value {
     switch.ask(&["bridges", "show", "lan"]).unwrap()["stp"].clone()
 }
 
-/// Kernel bridges `k1`, the root, and `k2`, with a cable between them; `p1` is on `k1`, `p2` and the far host on `k2`.
-fn kernel_bridges(site: &Site) {
+/// Kernel bridges `k1`, the root, and `k2`, with a cable between them, and other ports on them.
+pub(crate) fn connect_kernel_bridges(bridges: &Netns, ports: &[(&str, &str)]) {
     let times = "stp_state 1 forward_delay 400 hello_time 100 max_age 600";
     for (name, priority) in [("k1", 4096), ("k2", 8192)] {
-        site.bridges.ip(&format!("link add {name} type bridge {times} priority {priority}"));
-        site.bridges.ip(&format!("link set {name} up"));
+        bridges.ip(&format!("link add {name} type bridge {times} priority {priority}"));
+        bridges.ip(&format!("link set {name} up"));
     }
-    site.bridges.ip("link add c1 type veth peer name c2");
-    for (port, bridge) in [("c1", "k1"), ("c2", "k2"), ("p1", "k1"), ("p2", "k2"), ("far", "k2")] {
-        site.bridges.ip(&format!("link set {port} master {bridge} up"));
+    bridges.ip("link add c1 type veth peer name c2");
+    for (port, bridge) in [("c1", "k1"), ("c2", "k2")].iter().chain(ports) {
+        bridges.ip(&format!("link set {port} master {bridge} up"));
     }
     // Without a speed, the kernel takes 10 Mbit/s: a path over the switch is the longest one.
-    site.bridges.ip("link set c2 type bridge_slave cost 2");
+    bridges.ip("link set c2 type bridge_slave cost 2");
 }
 
 fn kernel_state(site: &Site, port: &str) -> String {
@@ -131,7 +136,7 @@ fn a_ring_with_kernel_bridges_uses_stp() {
     let bridge = "stp = \"rstp\"\nstp_hello = \"1s\"\nstp_max_age = \"6s\"\nstp_forward_delay = \"4s\"";
     let switch = site.switch(folder.path(), bridge);
     site.add_far();
-    kernel_bridges(&site);
+    connect_kernel_bridges(&site.bridges, &[("p1", "k1"), ("p2", "k2"), ("far", "k2")]);
     wait_ports(
         &switch,
         &[
@@ -254,6 +259,16 @@ fn known_by_lldpd(host: &Netns, socket: &Path) -> Value {
 #[test]
 #[ignore = "needs root, lldpd and tshark; run by `cargo xtask test`"]
 fn lldpd_and_the_switch_find_each_other() {
+    find_each_other("learning");
+}
+
+#[test]
+#[ignore = "needs root, lldpd and tshark; run by `cargo xtask test`"]
+fn lldpd_and_a_switch_with_flow_tables_find_each_other() {
+    find_each_other("openflow");
+}
+
+fn find_each_other(pipeline: &str) {
     need::program("lldpd");
     let (folder, near) = (folder(), Netns::new());
     let place = format!("interface = \"eth0\"\nnetns = \"{}\"", near.name());
@@ -261,7 +276,7 @@ fn lldpd_and_the_switch_find_each_other() {
         folder.path(),
         &format!(
             "[switch]\nname = \"rack7\"\nmanagement_addresses = [\"192.0.2.7\", \"2001:db8::7\"]\n[[worker]]\n\
-         [[bridge]]\nname = \"lan\"\n[[port]]\nname = \"up\"\nkind = \"tap\"\n{place}\nlldp = true\n\
+         [[bridge]]\nname = \"lan\"\npipeline = \"{pipeline}\"\n[[port]]\nname = \"up\"\nkind = \"tap\"\n{place}\nlldp = true\n\
          vlan = {{ trunk = [10, 20], native = 1 }}\n"
         ),
     );

@@ -6,9 +6,11 @@
 //! bytes; only `cargo xtask test --all` runs them.
 
 mod bench;
+mod bond_trees;
 mod bonds;
 mod c_abi;
 mod circulation;
+mod export;
 mod files;
 mod flows;
 mod flows_ct;
@@ -34,6 +36,7 @@ mod preload;
 mod programs;
 mod proxy;
 mod qemu_guests;
+mod qos;
 mod snippets;
 mod stack;
 mod stack_addresses;

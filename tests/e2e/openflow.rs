@@ -1,7 +1,9 @@
 //! Controllers of OpenFlow bridges: `ovs-ofctl` at the management socket in every version, and `ovs-testcontroller`.
 
 mod limits;
+mod local;
 mod tables;
+mod timeouts;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -242,6 +244,29 @@ fn namespaces_communicate_through_a_controller_and_without_it_if_the_bridge_is_s
     let _second = controller(folder.path(), &[], &target);
     lab.wait_controller("connected", false);
     lab.wait_ping();
+    lab.switch.stop();
+}
+
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn a_controller_gets_packets_through_auxiliary_connections_that_end_with_the_main_one() {
+    let folder = folder();
+    let socket = folder.path().join("controller.sock");
+    let keys = format!("controllers = [\"unix:{}\"]\nmax_backoff = \"1s\"\nauxiliary = 2", socket.display());
+    let mut controller =
+        controller(folder.path(), &["--max-idle=permanent"], &format!("punix:{}", socket.display()));
+    let lab = Lab::start(folder.path(), &keys);
+    lab.wait_controller("connected", false);
+    let auxiliary = |count: u64| {
+        let connected = || (lab.openflow()["controllers"][0]["auxiliary"] == count).then_some(());
+        assert!(wait::until(LIMIT, connected).is_some(), "{}", lab.openflow());
+    };
+    auxiliary(2);
+    // It takes each connection for a switch of its own, and adds flows through that which a packet came from.
+    lab.wait_ping();
+    controller.kill();
+    lab.wait_controller("waiting", false);
+    auxiliary(0);
     lab.switch.stop();
 }
 

@@ -57,6 +57,8 @@ pub(crate) const TESTS: &[Need] = &[
     Need::new(Probe::Program("nc"), &["netcat-openbsd"]),
     Need::new(Probe::Program("redis-server"), &["redis-server"]),
     Need::new(Probe::Program("tshark"), &["tshark"]),
+    Need::new(Probe::Program("nfcapd"), &["nfdump"]),
+    Need::new(Probe::Program("sfcapd"), &["nfdump-sflow"]),
     Need::new(Probe::Program("lldpd"), &["lldpd"]),
     Need::new(Probe::Program("traceroute"), &["traceroute"]),
     Need::new(Probe::Program("dnsmasq"), &["dnsmasq-base"]),

@@ -1,0 +1,156 @@
+//! The kernel fast path: XDP programs forward between two ports, and stop with each change that concerns them.
+
+use super::*;
+use serde_json::Value;
+
+/// A port with the fast path, on the cable to station `number`.
+fn fast(site: &Site, number: u8, more: &str) -> String {
+    let station = if number == 1 { &site.left } else { &site.right };
+    let own = format!("kernel_fast_path = true\npeer_netns = \"{}\"\n{more}", station.name());
+    site.port(number, "af_xdp", &own)
+}
+
+/// A third station on a port without the fast path: cable 3, with this address.
+fn third(site: &Site, address: &str) -> Netns {
+    let station = Netns::new();
+    site.host.ip(&format!("link add lan3 type veth peer name eth0 netns {}", station.name()));
+    site.host.ip("link set lan3 up");
+    station.configure("eth0", &[address]);
+    station
+}
+
+fn offload(switch: &Switch) -> Value {
+    switch.ask(&["offload", "show"]).unwrap()
+}
+
+/// Packets that the kernel has forwarded.
+fn forwarded(switch: &Switch) -> u64 {
+    offload(switch)["packets"].as_u64().unwrap()
+}
+
+fn flood(from: &Netns, to: &str, packets: u32) {
+    from.run("ping", &["-q", "-f", "-W", "1", "-c", &packets.to_string(), to]);
+}
+
+/// Pings until both directions between the stations are installed.
+fn warm_up(site: &Site, switch: &Switch) {
+    let installed = || {
+        flood(&site.left, "10.9.0.2", 200);
+        (offload(switch)["entries"].as_array().unwrap().len() == 2).then_some(())
+    };
+    assert!(wait::until(LIMIT, installed).is_some(), "{}", offload(switch));
+}
+
+/// Runs `change` on a switch whose kernel forwards, and checks that it does not from then on.
+fn ends(site: &Site, switch: &Switch, change: impl FnOnce()) {
+    warm_up(site, switch);
+    change();
+    let before = forwarded(switch);
+    let ping = ["-q", "-i", "0.01", "-W", "1", "-c", "20", "10.9.0.2"];
+    // Whether the pings arrive depends on the change.
+    let _ = site.left.attempt("ping", &ping);
+    assert_eq!(forwarded(switch), before, "{}", offload(switch));
+}
+
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn kernel_forwards_between_ports_with_the_fast_path() {
+    let (folder, site) = (folder(), Site::new(1, 1500));
+    let switch = start(folder.path(), &[fast(&site, 1, ""), fast(&site, 2, "")]);
+    assert!(switch.has_feature("p1", "kernel-fast-path"));
+    warm_up(&site, &switch);
+    let (before, kernel) = (switch.settled(&["p1", "p2"]), forwarded(&switch));
+    flood(&site.left, "10.9.0.2", 1000);
+    let now = switch.settled(&["p1", "p2"]);
+    for port in 0..2 {
+        let received = now[port].rx_packets - before[port].rx_packets;
+        let sent = now[port].tx_packets - before[port].tx_packets;
+        // And some frames of address resolution.
+        assert!((1000..1020).contains(&received) && (1000..1020).contains(&sent), "{received}, {sent}");
+    }
+    assert!(forwarded(&switch) - kernel >= 1900, "{}", offload(&switch));
+    let details = switch.port("p1")["details"]["offloaded"].clone();
+    assert!(details.as_str().unwrap().parse::<u64>().unwrap() >= 1000, "{details}");
+    // Checksums that the stations leave to their interface arrive complete.
+    exchange(&site, folder.path(), &switch);
+    let table = String::from_utf8(switch.tell(&["offload", "show"]).unwrap()).unwrap();
+    assert!(table.contains("forwarded by the kernel"), "{table}");
+    switch.stop();
+}
+
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn changes_end_forwarding_by_the_kernel_at_once() {
+    let (folder, site) = (folder(), Site::new(1, 1500));
+    let third = third(&site, "10.9.0.3/24");
+    let ports = [fast(&site, 1, ""), fast(&site, 2, ""), site.port(3, "af_xdp", "")];
+    let switch = start(folder.path(), &ports);
+    let tell = |verb: &[&str]| drop(switch.tell(verb).unwrap());
+    third.ping("10.9.0.1", 1, &[]);
+    let mirror = ["mirrors", "add", "m", "--source-ports", "p1", "--output-port", "p3"];
+    ends(&site, &switch, || tell(&mirror));
+    let copies = switch.settled(&["p3"])[0].tx_packets;
+    assert!(copies >= 20, "{copies} packets were copied");
+    tell(&["mirrors", "remove", "m"]);
+
+    let mac = site.left.link("eth0").unwrap()["address"].as_str().unwrap().to_owned();
+    ends(&site, &switch, || tell(&["fdb", "add", &mac, "--port", "p2"]));
+    let drops = switch.port("p1")["drops"].clone();
+    assert!(drops["static-mac-violation"].as_u64().is_some_and(|n| n >= 20), "{drops}");
+    tell(&["fdb", "remove", &mac]);
+
+    ends(&site, &switch, || tell(&["ports", "remove", "p2"]));
+    let report = offload(&switch);
+    assert_eq!(
+        (report["entries"].as_array().unwrap().len(), report["packets"].as_u64() > Some(0)),
+        (0, true)
+    );
+    switch.stop();
+}
+
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn station_that_moves_is_found_at_its_new_port_at_once() {
+    let (folder, site) = (folder(), Site::new(1, 1500));
+    let third = third(&site, "10.9.0.3/24");
+    let ports = [fast(&site, 1, ""), fast(&site, 2, ""), site.port(3, "af_xdp", "")];
+    let text = format!("[[worker]]\n[[bridge]]\nname = \"lan\"\nmac_moves = \"free\"\n{}", ports.concat());
+    fs::write(folder.path().join("switch.toml"), text).unwrap();
+    let switch = Switch::restart(folder.path());
+    warm_up(&site, &switch);
+    let mac = site.left.link("eth0").unwrap()["address"].as_str().unwrap().to_owned();
+    // The station does not answer at its old place; its link stays.
+    site.left.ip("address flush dev eth0");
+    third.ip(&format!("link set eth0 address {mac}"));
+    third.configure("eth0", &["10.9.0.1/24"]);
+    third.ping("10.9.0.2", 1, &[]);
+    let (before, kernel) = (switch.settled(&["p3"])[0].tx_packets, forwarded(&switch));
+    site.right.ping("10.9.0.1", 20, &[]);
+    assert!(switch.settled(&["p3"])[0].tx_packets >= before + 20);
+    assert_eq!(forwarded(&switch), kernel, "nothing goes to the old port");
+    switch.stop();
+}
+
+/// An interface that cannot have the fast path is refused with the reason.
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn unsuitable_ports_have_no_fast_path() {
+    let site = Site::new(1, JUMBO);
+    let own = "kernel_fast_path = true";
+    let said = refused(2, &[site.port(1, "af_xdp", own)]);
+    assert!(
+        said.contains("the peer of lan1 in the namespace") && said.contains("write peer_netns"),
+        "{said}"
+    );
+    let wrong = format!("{own}\npeer_netns = \"{}\"", site.right.name());
+    let said = refused(2, &[site.port(1, "af_xdp", &wrong)]);
+    assert!(said.contains("the peer of lan1 in the namespace"), "{said}");
+    let said = refused(2, &[fast(&site, 1, "")]);
+    assert!(said.contains("does not support packets as long as the MTU"), "{said}");
+    let mut port = site.port(1, "af_xdp", own);
+    port = port.replace("lan1", "lo");
+    let said = refused(2, &[port]);
+    assert!(said.contains("needs a veth pair"), "{said}");
+    let said = refused(2, &[fast(&site, 1, "fault = { drop = 0.1 }")]);
+    assert!(said.contains("`kernel_fast_path` is not supported with `fault`"), "{said}");
+}
