@@ -168,7 +168,8 @@ fn nfdump_flows(mut collector: Process, flows: &Path, columns: &str) -> BTreeMap
     let rows = text.lines().filter_map(|line| {
         let words: Vec<_> = line.split_whitespace().collect();
         let (packets, key) = words.split_last()?;
-        Some((key.join(" "), packets.parse::<u64>().ok()?))
+        // Versions differ in whether they print the name of a protocol.
+        Some((key.join(" ").replace("ICMP", "1"), packets.parse::<u64>().ok()?))
     });
     rows.fold(BTreeMap::new(), |mut sums, (key, packets)| {
         *sums.entry(key).or_default() += packets;
