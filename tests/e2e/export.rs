@@ -48,7 +48,9 @@ impl Lab {
         let [left, right] = [(), ()].map(|()| Netns::new());
         // Nothing but the test sends packets.
         let without_v6 = ["-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"];
-        [&left, &right].map(|netns| netns.run("sysctl", &without_v6));
+        for netns in [&left, &right] {
+            netns.run("sysctl", &without_v6);
+        }
         let ports = NAMES.iter().zip([&left, &right]).map(|(name, netns)| {
             let netns = netns.name();
             format!("[[port]]\nname = \"{name}\"\nkind = \"tap\"\ninterface = \"eth0\"\nnetns = \"{netns}\"\n{keys}\n")
