@@ -23,6 +23,7 @@ const VERSION: u32 = 5;
 #[derive(Debug)]
 pub struct Agent {
     address: IpAddr,
+    /// Tells the agents of one address apart.
     sub_id: u32,
     /// Of the next datagram.
     sequence: u32,
