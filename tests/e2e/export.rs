@@ -47,10 +47,8 @@ impl Lab {
         capture.wait_for("listening on", 0, LIMIT);
         let [left, right] = [(), ()].map(|()| Netns::new());
         // Nothing but the test sends packets.
-        let without_v6 = ["-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"];
-        for netns in [&left, &right] {
-            netns.run("sysctl", &without_v6);
-        }
+        left.disable_ipv6();
+        right.disable_ipv6();
         let ports = NAMES.iter().zip([&left, &right]).map(|(name, netns)| {
             let netns = netns.name();
             format!("[[port]]\nname = \"{name}\"\nkind = \"tap\"\ninterface = \"eth0\"\nnetns = \"{netns}\"\n{keys}\n")

@@ -148,11 +148,11 @@ fn software_offloads_equal_the_kernels() {
     let netns = Netns::new();
     let (input, output) = (Tun::new(&netns, "in", true), Tun::new(&netns, "out", false));
     netns.ip("link add name lan type bridge");
+    netns.disable_ipv6();
     for interface in ["in", "out"] {
         netns.ip(&format!("link set {interface} master lan"));
     }
     for interface in ["in", "out", "lan"] {
-        netns.run("sysctl", &["--quiet", "--write", &format!("net.ipv6.conf.{interface}.disable_ipv6=1")]);
         netns.ip(&format!("link set {interface} up"));
     }
     // The bridge forwards once its ports are up, shown by the first frame that arrives.

@@ -59,6 +59,13 @@ impl Netns {
         netns
     }
 
+    /// Switches IPv6 off on all interfaces, present and later ones, so that the kernel sends no packets of its own: router
+    /// solicitations and listener reports.
+    pub fn disable_ipv6(&self) {
+        let settings = ["net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"];
+        self.run("sysctl", &[&["--quiet", "--write"], &settings[..]].concat());
+    }
+
     /// Name, as used by `ip netns` and a port's `netns`.
     pub fn name(&self) -> &str {
         &self.name

@@ -113,10 +113,9 @@ fn changes_end_forwarding_by_the_kernel_at_once() {
 fn station_that_moves_is_found_at_its_new_port_at_once() {
     let (folder, site) = (folder(), Site::new(1, 1500));
     let third = third(&site, "10.9.0.3/24");
-    for station in [&site.left, &third] {
-        // A listener report from the old place would move the station back.
-        station.run("sysctl", &["--quiet", "--write", "net.ipv6.conf.all.disable_ipv6=1"]);
-    }
+    // A listener report from the old place would move the station back.
+    site.left.disable_ipv6();
+    third.disable_ipv6();
     let ports = [fast(&site, 1, ""), fast(&site, 2, ""), site.port(3, "af_xdp", "")];
     let text = format!("[[worker]]\n[[bridge]]\nname = \"lan\"\nmac_moves = \"free\"\n{}", ports.concat());
     fs::write(folder.path().join("switch.toml"), text).unwrap();
