@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use wire::{MacAddress, VlanId};
 
 /// Bridge configuration.
+#[expect(clippy::struct_excessive_bools, reason = "independent settings")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BridgeConfig {
     /// Capacity of the station table, including static entries: 16 to 16,777,216, about 20 bytes each. One eighth more
@@ -24,6 +25,9 @@ pub struct BridgeConfig {
     /// Whether flow tables decide about packets before the bridge. Frames of protocols of its ports and of LACP are taken
     /// out in front of them.
     pub flow_tables: bool,
+    /// Whether IGMP, MLD and PIM messages go to control, and multicast packets to the ports of
+    /// [`crate::Switch::set_groups`].
+    pub multicast_snooping: bool,
 }
 
 /// When a known station may move to another port.
@@ -45,7 +49,7 @@ impl BridgeConfig {
 }
 
 impl Default for BridgeConfig {
-    /// 65,536 stations, 300 seconds, reserved groups not forwarded, guarded moves, no DHCP snooping.
+    /// 65,536 stations, 300 seconds, reserved groups not forwarded, guarded moves, no snooping.
     fn default() -> Self {
         Self {
             capacity: 65_536,
@@ -54,6 +58,7 @@ impl Default for BridgeConfig {
             mac_moves: MacMoves::Guarded,
             dhcp_snooping: false,
             flow_tables: false,
+            multicast_snooping: false,
         }
     }
 }

@@ -6,7 +6,7 @@ use super::fdb::Fdb;
 use super::guard::Guard;
 use super::limit::Limiter;
 use super::mirror::{self, Mirror, Mirrors};
-use super::protocols::Protocols;
+use super::protocols::{MEMBERSHIP_RATE, Protocols};
 use super::refusals::Refusals;
 use mem::line::Padded;
 use port::PortId;
@@ -20,6 +20,8 @@ pub(super) struct Bridge {
     pub(super) config: BridgeConfig,
     pub(super) fdb: Fdb,
     pub(super) refusals: Refusals,
+    /// Ports of multicast groups; `None` without snooping.
+    pub(super) groups: Option<port::Published<snooping::Table>>,
 }
 
 /// A bridge and its ports, as of one table.
@@ -71,6 +73,8 @@ pub(super) struct Member {
     pub(super) stp: bool,
     /// Protocols whose frames go to control; `None` if there are none.
     pub(super) protocols: Option<Box<Protocols>>,
+    /// Limit of membership messages; `None` without snooping.
+    pub(super) membership: Option<Limiter>,
     pub(super) counters: Padded<Counters>,
 }
 
@@ -101,6 +105,7 @@ impl Member {
             unknown: config.unknown_limit.map(Limiter::new),
             stp: config.stp,
             protocols: Protocols::of(config),
+            membership: settings.multicast_snooping.then(|| Limiter::new(MEMBERSHIP_RATE)),
             counters: Padded(Counters::default()),
         }
     }

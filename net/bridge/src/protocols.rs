@@ -1,6 +1,7 @@
 //! Protocols between neighbours whose frames a port passes to control, and the limits on them.
 //!
-//! A flood of such frames costs its own port: control gets at most [`FRAMES`] frames a second of each protocol and port.
+//! A flood of such frames costs its own port: control gets at most [`FRAMES`] frames a second of each protocol and port,
+//! and [`MESSAGES`] of IGMP and MLD.
 
 use super::config::{PortConfig, Rate};
 use super::limit::Limiter;
@@ -13,6 +14,9 @@ const LLDP: MacAddress = MacAddress::new([0x01, 0x80, 0xc2, 0, 0, 0x0e]);
 /// Limit of each protocol: frames a second, and at once. RSTP sends up to six at once and one a second then.
 pub(super) const PROTOCOL_RATE: Rate = Rate::new(FRAMES, FRAMES).expect("a number above 0");
 const FRAMES: u32 = 50;
+/// Limit of membership messages of a port: the reports of some hundred hosts, spread over ten seconds.
+pub(super) const MEMBERSHIP_RATE: Rate = Rate::new(MESSAGES, MESSAGES).expect("a number above 0");
+const MESSAGES: u32 = 200;
 
 /// Protocols of a port.
 pub(super) struct Protocols {

@@ -5,6 +5,7 @@
 //! station.
 
 mod bonds;
+mod multicast;
 mod observer;
 mod stations;
 
@@ -20,6 +21,7 @@ use super::ports::{Bridge, Member, Place, PortTable, Published, View};
 use super::refusals::Refusals;
 use super::worker::Worker;
 use super::wrapped::Wrapped;
+pub use multicast::Outlet;
 use observer::{Observer, Watch};
 use port::{Pipeline, Pipelines, PortId, PortObserver, Rss};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -99,7 +101,9 @@ impl Switch {
             return Err(AddBridgeError::TooMany(name.to_owned()));
         }
         let fdb = Fdb::new(&config, self.ports).telling(self.outside.clone());
-        let bridge = Arc::new(Bridge { name: name.to_owned(), config, fdb, refusals: Refusals::default() });
+        let groups = config.multicast_snooping.then(|| port::Published::new(Arc::default()));
+        let (name, refusals) = (name.to_owned(), Refusals::default());
+        let bridge = Arc::new(Bridge { name, config, fdb, refusals, groups });
         table.views.resize(table.views.len().max(free + 1), None);
         table.views[free] = Some(View::new(bridge));
         self.publish(table);

@@ -4,6 +4,7 @@
 //! evaluation is selected per burst.
 
 mod cache;
+mod groups;
 mod pass;
 
 use super::bond::Admission;
@@ -11,6 +12,7 @@ use super::guard::MAX_INSPECTED;
 use super::ports::{Ingress, PortTable, Published, View};
 use super::vlan::Form;
 use cache::FlowCache;
+use groups::Followed;
 use pass::{CachedVerdict, Learning, Origin, Pass, Plan, refuse};
 use port::{BURST, Burst, Context, EditId, Pipeline, PortId, Verdicts};
 use std::sync::Arc;
@@ -27,6 +29,8 @@ pub(super) struct Worker {
     cache: FlowCache,
     /// Ageing sweep state, by bridge.
     sweeps: Vec<Sweep>,
+    /// Ports of multicast groups, by bridge; `None` without snooping.
+    groups: Vec<Option<Followed>>,
     plans: Box<[Plan; BURST]>,
     scratch: Box<[u8; MAX_INSPECTED]>,
 }
@@ -46,6 +50,7 @@ impl Worker {
             memos: vec![None; ports],
             cache: FlowCache::new(),
             sweeps: Vec::new(),
+            groups: Vec::new(),
             plans: Box::new([Plan::default(); BURST]),
             scratch: Box::new([0; MAX_INSPECTED]),
         };
@@ -76,6 +81,7 @@ impl Worker {
         self.sweeps.resize(table.views.len(), Sweep::default());
         self.memos.fill(None);
         self.cache.clear();
+        self.groups = table.views.iter().map(|view| Followed::new(view.as_ref()?)).collect();
         (self.generation, self.table) = (generation, table);
     }
 }
@@ -126,6 +132,7 @@ impl Worker {
         };
         let second = (now.0 / SECOND) as u32;
         let link = if LINK { self.table.link(from) } else { None };
+        let groups = self.groups.get_mut(usize::from(member.bridge)).and_then(Option::as_mut);
         let mut pass = Pass {
             burst,
             origin: Origin { port, member, changes: view.bridge.fdb.changes(port), injected, link },
@@ -133,6 +140,7 @@ impl Worker {
             second,
             table: &self.table,
             view,
+            groups: groups.map(|groups| groups.follow(view)),
             memo,
             cache: &mut self.cache,
             plans: &mut self.plans,

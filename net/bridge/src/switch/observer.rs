@@ -1,6 +1,6 @@
 //! What control learns from the engine and from bonds: links, and frames of protocols.
 
-use super::Switch;
+use super::{Switch, multicast};
 use crate::bond::{BondEvent, Bonds};
 use crate::outside::Outside;
 use crate::ports::Published;
@@ -18,6 +18,9 @@ pub enum LinkEvent {
     /// A frame of a protocol was received on a port ([`crate::PortConfig::stp`], [`crate::PortConfig::lldp`]). On a
     /// member of a bond, it was received on the bond.
     Received(PortId, Box<[u8]>),
+    /// A message of IGMP, MLD or PIM, or a packet like one, was received on a port or bond in a VLAN; 0 for none
+    /// ([`crate::BridgeConfig::multicast_snooping`]).
+    Membership(PortId, u16, Box<[u8]>),
     /// A timer of bonds is due earlier than [`Switch::run_bonds`] has returned.
     Due,
 }
@@ -97,6 +100,9 @@ impl PortObserver for Observer {
 
     fn punted(&mut self, packet: Punted) {
         let (port, table) = (packet.context.from, self.watch.published.current());
+        if let Some((port, vlan)) = multicast::home(&table, port, &packet.frame) {
+            return self.watch.tell(LinkEvent::Membership(port, vlan, packet.frame));
+        }
         match table.link(port) {
             None => self.watch.tell(LinkEvent::Received(port, packet.frame)),
             Some(_) if packet.frame.starts_with(&SLOW_PROTOCOLS.octets()) => {

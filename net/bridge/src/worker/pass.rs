@@ -5,7 +5,8 @@
 //! unless the flow is in the flow cache (`cache`); then, packet by packet in order, sources are confirmed and
 //! destinations looked up (`decide`).
 //!
-//! Each packet is sent to one port, flooded to all others, or dropped. Processing neither blocks nor retains packets.
+//! Each packet is sent to one port, to the ports of its group (`multicast`), flooded to all others, or dropped.
+//! Processing neither blocks nor retains packets.
 
 use super::cache::FlowCache;
 use crate::bond::Link;
@@ -24,6 +25,7 @@ mod flood;
 mod guard;
 mod learn;
 mod memo;
+mod multicast;
 mod plan;
 
 pub(super) use bond::refuse;
@@ -52,6 +54,8 @@ pub(super) struct Pass<'a> {
     pub(super) second: u32,
     pub(super) table: &'a PortTable,
     pub(super) view: &'a View,
+    /// Ports of multicast groups; `None` without snooping.
+    pub(super) groups: Option<&'a snooping::Table>,
     pub(super) memo: &'a mut Option<CachedVerdict>,
     pub(super) cache: &'a mut FlowCache,
     pub(super) plans: &'a mut [Plan; BURST],

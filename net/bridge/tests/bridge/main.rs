@@ -6,6 +6,7 @@ mod forwarding;
 mod harness;
 mod mirror;
 mod model;
+mod multicast;
 mod security;
 mod stp;
 mod theft;

@@ -27,6 +27,11 @@ impl Pass<'_> {
     }
 
     pub(super) fn broadcast<const TAGGED: bool>(&mut self, i: usize, plan: &Plan, confirmed: bool) {
+        if let Some(groups) = self.groups
+            && !plan.flow.destination.mac().is_broadcast()
+        {
+            return self.multicast::<TAGGED>(i, plan, groups);
+        }
         let Some(limit) = &self.origin.member.broadcast else {
             self.flood::<TAGGED>(i, plan);
             if !TAGGED && confirmed && self.origin.member.guard.is_none() {
@@ -44,7 +49,7 @@ impl Pass<'_> {
     /// Floods packet `i` to all other ports that carry its VLAN. If there are none, it has no verdict and is dropped as
     /// `no-destination`.
     #[inline]
-    fn flood<const TAGGED: bool>(&mut self, i: usize, plan: &Plan) {
+    pub(super) fn flood<const TAGGED: bool>(&mut self, i: usize, plan: &Plan) {
         if TAGGED {
             return self.flood_tagged(i, plan);
         }
