@@ -24,8 +24,8 @@ mod socket_file;
 use api::client::Client;
 use args::{Cli, Command};
 use commands::{
-    bench, bonds, check, completion, connections, demo, generate, guest, laboratory, load, mirrors, queues,
-    run, serve, snippet, stack, top, trace, verbs,
+    bench, bonds, check, completion, connections, demo, generate, guest, laboratory, load, mirrors,
+    multicast, queues, run, serve, snippet, stack, top, trace, verbs,
 };
 use std::process::ExitCode;
 
@@ -64,6 +64,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Mirrors(command) => mirrors::run(&client(), command),
         Command::Queues(command) => queues::run(&client(), command),
         Command::Export(command) => verbs::export(&client(), command),
+        Command::Multicast(command) => multicast::run(&client(), command),
         Command::Tunnels(command) => verbs::tunnels(&client(), command),
         Command::Trace(args) => trace::run(args, &client()),
         Command::Workers(command) => verbs::workers(&client(), command),

@@ -38,6 +38,7 @@ mod proxy;
 mod qemu_guests;
 mod qos;
 mod snippets;
+mod snooping;
 mod stack;
 mod stack_addresses;
 mod stack_cores;

@@ -2,9 +2,10 @@
 
 use super::error::ApiError;
 use super::service::ApiService;
+use crate::dataplane::report::FdbFilter;
 use axum::Json;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -13,6 +14,10 @@ use std::sync::Arc;
 pub(super) type Service = State<Arc<ApiService>>;
 pub(super) type Answer<T> = Result<Json<T>, ApiError>;
 pub(super) type PathText = Result<Path<String>, PathRejection>;
+pub(super) type FdbQuery = Result<Query<FdbFilter>, QueryRejection>;
+
+/// Parameters of [`FdbFilter`].
+pub(super) const FDB_FILTERS: &str = "bridge, port, vlan and limit";
 
 pub(super) fn created<T: Serialize>(result: Result<T, ApiError>) -> Response {
     match result {
@@ -25,6 +30,13 @@ pub(super) fn path(text: PathText) -> Result<String, ApiError> {
     let Path(text) =
         text.map_err(|e| ApiError::invalid("path", e.body_text(), "encode it as UTF-8 with percent signs"))?;
     Ok(text)
+}
+
+/// The filter of a query; `names` lists its parameters.
+pub(super) fn filter<T>(query: Result<Query<T>, QueryRejection>, names: &str) -> Result<T, ApiError> {
+    let Query(filter) =
+        query.map_err(|e| ApiError::invalid("query", e.body_text(), &format!("filters are {names}")))?;
+    Ok(filter)
 }
 
 pub(super) fn json(body: &[u8]) -> Result<serde_json::Value, ApiError> {

@@ -7,6 +7,7 @@ use crate::dataplane::export_report::ExportReport;
 use crate::dataplane::flow_report::{FlowCounts, TraceReport, TraceRequest};
 use crate::dataplane::interface::{DataPlane, DataPlaneError};
 use crate::dataplane::link_report::{NeighborsReport, StpPortReport};
+use crate::dataplane::multicast_report::MulticastReport;
 use crate::dataplane::offload_report::OffloadReport;
 use crate::dataplane::report::{
     BridgeReport, FdbEntry, FdbFilter, FlowEntry, FlowFilter, FlowRequest, MoveEvent, Origin,
@@ -122,6 +123,14 @@ impl DataPlane for Fake {
             openflow: None,
             stp: None,
         }]
+    }
+
+    fn multicast(&self) -> Vec<MulticastReport> {
+        Vec::new()
+    }
+
+    fn flush_multicast(&self, _: &FdbFilter) -> u64 {
+        0
     }
 
     fn addresses(&self, _bridge: &str) -> usize {

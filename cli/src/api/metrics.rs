@@ -6,6 +6,7 @@ mod bonds;
 use super::model::{BondReport, BridgeStatus, MirrorReport};
 use super::queue_report::QueueReport;
 use crate::dataplane::link_report::NeighborsReport;
+use crate::dataplane::multicast_report::MulticastReport;
 use crate::dataplane::report::BridgeReport;
 use crate::dataplane::tunnels::TunnelEntry;
 use engine::Snapshot;
@@ -25,6 +26,7 @@ pub(super) struct Sources {
     pub(super) mirrors: Vec<MirrorReport>,
     pub(super) tunnels: Vec<TunnelEntry>,
     pub(super) queues: Vec<QueueReport>,
+    pub(super) multicasts: Vec<MulticastReport>,
 }
 
 /// Metrics in the making.
@@ -86,6 +88,7 @@ fn page(sources: &Sources) -> Page {
     tables(&sources.bridges, &mut page);
     trees(&sources.reports, &mut page);
     discovery(&sources.neighbors, &mut page);
+    groups(&sources.multicasts, &mut page);
     bonds::bonds(&sources.bonds, &mut page);
     bonds::mirrors(&sources.mirrors, &mut page);
     bonds::tunnels(&sources.tunnels, &mut page);
@@ -109,6 +112,29 @@ fn discovery(report: &NeighborsReport, page: &mut Page) {
         kinds.map(|(kind, frames)| ([("port", &port.port as &dyn Display), ("kind", kind)], frames))
     });
     page.add(("lldp_frames_total", COUNTER, "LLDP frames that the port received, ignored and sent."), frames);
+}
+
+/// Multicast snooping.
+fn groups(bridges: &[MulticastReport], page: &mut Page) {
+    let numbers =
+        bridges.iter().map(|report| ([("bridge", &report.bridge as &dyn Display)], report.total as u64));
+    page.add(("multicast_groups", GAUGE, "Multicast groups of the bridge, counted for each VLAN."), numbers);
+    let ports = || bridges.iter().flat_map(|report| &report.ports);
+    let messages = ports().flat_map(|port| {
+        let invalid = port.invalid.values().sum();
+        let kinds: [(&dyn Display, u64); 3] =
+            [(&"report", port.reports), (&"query", port.queries), (&"invalid", invalid)];
+        kinds.map(|(kind, messages)| ([("port", &port.port as &dyn Display), ("kind", kind)], messages))
+    });
+    page.add(
+        ("multicast_messages_total", COUNTER, "IGMP and MLD messages received from the port."),
+        messages,
+    );
+    let refused = ports().flat_map(|port| {
+        let limits: [(&dyn Display, u64); 2] = [(&"port", port.port_full), (&"bridge", port.bridge_full)];
+        limits.map(|(limit, refused)| ([("port", &port.port as &dyn Display), ("limit", limit)], refused))
+    });
+    page.add(("multicast_refused_total", COUNTER, "Memberships refused because of a limit."), refused);
 }
 
 /// Spanning trees.

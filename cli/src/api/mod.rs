@@ -16,6 +16,7 @@ pub(crate) mod grants;
 pub(crate) mod metrics;
 pub(crate) mod mirrors;
 pub(crate) mod model;
+mod multicast;
 mod policy;
 pub(crate) mod queue_report;
 pub(crate) mod queues;

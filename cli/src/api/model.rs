@@ -241,10 +241,10 @@ pub(crate) struct FdbReport {
     pub(crate) entries: Vec<FdbEntry>,
 }
 
-/// `DELETE /v1/fdb`, `DELETE /v1/connections`
+/// `DELETE /v1/fdb`, `DELETE /v1/connections`, `DELETE /v1/multicast`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct Flushed {
-    /// Number of removed addresses or connections.
+    /// Number of removed addresses, connections or memberships.
     pub(crate) flushed: u64,
 }
 

@@ -3,7 +3,7 @@
 //! A route is registered together with its description (`routes!`), so that the router and the OpenAPI document of
 //! `GET /v1/openapi.json` list the same routes.
 
-use super::answer::{Answer, PathText, Service, created, json, path};
+use super::answer::{Answer, FDB_FILTERS, FdbQuery, PathText, Service, created, filter, json, path};
 use super::error::ApiError;
 use super::metrics::MEDIA_TYPE;
 use super::mirrors;
@@ -11,6 +11,7 @@ use super::model::{
     BondReport, FdbReport, FlowReport, FlowsChanged, Flushed, PlacementReport, PortReport, RebalanceRequest,
     Status, WorkerAdded, WorkerRequest, WorkersReport,
 };
+use super::multicast;
 use super::queues;
 use super::service::ApiService;
 use crate::dataplane::connections::{ConnectionFilter, ConnectionLimits, ConnectionReport};
@@ -37,12 +38,9 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-type FdbQuery = Result<Query<FdbFilter>, QueryRejection>;
 type ConnectionQuery = Result<Query<ConnectionFilter>, QueryRejection>;
 type FlowQuery = Result<Query<FlowFilter>, QueryRejection>;
 
-/// Parameters of [`FdbFilter`].
-const FDB_FILTERS: &str = "bridge, port, vlan and limit";
 /// Parameters of [`FlowFilter`].
 const FLOW_FILTERS: &str = "bridge, flow, strict, interval and limit";
 
@@ -86,6 +84,7 @@ fn routes() -> OpenApiRouter<Arc<ApiService>> {
         .routes(routes!(mirrors::remove_mirror))
         .routes(routes!(queues::show_queues))
         .routes(routes!(queues::set_queue))
+        .routes(routes!(multicast::show_multicast, multicast::flush_multicast))
         .routes(routes!(show_tunnels))
         .routes(routes!(show_export))
         .routes(routes!(trace))
@@ -443,13 +442,6 @@ pub(super) async fn on_own_thread<T: Send + 'static>(
         let remedy = "see the standard error of the switch";
         Err(ApiError::Failed(Diagnostic::failed("request", "the handler panicked", remedy)))
     })
-}
-
-/// The filter of a query; `names` lists its parameters.
-fn filter<T>(query: Result<Query<T>, QueryRejection>, names: &str) -> Result<T, ApiError> {
-    let Query(filter) =
-        query.map_err(|e| ApiError::invalid("query", e.body_text(), &format!("filters are {names}")))?;
-    Ok(filter)
 }
 
 fn flow_request(json: serde_json::Value) -> Result<FlowRequest, ApiError> {

@@ -130,6 +130,7 @@ impl ApiService {
             mirrors: self.mirrors(),
             tunnels: self.data_plane.tunnels(),
             queues: self.queues(),
+            multicasts: self.data_plane.multicast(),
         })
     }
 
@@ -493,7 +494,7 @@ impl ApiService {
     }
 
     /// Checks that the bridge and the port of a filter exist and that its VLAN is valid.
-    fn known(&self, wanted: &FdbFilter) -> Result<(), ApiError> {
+    pub(super) fn known(&self, wanted: &FdbFilter) -> Result<(), ApiError> {
         if let Some(vlan) = wanted.vlan.filter(|vlan| *vlan > MAX_VLAN) {
             let reason = format!("invalid value {vlan} for vlan: expected 0 to {MAX_VLAN}");
             return Err(ApiError::invalid("query", reason, "name a VLAN, or 0 for addresses without one"));

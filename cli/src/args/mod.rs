@@ -9,6 +9,7 @@ pub(crate) mod generator;
 pub(crate) mod guest;
 pub(crate) mod load;
 pub(crate) mod mirrors;
+pub(crate) mod multicast;
 pub(crate) mod parse;
 pub(crate) mod queues;
 pub(crate) mod serve;
@@ -27,6 +28,7 @@ use generator::GenArgs;
 use guest::{DemoArgs, GuestArgs};
 use load::LoadCommand;
 use mirrors::MirrorsCommand;
+use multicast::MulticastCommand;
 use queues::QueuesCommand;
 use serve::ServeCommand;
 use stack::StackCommand;
@@ -152,6 +154,9 @@ pub(crate) enum Command {
     /// Show queues of ports, or change their rates
     #[command(subcommand)]
     Queues(QueuesCommand),
+    /// Show multicast groups of bridges with snooping, and remove memberships
+    #[command(subcommand)]
+    Multicast(MulticastCommand),
     /// Show tunnels of OpenFlow bridges
     #[command(subcommand)]
     Tunnels(TunnelsCommand),

@@ -16,6 +16,7 @@ pub(crate) mod guest;
 pub(crate) mod laboratory;
 pub(crate) mod load;
 pub(crate) mod mirrors;
+pub(crate) mod multicast;
 pub(crate) mod queues;
 pub(crate) mod run;
 pub(crate) mod serve;

@@ -239,7 +239,7 @@ fn add_address(client: &Client, args: &FdbAddArgs) -> anyhow::Result<()> {
     console::print(&added, args.show.output, |entry| format!("added {entry}"))
 }
 
-fn filter(selection: &FdbSelection) -> String {
+pub(super) fn filter(selection: &FdbSelection) -> String {
     let FdbSelection { bridge, port, vlan } = selection;
     let given = [("bridge", bridge), ("port", port), ("vlan", &vlan.map(|vlan| vlan.to_string()))];
     let given = given.iter().filter_map(|(key, value)| Some(format!("{key}={}", quote(value.as_ref()?))));

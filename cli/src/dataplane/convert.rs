@@ -55,6 +55,7 @@ pub(super) fn bridge_config(bridge: &BridgeSettings) -> BridgeConfig {
         },
         dhcp_snooping: bridge.dhcp_snooping,
         flow_tables: bridge.pipeline == topology::PipelineKind::Openflow,
+        multicast_snooping: bridge.multicast.is_some(),
     }
 }
 

@@ -7,6 +7,7 @@ use super::connections::{ConnectionFilter, ConnectionLimits, ConnectionReport};
 use super::export_report::ExportReport;
 use super::flow_report::{FlowCounts, TraceReport, TraceRequest};
 use super::link_report::{NeighborsReport, StpPortReport};
+use super::multicast_report::MulticastReport;
 use super::offload_report::OffloadReport;
 use super::report::{BridgeReport, FdbEntry, FdbFilter, FlowEntry, FlowFilter, FlowRequest};
 use super::tunnels::TunnelEntry;
@@ -78,6 +79,10 @@ pub(crate) trait DataPlane: Send + Sync {
     fn neighbors(&self) -> NeighborsReport;
     /// Pairs of stations whose frames the kernel forwards.
     fn offload(&self) -> OffloadReport;
+    /// Bridges with multicast snooping.
+    fn multicast(&self) -> Vec<MulticastReport>;
+    /// Removes the memberships of multicast groups that match the filter. Returns their number.
+    fn flush_multicast(&self, wanted: &FdbFilter) -> u64;
     /// Number of addresses of a bridge.
     fn addresses(&self, bridge: &str) -> usize;
     /// Adds a port to its bridge and starts it; it plays the file `loaded`.

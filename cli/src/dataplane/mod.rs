@@ -20,6 +20,7 @@ pub(crate) mod link_report;
 mod links;
 mod log_limit;
 mod logged;
+pub(crate) mod multicast_report;
 mod offload;
 pub(crate) mod offload_report;
 pub(crate) mod open;

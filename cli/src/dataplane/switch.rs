@@ -17,6 +17,7 @@ use super::interface::{DataPlane, DataPlaneError};
 use super::link_report::{NeighborsReport, StpPortReport};
 use super::links::Links;
 use super::logged::Logged;
+use super::multicast_report::MulticastReport;
 use super::offload::Offload;
 use super::offload_report::OffloadReport;
 use super::open::{deferred, load, open_in_switch};
@@ -32,6 +33,7 @@ use crate::settings::kinds::PortKind;
 use crate::settings::kinds::kind::{Loaded, OpenError};
 use crate::settings::mirror::MirrorSettings;
 use crate::settings::model::{Role, RssMode};
+use crate::settings::multicast::RouterSetting;
 use crate::settings::topology::{PortSettings, StaticEntry, Topology, WorkerSettings};
 use crate::settings::wrappers::queues::Queues;
 use bonds::Bonds;
@@ -43,6 +45,7 @@ use engine::balance::{Balance, QueueLoad};
 use engine::{Engine, EngineConfig, EngineError, Now, Snapshot};
 use port::{Pipelines, PortControl, PortId, Remedy};
 use rustix::fd::OwnedFd;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -261,10 +264,13 @@ impl Switch {
 
     /// Adds a port to its protocols between neighbours.
     fn join_links(&self, id: PortId, port: &PortSettings) -> Result<(), DataPlaneError> {
-        let mut config = port.links.config(speed(port));
-        // An application is no bridge.
-        config.bpdu_guard |= matches!(port.kind, PortKind::Granted(_));
-        let added = self.links.add_port(id, port, config);
+        let (mut config, mut port) = (port.links.config(speed(port)), Cow::Borrowed(port));
+        // An application is no bridge and no router.
+        if matches!(port.kind, PortKind::Granted(_)) {
+            config.bpdu_guard = true;
+            port.to_mut().links.multicast.multicast_router = RouterSetting::Never;
+        }
+        let added = self.links.add_port(id, &port, config);
         added.map_err(|e| {
             let remedy = "raise the limits on threads";
             DataPlaneError::Refused(Diagnostic::failed(format!("port \"{}\"", port.name), e, remedy))
@@ -394,6 +400,18 @@ impl DataPlane for Switch {
 
     fn offload(&self) -> OffloadReport {
         self.offload.report()
+    }
+
+    fn multicast(&self) -> Vec<MulticastReport> {
+        self.links.multicast(&self.names())
+    }
+
+    fn flush_multicast(&self, wanted: &FdbFilter) -> u64 {
+        let port = wanted.port.as_ref().and_then(|name| self.place_of(name)).map(|(port, _)| port);
+        if wanted.port.is_some() && port.is_none() {
+            return 0;
+        }
+        self.links.flush_multicast(wanted.bridge.as_deref(), wanted.vlan, port) as u64
     }
 
     fn addresses(&self, bridge: &str) -> usize {

@@ -27,7 +27,7 @@ pub(crate) struct TypedKey {
 
 /// All keys, in every kind of port: tables are empty, and keys with several types have each of them.
 const SAMPLE: &str = "[switch]\n[[worker]]\n[placement]\nstages = {}\n\
-    [[bridge]]\npipeline = \"openflow\"\ntls = {}\nsflow = {}\nipfix = {}\n[[bridge.static]]\n\
+    [[bridge]]\npipeline = \"openflow\"\ntls = {}\nsflow = {}\nipfix = {}\nmulticast_snooping = {}\n[[bridge.static]]\n\
     [[port]]\nkind = \"KIND\"\nvlan = {}\ncapture = {}\ntrace = {}\nfault = {}\npolicer = {}\nqueues = {}\ntx_coalesce = {}\npace = 1\nrepeat = 1\n\
     [[port]]\nkind = \"KIND\"\npace = \"fast\"\nrepeat = \"forever\"\n[[grant]]\nvlan = {}\n[[bond]]\nvlan = {}\n[[flow]]\n[[acl]]\n[[mirror]]\n[[underlay]]\n\
     [conntrack]\ntimeouts = {}\n";
@@ -73,7 +73,7 @@ const TITLES: [Title; 14] = [
     (
         "[[bond]]",
         "Several ports as one port of a bridge (link aggregation).",
-        &[keys::BOND, keys::POLICY, keys::TREE],
+        &[keys::BOND, keys::POLICY, keys::TREE, keys::MEMBERSHIP],
         |place| matches!(place, Place::Bond(_)),
     ),
     (
@@ -104,7 +104,12 @@ const TITLES: [Title; 14] = [
         &[keys::CONNTRACK],
         |place| place == Place::Conntrack,
     ),
-    ("[[port]]", "One port.", &[keys::PORT, keys::TREE, keys::POLICY, keys::WRAPPERS], is_port),
+    (
+        "[[port]]",
+        "One port.",
+        &[keys::PORT, keys::TREE, keys::MEMBERSHIP, keys::POLICY, keys::WRAPPERS],
+        is_port,
+    ),
 ];
 
 fn is_port(place: Place) -> bool {
@@ -207,7 +212,9 @@ mod tests {
             "[placement]" if line.starts_with("stages") => {
                 format!("[worker]\nmodel = \"pipeline\"\n[placement]\n{line}")
             }
-            "[[bridge]]" if line.starts_with("pipeline") => format!("{bridge}{line}{port}"),
+            "[[bridge]]" if line.starts_with("pipeline") || line.starts_with("multicast") => {
+                format!("{bridge}{line}{port}")
+            }
             "[[bridge]]" => format!("{bridge}pipeline = \"openflow\"\n{line}{port}"),
             "[[bridge.static]]" => {
                 format!("{port}{bridge}[[bridge.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"a\"\n{line}")

@@ -208,6 +208,42 @@ pub(crate) const BRIDGE: &[Key] = &[
     key("ipfix.cache_idle_timeout", "\"15s\"", "Maximum time from the last packet of a flow to its record."),
     key("ipfix.cache_max_flows", "8192", "Maximum flows at once; 0: a record for each sampled packet."),
     optional(
+        "multicast_snooping",
+        "none; multicast packets are flooded",
+        "IGMP and MLD snooping: multicast packets go to ports with members of their group. A table, which may be empty.",
+    ),
+    key("multicast_snooping.max_groups", "2048", "Maximum number of groups, counted for each VLAN."),
+    optional(
+        "multicast_snooping.max_groups_per_port",
+        "a quarter of `max_groups`",
+        "Maximum number of groups of one port, counted for each VLAN.",
+    ),
+    optional(
+        "multicast_snooping.membership_interval",
+        "twice `query_interval` and 10 s",
+        "Time after which a membership ends that is not reported again, from 1s to 1h.",
+    ),
+    key(
+        "multicast_snooping.query_interval",
+        "\"125s\"",
+        "Interval between general queries in the network, from 1s to 1h: that of the querier.",
+    ),
+    key(
+        "multicast_snooping.flood_unregistered",
+        "true",
+        "Whether packets to groups without members go to all ports; otherwise to router ports only.",
+    ),
+    key(
+        "multicast_snooping.querier",
+        "false",
+        "Whether the bridge sends IGMP and MLD queries in VLANs where it hears no preferred querier.",
+    ),
+    key(
+        "multicast_snooping.querier_address",
+        "\"0.0.0.0\"",
+        "Source of IGMP queries. Other switches send reports only to a querier that has an address.",
+    ),
+    optional(
         "controllers",
         "none",
         "OpenFlow controllers, at most 16: `tcp:HOST[:PORT]`, `ssl:HOST[:PORT]` or `unix:PATH` to connect to, \
@@ -528,6 +564,21 @@ pub(crate) const TREE: &[Key] = &[
         "bpdu_guard",
         "false",
         "Whether the port stops when it receives a BPDU, until its link was down. Ports of applications do.",
+    ),
+];
+
+/// Multicast snooping behind a port or bond.
+pub(crate) const MEMBERSHIP: &[Key] = &[
+    key(
+        "multicast_router",
+        "\"auto\"",
+        "Whether a multicast router is behind the port, which gets all reports and multicast packets: if a querier or a \
+         PIM router is heard there, always, or never.",
+    ),
+    key(
+        "fast_leave",
+        "false",
+        "Whether a leave message ends a membership at once, because one host is behind the port.",
     ),
 ];
 

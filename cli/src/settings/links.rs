@@ -3,6 +3,7 @@
 //!
 //! Reading, defaults and display; `config` validates them against other sections, and `dataplane::links` runs them.
 
+use super::multicast::PortMulticast;
 use super::openflow::DatapathId;
 use super::reader::fields::Fields;
 use crate::host;
@@ -185,6 +186,8 @@ pub(crate) struct LinkSettings {
     /// Whether the port sends and receives LLDP.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) lldp: bool,
+    #[serde(flatten)]
+    pub(crate) multicast: PortMulticast,
 }
 
 impl LinkSettings {
@@ -205,6 +208,7 @@ impl LinkSettings {
             stp_point_to_point: fields.flag("stp_point_to_point"),
             bpdu_guard: fields.flag("bpdu_guard").unwrap_or(false),
             lldp: false,
+            multicast: PortMulticast::read(fields),
         }
     }
 
@@ -251,6 +255,7 @@ impl fmt::Display for LinkSettings {
             EdgeSetting::No => ", no STP edge",
         })?;
         f.write_str(if self.bpdu_guard { ", BPDU guard" } else { "" })?;
-        f.write_str(if self.lldp { ", LLDP" } else { "" })
+        f.write_str(if self.lldp { ", LLDP" } else { "" })?;
+        self.multicast.fmt(f)
     }
 }

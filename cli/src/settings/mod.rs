@@ -22,6 +22,7 @@ pub(crate) mod kinds;
 pub(crate) mod links;
 pub(crate) mod mirror;
 pub(crate) mod model;
+pub(crate) mod multicast;
 pub(crate) mod openflow;
 pub(crate) mod placement;
 pub(crate) mod policy;

@@ -15,6 +15,7 @@ use crate::settings::kinds::granted::Granted;
 use crate::settings::links::{LinkSettings, StpSettings};
 use crate::settings::mirror::MirrorSettings;
 use crate::settings::model::{ModelKind, ModelSettings, RoleSettings, RssMode};
+use crate::settings::multicast::MulticastSettings;
 use crate::settings::openflow::OpenflowSettings;
 use crate::settings::placement::Placement;
 use crate::settings::policy::Policy;
@@ -187,6 +188,9 @@ pub(crate) struct BridgeSettings {
     /// sFlow and IPFIX.
     #[serde(flatten)]
     pub(crate) export: ExportSettings,
+    /// IGMP and MLD snooping; `None`: multicast packets are flooded.
+    #[serde(rename = "multicast_snooping", skip_serializing_if = "Option::is_none")]
+    pub(crate) multicast: Option<MulticastSettings>,
     #[serde(rename = "static")]
     pub(crate) statics: Vec<StaticEntry>,
 }
@@ -206,6 +210,7 @@ impl BridgeSettings {
             dhcp_snooping: false,
             stp: None,
             export: ExportSettings::default(),
+            multicast: None,
             statics: Vec::new(),
         }
     }

@@ -1,5 +1,5 @@
-//! Protocols between neighbours: runs the spanning trees of bridges (`tree`), LLDP (`discovery`), and the timers of bonds,
-//! whose events are handled where they arrive.
+//! Protocols between neighbours: runs the spanning trees of bridges (`tree`), multicast snooping (`multicast`), LLDP
+//! (`discovery`), and the timers of bonds, whose events are handled where they arrive.
 //!
 //! One thread gets links and protocol frames from the engine's control thread, and the time. It publishes states of ports
 //! to the workers, flushes addresses, and sends frames through the engine. It starts with the first port that has a
@@ -7,14 +7,17 @@
 //! bounded for each port.
 
 mod discovery;
+mod multicast;
 mod tree;
 
 use super::link_report::{NeighborsReport, StpPortReport, StpReport};
+use super::multicast_report::MulticastReport;
 use crate::settings::topology::{PortSettings, Topology};
 use bridge::{LinkEvent, Switch};
 use discovery::Discovery;
 use engine::{Engine, Injector, Now};
 use flow::FlowSwitch;
+use multicast::Multicast;
 use port::{Context, PortId};
 use rstp::PortConfig;
 use std::collections::BTreeMap;
@@ -29,6 +32,8 @@ use tree::Tree;
 const MAX_WAITING: usize = 1024;
 /// Shortest wait for a timer, which bounds the work of many timers.
 const PAUSE: Duration = Duration::from_millis(1);
+/// Membership messages that wait for the thread at most: few, so that the other frames do not wait for them.
+const MAX_MEMBERSHIPS: usize = 512;
 
 /// The protocols of all bridges.
 pub(super) struct Links {
@@ -50,6 +55,8 @@ struct Inbox {
     events: Sender<Event>,
     /// Frames that were received and not handled yet.
     frames: AtomicUsize,
+    /// The same of membership messages.
+    memberships: AtomicUsize,
     /// Whether an event says already that a timer of bonds is due earlier.
     is_due_told: AtomicBool,
 }
@@ -57,6 +64,8 @@ struct Inbox {
 struct Protocols {
     /// By bridge.
     trees: BTreeMap<String, Tree>,
+    /// By bridge.
+    multicasts: BTreeMap<String, Multicast>,
     discovery: Discovery,
 }
 
@@ -79,8 +88,12 @@ enum Event {
     },
     /// A port with LLDP.
     Discover(PortId, Box<PortSettings>),
+    /// A port or bond of a bridge with multicast snooping.
+    Snoop(PortId, Box<PortSettings>),
     Remove(PortId),
     Link(LinkEvent),
+    /// The state was changed by another thread.
+    Publish,
     Quit,
 }
 
@@ -94,6 +107,15 @@ impl Outside {
     }
 }
 
+/// Counts one more that waits, if fewer than `most` do.
+fn has_room(waiting: &AtomicUsize, most: usize) -> bool {
+    let has_room = waiting.fetch_add(1, Ordering::Relaxed) < most;
+    if !has_room {
+        waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+    has_room
+}
+
 impl Inbox {
     fn post(&self, event: Event) {
         // The thread has ended if there is no receiver.
@@ -105,13 +127,8 @@ impl Inbox {
         let is_passed = match &event {
             LinkEvent::Changed(..) | LinkEvent::Bond(..) => true,
             LinkEvent::Due => !self.is_due_told.swap(true, Ordering::Relaxed),
-            LinkEvent::Received(..) => {
-                let has_room = self.frames.fetch_add(1, Ordering::Relaxed) < MAX_WAITING;
-                if !has_room {
-                    self.frames.fetch_sub(1, Ordering::Relaxed);
-                }
-                has_room
-            }
+            LinkEvent::Received(..) => has_room(&self.frames, MAX_WAITING),
+            LinkEvent::Membership(..) => has_room(&self.memberships, MAX_MEMBERSHIPS),
         };
         if is_passed {
             self.post(Event::Link(event));
@@ -136,9 +153,19 @@ impl Shared {
         let bonds = self.outside.switch.run_bonds(Now(now.as_nanos() as u64));
         let bonds = bonds.map(|due| Duration::from_nanos(due.0));
         let mut protocols = self.protocols();
-        let Protocols { trees, discovery } = &mut *protocols;
+        let Protocols { trees, multicasts, discovery } = &mut *protocols;
         let others = discovery.tick(now, &self.outside).into_iter().chain(bonds);
-        let due = trees.values_mut().filter_map(|tree| tree.tick(now, &self.outside)).chain(others).min();
+        let trees = trees.iter_mut().filter_map(|(bridge, tree)| {
+            let next = tree.tick(now, &self.outside);
+            let flushed = tree.take_flushed();
+            if let Some(multicast) = multicasts.get_mut(bridge).filter(|_| !flushed.is_empty()) {
+                multicast.topology_changed(&flushed, now);
+            }
+            next
+        });
+        let due = trees.chain(others).min();
+        let multicasts = multicasts.values_mut().filter_map(|multicast| multicast.tick(now, &self.outside));
+        let due = multicasts.chain(due).min();
         due.map(|at| at.saturating_sub(self.now()).max(PAUSE))
     }
 
@@ -146,9 +173,14 @@ impl Shared {
     fn handle(&self, event: Event) -> bool {
         let now = self.now();
         let mut protocols = self.protocols();
-        let Protocols { trees, discovery } = &mut *protocols;
+        let Protocols { trees, multicasts, discovery } = &mut *protocols;
         match event {
             Event::Discover(port, settings) => discovery.add_port(port, &settings),
+            Event::Snoop(port, settings) => {
+                if let Some(multicast) = multicasts.get_mut(&settings.bridge) {
+                    multicast.add_port(port, &settings, now);
+                }
+            }
             Event::AddToTree { port, name, bridge, config } => {
                 if let Some(tree) = trees.get_mut(&bridge) {
                     tree.add_port(port, &name, config, &self.outside);
@@ -158,21 +190,45 @@ impl Shared {
                 for tree in trees.values_mut() {
                     tree.remove_port(port, &self.outside);
                 }
+                for multicast in multicasts.values_mut() {
+                    multicast.remove_port(port);
+                }
                 discovery.remove_port(port);
             }
-            Event::Link(LinkEvent::Bond(bond, is_up)) => {
-                self.outside.flows.iter().for_each(|flows| flows.set_link(bond, is_up));
-                for tree in trees.values_mut() {
-                    tree.set_link(bond, is_up, &self.outside);
-                }
+            Event::Link(event) => self.handle_link(&mut protocols, event),
+            Event::Publish => {}
+            Event::Quit => {
+                discovery.leave(&self.outside);
+                return false;
             }
-            Event::Link(LinkEvent::Changed(port, is_up)) => {
+        }
+        true
+    }
+
+    /// Handles a change of a link or a frame.
+    fn handle_link(&self, protocols: &mut Protocols, event: LinkEvent) {
+        let (now, Protocols { trees, multicasts, discovery }) = (self.now(), protocols);
+        match event {
+            LinkEvent::Bond(port, is_up) | LinkEvent::Changed(port, is_up) => {
                 for tree in trees.values_mut() {
                     tree.set_link(port, is_up, &self.outside);
                 }
-                discovery.set_link(port, is_up, now);
+                for multicast in multicasts.values_mut() {
+                    multicast.set_link(port, is_up, now);
+                }
+                if matches!(event, LinkEvent::Bond(..)) {
+                    self.outside.flows.iter().for_each(|flows| flows.set_link(port, is_up));
+                } else {
+                    discovery.set_link(port, is_up, now);
+                }
             }
-            Event::Link(LinkEvent::Received(port, frame)) => {
+            LinkEvent::Membership(port, vlan, frame) => {
+                self.inbox.memberships.fetch_sub(1, Ordering::Relaxed);
+                for multicast in multicasts.values_mut() {
+                    multicast.receive(port, vlan, &frame, now);
+                }
+            }
+            LinkEvent::Received(port, frame) => {
                 self.inbox.frames.fetch_sub(1, Ordering::Relaxed);
                 for tree in trees.values_mut() {
                     tree.receive(port, &frame, &self.outside);
@@ -180,13 +236,8 @@ impl Shared {
                 discovery.receive(port, &frame, now);
             }
             // Timers run after each event.
-            Event::Link(LinkEvent::Due) => self.inbox.is_due_told.store(false, Ordering::Relaxed),
-            Event::Quit => {
-                discovery.leave(&self.outside);
-                return false;
-            }
+            LinkEvent::Due => self.inbox.is_due_told.store(false, Ordering::Relaxed),
         }
-        true
     }
 
     fn run(&self) {
@@ -219,9 +270,15 @@ impl Links {
             let tree = Tree::new(&topology.switch.name, bridge, now)?;
             Some((bridge.name.clone(), tree))
         });
-        let protocols = Protocols { trees: trees.collect(), discovery: Discovery::new(&topology.switch) };
+        let multicasts = topology
+            .bridges
+            .iter()
+            .filter_map(|bridge| Some((bridge.name.clone(), Multicast::new(&topology.switch.name, bridge)?)));
+        let (trees, multicasts) = (trees.collect(), multicasts.collect());
+        let protocols = Protocols { trees, multicasts, discovery: Discovery::new(&topology.switch) };
         let (events, waiting) = channel();
-        let inbox = Inbox { events, frames: AtomicUsize::new(0), is_due_told: AtomicBool::new(false) };
+        let (frames, memberships) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let inbox = Inbox { events, frames, memberships, is_due_told: AtomicBool::new(false) };
         let injector = engine.injector();
         let shared = Shared {
             protocols: Mutex::new(protocols),
@@ -248,12 +305,22 @@ impl Links {
         if has_tree || has_lldp {
             self.start()?;
         }
+        self.snoop(port, settings)?;
         if has_tree {
             let (name, bridge) = (settings.name.clone(), settings.bridge.clone());
             self.post(Event::AddToTree { port, name, bridge, config });
         }
         if has_lldp {
             self.post(Event::Discover(port, Box::new(settings.clone())));
+        }
+        Ok(())
+    }
+
+    /// Adds a port or bond, if its bridge has multicast snooping.
+    fn snoop(&self, port: PortId, settings: &PortSettings) -> std::io::Result<()> {
+        if self.shared.protocols().multicasts.contains_key(&settings.bridge) {
+            self.start()?;
+            self.post(Event::Snoop(port, Box::new(settings.clone())));
         }
         Ok(())
     }
@@ -294,6 +361,28 @@ impl Links {
     /// States of all ports in spanning trees, by name.
     pub(super) fn stp_ports(&self) -> BTreeMap<String, StpPortReport> {
         self.shared.protocols().trees.values().flat_map(Tree::port_reports).collect()
+    }
+
+    /// All bridges with multicast snooping; `names` has the names of ports and bonds.
+    pub(super) fn multicast(&self, names: &BTreeMap<u16, String>) -> Vec<MulticastReport> {
+        let now = self.shared.now();
+        self.shared.protocols().multicasts.values().map(|multicast| multicast.report(names, now)).collect()
+    }
+
+    /// Removes memberships of a bridge, VLAN or port, or all. Returns their number.
+    pub(super) fn flush_multicast(
+        &self,
+        bridge: Option<&str>,
+        vlan: Option<u16>,
+        port: Option<PortId>,
+    ) -> usize {
+        let mut protocols = self.shared.protocols();
+        let bridges = protocols.multicasts.iter_mut();
+        let bridges = bridges.filter(|(name, _)| bridge.is_none_or(|bridge| bridge == *name));
+        let flushed = bridges.map(|(_, multicast)| multicast.flush(vlan, port)).sum();
+        drop(protocols);
+        self.post(Event::Publish);
+        flushed
     }
 
     /// Neighbours of all ports with LLDP.

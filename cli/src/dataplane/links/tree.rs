@@ -23,6 +23,8 @@ pub(super) struct Tree {
     /// Ports by number.
     ports: BTreeMap<u16, Port>,
     flushes: Flushes,
+    /// Ports whose addresses were flushed since [`Tree::take_flushed`].
+    flushed: BTreeSet<PortId>,
 }
 
 struct Port {
@@ -57,7 +59,13 @@ impl Tree {
         // Validated settings are accepted.
         let machine = Bridge::new(address, settings.config(), now).ok()?;
         let flushes = Flushes { done: 0, due: BTreeSet::new(), allowed: MAX_FLUSHES, counted_at: now };
-        Some(Self { name: bridge.name.clone(), bridge: machine, ports: BTreeMap::new(), flushes })
+        Some(Self {
+            name: bridge.name.clone(),
+            bridge: machine,
+            ports: BTreeMap::new(),
+            flushes,
+            flushed: BTreeSet::new(),
+        })
     }
 
     pub(super) fn add_port(&mut self, id: PortId, name: &str, config: PortConfig, outside: &Outside) {
@@ -158,8 +166,13 @@ impl Tree {
         }
         // The bridge exists as long as the switch.
         let _ = outside.switch.flush_ports(&self.name, due);
-        due.clear();
+        self.flushed.append(due);
         (*done, *allowed) = (*done + 1, *allowed - 1);
+    }
+
+    /// Ports whose addresses were flushed since the last call.
+    pub(super) fn take_flushed(&mut self) -> BTreeSet<PortId> {
+        std::mem::take(&mut self.flushed)
     }
 
     pub(super) fn report(&self) -> StpReport {

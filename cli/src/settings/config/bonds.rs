@@ -107,7 +107,10 @@ fn unsuitable(topology: &Topology, index: usize, port: &PortSettings, is_request
     if has_policy {
         Some("has VLANs, limits or security of its own, which belong to the bond".to_owned())
     } else if port.links != LinkSettings::default() {
-        Some("has LLDP or keys of a spanning tree, which members do not support".to_owned())
+        Some(
+            "has LLDP or keys of a spanning tree or of multicast snooping, which members do not support"
+                .to_owned(),
+        )
     } else if statics.clone().any(|entry| entry.port == port.name) {
         Some("has static entries".to_owned())
     } else {

@@ -62,7 +62,7 @@ pub(crate) fn changed_bond(
     match (changed.policy == own.policy, changed.links == own.links) {
         (true, true) => Ok(changed),
         (false, _) => Err(fixed("VLANs, limits and security")),
-        (true, false) => Err(fixed("keys for the spanning tree")),
+        (true, false) => Err(fixed("keys for the spanning tree and multicast snooping")),
     }
 }
 

@@ -12,6 +12,7 @@ use crate::settings::kinds;
 use crate::settings::links::{LinkSettings, StpSettings};
 use crate::settings::mirror::MirrorSettings;
 use crate::settings::model::RssMode;
+use crate::settings::multicast::MulticastSettings;
 use crate::settings::openflow::{DatapathId, OpenflowSettings};
 use crate::settings::policy::Policy;
 use crate::settings::reader::fields::Fields;
@@ -187,6 +188,7 @@ fn read_bridge(node: &Node, index: usize, notes: &mut Findings) -> BridgeSetting
     let dhcp_snooping = fields.flag("dhcp_snooping").unwrap_or(default.dhcp_snooping);
     let stp = StpSettings::read(&mut fields, openflow.is_some());
     let export = ExportSettings::read(&mut fields, index);
+    let multicast = MulticastSettings::read(&mut fields, openflow.is_some());
     let statics = sections(&mut fields, "static");
     fields.finish();
     let section = |i| Section::Static(index, i);
@@ -209,6 +211,7 @@ fn read_bridge(node: &Node, index: usize, notes: &mut Findings) -> BridgeSetting
         dhcp_snooping,
         stp,
         export,
+        multicast,
         statics,
     }
 }

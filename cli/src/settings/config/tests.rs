@@ -4,6 +4,7 @@ mod bonds;
 mod fast_path;
 mod grants;
 mod links;
+mod multicast;
 mod openflow;
 mod security;
 mod syntax;

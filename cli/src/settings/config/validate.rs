@@ -146,10 +146,15 @@ fn fast_path(topology: &Topology, section: Section, port: &PortSettings, notes: 
     }
 }
 
-/// Keys of the spanning tree need one.
+/// Keys of the spanning tree need one, and so do those of multicast snooping.
 pub(super) fn links(topology: &Topology, section: Section, port: &PortSettings, notes: &mut Findings) {
     let bridge = topology.bridges.iter().find(|bridge| bridge.name == port.bridge);
     let Some(bridge) = bridge else { return };
+    if let Some(key) = port.links.multicast.first_key().filter(|_| bridge.multicast.is_none()) {
+        let reason = format!("`{key}` has no effect: bridge \"{}\" has no multicast snooping", bridge.name);
+        let remedy = "write multicast_snooping = {} in the [[bridge]] section, or remove the key";
+        notes.wrong((section, key), reason, remedy);
+    }
     let Some(key) = port.links.first_key() else { return };
     if bridge.stp.is_none() {
         let reason = format!("`{key}` has no effect: bridge \"{}\" has no spanning tree", bridge.name);

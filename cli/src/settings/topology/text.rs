@@ -100,6 +100,7 @@ impl fmt::Display for BridgeSettings {
         f.write_str(if self.mac_moves == MacMoves::Free { ", addresses move freely" } else { "" })?;
         f.write_str(if self.dhcp_snooping { ", DHCP snooping" } else { "" })?;
         self.stp.iter().try_for_each(|stp| stp.fmt(f))?;
+        self.multicast.iter().try_for_each(|multicast| multicast.fmt(f))?;
         self.openflow.iter().try_for_each(|openflow| openflow.fmt(f))?;
         self.export.fmt(f)
     }

@@ -107,10 +107,23 @@ fn a_bond_is_one_port_of_a_spanning_tree() {
     assert_eq!(running.bonds[0].links.config(None).cost, 7);
     assert!(running.bonds[0].to_string().ends_with(", STP cost 7, BPDU guard"), "{}", running.bonds[0]);
     let (_, error) = requests::changed_bond(&json!({ "stp_cost": 8 }), &running, 0).unwrap_err();
-    assert_eq!(error.reason, "keys for the spanning tree of a bond cannot be changed");
+    assert_eq!(error.reason, "keys for the spanning tree and multicast snooping of a bond cannot be changed");
     bond_line(
         "stp_cost = 7",
         "10: bond \"up\": `stp_cost` has no effect: bridge \"main\" has no spanning tree (write stp = \"rstp\" in the \
          [[bridge]] section, or remove the key)",
+    );
+}
+
+#[test]
+fn a_bond_is_one_port_of_multicast_snooping() {
+    let bridge = "[[bridge]]\nname = \"br0\"\nmulticast_snooping = {}\n";
+    let text = format!("{bridge}{TWO}{BOND}multicast_router = \"always\"\n");
+    let topology = parse(&text, &host(), None).unwrap();
+    assert!(topology.bonds[0].to_string().ends_with(", multicast router"), "{}", topology.bonds[0]);
+    bond_line(
+        "fast_leave = true",
+        "10: bond \"up\": `fast_leave` has no effect: bridge \"main\" has no multicast snooping (write \
+         multicast_snooping = {} in the [[bridge]] section, or remove the key)",
     );
 }

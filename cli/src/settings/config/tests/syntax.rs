@@ -37,8 +37,8 @@ fn unknown_sections_and_keys_are_answered_with_the_nearest_name() {
     port_line("que_pairs = 2", "4: port \"a\": unknown key `que_pairs` (did you mean `queue_pairs`?)");
     let all = "name, kind, socket, mode, socket_mode, socket_owner, socket_group, offloads, queue_pairs, mtu, \
          bridge, vlan, broadcast_limit, unknown_limit, limit_burst, trusted, macs, learn, max_macs, sources, \
-         stp_priority, stp_cost, stp_edge, stp_point_to_point, bpdu_guard, lldp, rss_mode, \
-         capture, trace, fault, tx_coalesce, policer, queues";
+         stp_priority, stp_cost, stp_edge, stp_point_to_point, bpdu_guard, multicast_router, fast_leave, lldp, \
+         rss_mode, capture, trace, fault, tx_coalesce, policer, queues";
     let expected = format!("4: port \"a\": unknown key `colour` (remove it; valid keys: {all})");
     port_line("colour = 2", &expected);
 }
