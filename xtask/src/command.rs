@@ -1,9 +1,10 @@
 //! Runs programs: prints the command line first, and terminates programs that exceed their time limit.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -83,6 +84,24 @@ pub(crate) fn run(command: &Command, limit: Duration) -> Result<()> {
 /// As [`run`], for programs that run tests: the error names the failed tests and repeats their output. Returns
 /// [`Outcome::Skipped`] if tests only lacked something on this machine.
 pub(crate) fn run_tests(command: &Command, limit: Duration) -> Result<Outcome> {
+    run_tests_to(command, limit, std::io::stdout(), std::io::stderr())
+}
+
+/// As [`run_tests`], for programs that run beside others: the output is printed as a whole.
+pub(crate) fn run_tests_held(command: &Command, limit: Duration) -> Result<Outcome> {
+    let held = Held::default();
+    let outcome = run_tests_to(command, limit, held.clone(), held.clone());
+    // Nobody reads it if standard output is closed.
+    let _ = std::io::stdout().write_all(&held.lines());
+    outcome
+}
+
+fn run_tests_to(
+    command: &Command,
+    limit: Duration,
+    to_output: impl Write + Send + 'static,
+    to_errors: impl Write + Send + 'static,
+) -> Result<Outcome> {
     let line = announced(command);
     let mut child = limited(command, limit)
         .stdout(Stdio::piped())
@@ -93,8 +112,8 @@ pub(crate) fn run_tests(command: &Command, limit: Duration) -> Result<Outcome> {
     let (over, ended) = channel::<()>();
     if let (Some(output), Some(errors)) = (child.stdout.take(), child.stderr.take()) {
         let (of_output, of_errors) = ((failures.clone(), over.clone()), (failures.clone(), over));
-        std::thread::spawn(move || (pass_on(output, std::io::stdout(), &of_output.0), of_output.1).0);
-        std::thread::spawn(move || (pass_on(errors, std::io::stderr(), &of_errors.0), of_errors.1).0);
+        std::thread::spawn(move || (pass_on(output, to_output, &of_output.0), of_output.1).0);
+        std::thread::spawn(move || (pass_on(errors, to_errors, &of_errors.0), of_errors.1).0);
     }
     let status = child.wait()?;
     // A leftover daemon of a test may keep the pipes open.
@@ -109,6 +128,26 @@ pub(crate) fn run_tests(command: &Command, limit: Duration) -> Result<Outcome> {
     validated
         .with_context(|| format!("failed tests: {}\n{}", failures.names().join(", "), failures.text()))?;
     Ok(Outcome::Passed)
+}
+
+/// Output that is printed later.
+#[derive(Clone, Default)]
+struct Held(Arc<Mutex<Vec<u8>>>);
+
+impl Held {
+    fn lines(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Write for Held {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.lines().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 fn announced(command: &Command) -> String {

@@ -14,6 +14,7 @@ mod fuzz;
 mod hugepages;
 mod kernel;
 mod packages;
+mod programs;
 mod steps;
 mod suite;
 

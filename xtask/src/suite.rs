@@ -11,7 +11,7 @@ use clap::Args;
 
 use crate::command::{self, cargo, cargo_of};
 use crate::steps::{Outcome, Step};
-use crate::{callgrind, checks, dependencies, fuzz, kernel, packages};
+use crate::{callgrind, checks, dependencies, fuzz, kernel, packages, programs};
 
 const LIMIT: Duration = Duration::from_mins(30);
 
@@ -28,7 +28,9 @@ const ALL_FEATURES: &str = "linerate-mem/every-kernel,linerate-ffi/header,linera
 /// Name of the program with the end-to-end tests.
 const END_TO_END: &str = "e2e";
 /// More than CPUs, because an end-to-end test waits most of its time.
-const END_TO_END_AT_ONCE: &str = "--test-threads=3";
+const END_TO_END_AT_ONCE: &str = "--test-threads=4";
+/// Environment variable with which property tests run a quarter of their cases, other ones in each run.
+const FEW_CASES: (&str, &str) = ("PROPTEST_CASES", "64");
 const OTHER: &str = "aarch64-unknown-linux-gnu";
 
 /// Selection of steps and tests.
@@ -73,7 +75,8 @@ pub(crate) fn all(arguments: &TestArguments) -> Vec<Step> {
     }
     // The end-to-end tests wait most of their time, so everything else is built and counted meanwhile.
     steps.push(end_to_end.beside(computing(all, lint)));
-    steps.push(Step::new("tests", move || passed(&tests(all, lint))));
+    steps.push(Step::new("tests", move || run_tests(all, lint)));
+    steps.push(Step::new("examples in comments", move || passed(tests(all, lint).arg("--doc"))));
     if all {
         steps.push(checks::documentation());
         steps.push(Step::new("miri", miri));
@@ -106,13 +109,21 @@ fn passed(command: &Command) -> Result<Outcome> {
     command::run_tests(command, LIMIT)
 }
 
-/// The ordinary tests, with `all` at their complete counts and with [`ALL_FEATURES`].
+/// Runs the ordinary tests, with `all` at their complete counts.
+fn run_tests(all: bool, lint: bool) -> Result<Outcome> {
+    let mut build = tests(all, lint);
+    let messages = command::output(build.args(["--no-run", "--message-format=json"]))?;
+    let mut programs = programs::named(&messages);
+    programs.retain(|program| program.target != END_TO_END);
+    programs::run(programs, &[if all { ALL_CASES } else { FEW_CASES }], LIMIT)
+}
+
+/// The ordinary tests, with `all` with [`ALL_FEATURES`].
 fn tests(all: bool, lint: bool) -> Command {
     let mut command = cargo(&["test", "--workspace", "--no-fail-fast"]);
     if all {
         command.args(["--features", ALL_FEATURES]);
     }
-    command.envs(all.then_some(ALL_CASES));
     command.envs(linted(lint));
     command
 }
@@ -134,11 +145,9 @@ fn end_to_end_program(lint: bool) -> Result<PathBuf> {
     // The whole workspace, so that features are those of the other steps and nothing is built twice.
     let mut command =
         cargo(&["test", "--workspace", "--test", END_TO_END, "--no-run", "--message-format=json"]);
-    let text = command::output(command.envs(linted(lint)))?;
-    let messages = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let mut programs = messages.filter(|message| message["target"]["name"] == END_TO_END);
-    let path = programs.find_map(|message| message["executable"].as_str().map(PathBuf::from));
-    path.context("cargo does not name the program with the end-to-end tests")
+    let programs = programs::named(&command::output(command.envs(linted(lint)))?);
+    let program = programs.into_iter().find(|program| program.target == END_TO_END);
+    program.map(|program| program.path).context("cargo does not name the program with the end-to-end tests")
 }
 
 /// Variables that make clippy the compiler of the workspace, so that nothing is compiled for its lints alone. The code is

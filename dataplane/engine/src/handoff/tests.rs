@@ -250,7 +250,7 @@ fn receiver_with_dequeued_entries_does_not_sleep() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 4, ..ProptestConfig::default() })]
     #[test]
     fn random_schedules_lose_and_reorder_nothing_uncounted(
         ring in 256_usize..600,

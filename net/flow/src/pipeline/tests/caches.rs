@@ -154,8 +154,6 @@ fn change() -> impl Strategy<Value = Modification> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
-
     /// A worker with caches does the same as one that has never seen a packet, whatever changes in between.
     #[test]
     fn caches_agree_with_tables(steps in prop::collection::vec((prop::collection::vec(change(), 0..3), prop::collection::vec((0..2_u16, 1..4_u8, 1..4_u8, 1..4_u16, 1..4_u16, 0..3_u8), 1..12)), 1..12)) {
