@@ -8,10 +8,9 @@ use crate::dscp::{set_dscp, traffic_class};
 use crate::policer::{Action, Colour, Meter, Policer};
 use mem::copy::Kernel;
 use mem::line::Padded;
-use port::{BURST, Burst, BurstStats, DropReason, PortDetail, PortDetails, PortFault, QueueState, RxQueue};
-use ring::BufId;
+use port::wrap::Inspect;
+use port::{BURST, Burst, BurstStats, DropReason, PortDetail, PortDetails};
 use std::marker::PhantomData;
-use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Packets and bytes of each colour, and packets with a changed DSCP.
@@ -79,19 +78,20 @@ impl SharedPolicer {
     }
 }
 
-/// A receive queue with a policer.
-pub(crate) struct PoliceRx<K> {
-    inner: Box<dyn RxQueue>,
+/// Polices what a receive queue receives.
+pub(crate) struct Policing<K> {
     shared: Arc<SharedPolicer>,
     kernel: PhantomData<K>,
 }
 
-impl<K: Kernel> PoliceRx<K> {
-    pub(crate) fn new(inner: Box<dyn RxQueue>, shared: Arc<SharedPolicer>) -> Self {
-        Self { inner, shared, kernel: PhantomData }
+impl<K: Kernel> Policing<K> {
+    pub(crate) fn new(shared: Arc<SharedPolicer>) -> Self {
+        Self { shared, kernel: PhantomData }
     }
+}
 
-    fn police(&self, burst: &mut Burst, stats: &mut BurstStats) {
+impl<K: Kernel> Inspect for Policing<K> {
+    fn inspect(&mut self, burst: &mut Burst, stats: &mut BurstStats) {
         let policer = &self.shared.policer;
         if policer.needs_headers() {
             burst.load_heads::<K>();
@@ -115,51 +115,5 @@ impl<K: Kernel> PoliceRx<K> {
         if remarked > 0 {
             self.shared.lock().counts.remarked += remarked;
         }
-    }
-}
-
-impl<K: Kernel> RxQueue for PoliceRx<K> {
-    fn prefetch(&self) {
-        self.inner.prefetch();
-    }
-
-    fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
-        let taken = self.inner.rx(burst, stats);
-        if !burst.is_empty() {
-            self.police(burst, stats);
-        }
-        taken
-    }
-
-    fn complete(&mut self, buffers: &[BufId]) {
-        self.inner.complete(buffers);
-    }
-
-    fn notify(&mut self) {
-        self.inner.notify();
-    }
-
-    fn enable_notification(&mut self) -> Result<bool, PortFault> {
-        self.inner.enable_notification()
-    }
-
-    fn disable_notification(&mut self) {
-        self.inner.disable_notification();
-    }
-
-    fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.kick_fd()
-    }
-
-    fn refresh(&mut self) -> Result<(), PortFault> {
-        self.inner.refresh()
-    }
-
-    fn freeze(self: Box<Self>) -> QueueState {
-        self.inner.freeze()
-    }
-
-    fn is_bound(&self) -> bool {
-        self.inner.is_bound()
     }
 }

@@ -2,19 +2,17 @@
 //!
 //! Queues are wrapped on their way to the engine. A port with neither is returned unchanged and has no overhead.
 
-use crate::police::{PoliceRx, SharedPolicer};
+use crate::police::{Policing, SharedPolicer};
 use crate::policer::Policer;
 use crate::shape::{ReleaseRx, ShapeTx, Shaper};
-use port::{Attach, PortControl, PortDetails, PortFault, PortStatus, QueueId, RssTable, RxQueue, TxQueue};
+use port::wrap::{InspectRx, Sending, WrapAttach, WrapQueues};
+use port::{Attach, PortControl, PortDetails, PortFault, PortStatus, RssTable, RxQueue, TxQueue};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Refresh interval of the counters.
 const STATUS_INTERVAL: Duration = Duration::from_millis(500);
-/// Engine pair number of the queue that sends a pair's shaped packets, `ORed` with the pair. Ports have fewer pairs, and
-/// `port::wrap` uses the next bit.
-const RELEASE_PAIR: u16 = 0x4000;
 
 /// Adds a policer and queues to a port.
 pub fn wrap(
@@ -44,7 +42,7 @@ struct QosPort {
 impl QosPort {
     /// Runs `act` on the inner port, with an engine that wraps its queues.
     fn with(&mut self, engine: &mut dyn Attach, act: impl FnOnce(&mut dyn PortControl, &mut dyn Attach)) {
-        act(self.inner.as_mut(), &mut Wrapping { engine, parts: &self.parts });
+        act(self.inner.as_mut(), &mut WrapAttach::new(engine, &self.parts));
     }
 }
 
@@ -89,68 +87,27 @@ impl PortControl for QosPort {
     }
 }
 
-/// The engine seen by the inner port.
-struct Wrapping<'a> {
-    engine: &'a mut dyn Attach,
-    parts: &'a Parts,
-}
+impl WrapQueues for Parts {
+    /// Ports have fewer pairs, and `port::wrap` uses the next bit.
+    const RELEASE_PAIR: u16 = 0x4000;
 
-impl Attach for Wrapping<'_> {
-    fn start_rx(&mut self, pair: u16, queue: Box<dyn RxQueue>) {
-        let queue = match &self.parts.policer {
+    fn rx(&self, pair: u16, queue: Box<dyn RxQueue>) -> Result<Box<dyn RxQueue>, PortFault> {
+        Ok(match &self.policer {
             // A release queue of a wrapper brings no packets.
             Some(policer) if pair < port::MAX_QUEUE_PAIRS => policed(queue, policer.clone()),
             _ => queue,
-        };
-        self.engine.start_rx(pair, queue);
-    }
-
-    fn stop_rx(&mut self, pair: u16) -> Option<Box<dyn RxQueue>> {
-        self.engine.stop_rx(pair)
-    }
-
-    fn start_tx(&mut self, pair: u16, mut queue: Box<dyn TxQueue>) {
-        let Some(shaper) = &self.parts.shaper else { return self.engine.start_tx(pair, queue) };
-        let release = ReleaseRx::new(shaper.clone(), pair, queue.fork());
-        self.engine.start_tx(pair, shaped(queue, shaper.clone()));
-        self.engine.start_rx(RELEASE_PAIR | pair, Box::new(release));
-    }
-
-    fn stop_tx(&mut self, pair: u16) -> Option<Box<dyn TxQueue>> {
-        // The release queue sends to the same ring, so it is stopped first.
-        if self.parts.shaper.is_some() {
-            drop(self.engine.stop_rx(RELEASE_PAIR | pair));
-        }
-        self.engine.stop_tx(pair)
-    }
-
-    fn refresh(&mut self) {
-        self.engine.refresh();
-    }
-
-    fn inject(&mut self, frame: &[u8]) {
-        self.engine.inject(frame);
-    }
-
-    fn failure(&self) -> Option<PortFault> {
-        self.engine.failure()
-    }
-
-    /// The release queue of a pair sends to the pair's transmit queue.
-    fn faulty_queue(&self) -> Option<QueueId> {
-        self.engine.faulty_queue().map(|queue| match queue {
-            QueueId::Rx(pair) if pair & RELEASE_PAIR != 0 => QueueId::Tx(pair & !RELEASE_PAIR),
-            queue => queue,
         })
     }
 
-    fn epoch(&self) -> u64 {
-        self.engine.epoch()
+    fn tx(&self, pair: u16, mut queue: Box<dyn TxQueue>) -> Result<Sending, PortFault> {
+        let Some(shaper) = &self.shaper else { return Ok((queue, None)) };
+        let release = ReleaseRx::new(shaper.clone(), pair, queue.fork());
+        Ok((shaped(queue, shaper.clone()), Some(Box::new(release))))
     }
 }
 
 fn policed(queue: Box<dyn RxQueue>, policer: Arc<SharedPolicer>) -> Box<dyn RxQueue> {
-    mem::with_kernel!(mem::copy::chosen(), K => Box::new(PoliceRx::<K>::new(queue, policer)))
+    mem::with_kernel!(mem::copy::chosen(), K => Box::new(InspectRx::new(queue, Policing::<K>::new(policer))))
 }
 
 fn shaped(queue: Box<dyn TxQueue>, shaper: Arc<Shaper>) -> Box<dyn TxQueue> {

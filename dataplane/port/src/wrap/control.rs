@@ -1,17 +1,19 @@
 //! Control side of a wrapped port: the inner port plus the wrappers' files.
 
+use super::attach::{Sending, WrapAttach, WrapQueues};
 use super::counts::Counts;
 use super::fault_rx::FaultRx;
 use super::fault_tx::FaultTx;
 use super::gather::GatherTx;
+use super::inspect::InspectRx;
 use super::options::{Capture, Directions, Faults, Trace, TxCoalesce, Wrappers};
-use super::record::{RecordRx, RecordTx};
+use super::record::{RecordTx, Recording};
 use super::release::{DelayedTx, ReleaseRx};
 use crate::Remedy;
 use crate::eventfd;
 use crate::spool::{CreateError, Format, Spool};
 use crate::{
-    Attach, PortControl, PortDetail, PortDetails, PortFault, PortStatus, QueueId, RssTable, RxQueue, TxQueue,
+    Attach, PortControl, PortDetail, PortDetails, PortFault, PortStatus, RssTable, RxQueue, TxQueue,
 };
 use mem::copy::Kernel;
 use rustix::event::{EventfdFlags, epoll, eventfd};
@@ -25,8 +27,6 @@ use std::time::{Duration, Instant};
 const TRACE_BYTES: u32 = crate::HEAD as u32;
 /// Refresh interval of the fault counters.
 const STATUS_INTERVAL: Duration = Duration::from_millis(500);
-/// Engine pair number of the queue that sends a pair's delayed packets, `ORed` with the pair. Ports have fewer pairs.
-const RELEASE_PAIR: u16 = 0x8000;
 
 /// A port cannot be wrapped. It was not changed.
 #[derive(Debug, thiserror::Error)]
@@ -161,7 +161,7 @@ impl Wrapped {
         engine: &mut dyn Attach,
         act: impl FnOnce(&mut dyn PortControl, &mut dyn Attach) -> R,
     ) -> R {
-        let done = act(self.inner.as_mut(), &mut Wrapping { engine, parts: &self.parts, failure: None });
+        let done = act(self.inner.as_mut(), &mut WrapAttach::new(engine, &self.parts));
         self.watch();
         done
     }
@@ -227,91 +227,37 @@ impl PortControl for Wrapped {
     }
 }
 
-/// The engine seen by the inner port.
-struct Wrapping<'a> {
-    engine: &'a mut dyn Attach,
-    parts: &'a Parts,
-    /// Why a queue could not be wrapped; that queue was not started.
-    failure: Option<PortFault>,
-}
+impl WrapQueues for Parts {
+    const RELEASE_PAIR: u16 = 0x8000;
 
-impl Wrapping<'_> {
-    fn note<T>(&mut self, made: Result<T, PortFault>) -> Option<T> {
-        made.map_err(|fault| self.failure = Some(fault)).ok()
+    fn rx(&self, pair: u16, queue: Box<dyn RxQueue>) -> Result<Box<dyn RxQueue>, PortFault> {
+        mem::with_kernel!(mem::copy::chosen(), K => self.rx_with::<K>(pair, queue))
+    }
+
+    fn tx(&self, pair: u16, queue: Box<dyn TxQueue>) -> Result<Sending, PortFault> {
+        mem::with_kernel!(mem::copy::chosen(), K => self.tx_with::<K>(pair, queue))
     }
 }
-
-impl Attach for Wrapping<'_> {
-    fn start_rx(&mut self, pair: u16, queue: Box<dyn RxQueue>) {
-        let wrapped = mem::with_kernel!(mem::copy::chosen(), K => self.parts.rx::<K>(pair, queue));
-        if let Some(queue) = self.note(wrapped) {
-            self.engine.start_rx(pair, queue);
-        }
-    }
-
-    fn stop_rx(&mut self, pair: u16) -> Option<Box<dyn RxQueue>> {
-        self.engine.stop_rx(pair)
-    }
-
-    fn start_tx(&mut self, pair: u16, queue: Box<dyn TxQueue>) {
-        let wrapped = mem::with_kernel!(mem::copy::chosen(), K => self.parts.tx::<K>(pair, queue));
-        if let Some((queue, release)) = self.note(wrapped) {
-            self.engine.start_tx(pair, queue);
-            if let Some(release) = release {
-                self.engine.start_rx(RELEASE_PAIR | pair, release);
-            }
-        }
-    }
-
-    fn stop_tx(&mut self, pair: u16) -> Option<Box<dyn TxQueue>> {
-        // The release queue sends to the same ring, so it is stopped first; its delayed packets are dropped.
-        drop(self.engine.stop_rx(RELEASE_PAIR | pair));
-        self.engine.stop_tx(pair)
-    }
-
-    fn refresh(&mut self) {
-        self.engine.refresh();
-    }
-
-    fn inject(&mut self, frame: &[u8]) {
-        self.engine.inject(frame);
-    }
-
-    fn failure(&self) -> Option<PortFault> {
-        self.failure.clone().or_else(|| self.engine.failure())
-    }
-
-    /// The release queue of a pair sends to the pair's transmit queue.
-    fn faulty_queue(&self) -> Option<QueueId> {
-        self.engine.faulty_queue().map(|queue| match queue {
-            QueueId::Rx(pair) if pair & RELEASE_PAIR != 0 => QueueId::Tx(pair & !RELEASE_PAIR),
-            queue => queue,
-        })
-    }
-
-    fn epoch(&self) -> u64 {
-        self.engine.epoch()
-    }
-}
-
-/// A transmit queue, and the queue that sends its delayed packets.
-type Sending = (Box<dyn TxQueue>, Option<Box<dyn RxQueue>>);
 
 impl Parts {
-    fn rx<K: Kernel>(&self, pair: u16, mut queue: Box<dyn RxQueue>) -> Result<Box<dyn RxQueue>, PortFault> {
+    fn rx_with<K: Kernel>(
+        &self,
+        pair: u16,
+        mut queue: Box<dyn RxQueue>,
+    ) -> Result<Box<dyn RxQueue>, PortFault> {
         if let Some(capture) = self.capture.as_ref().filter(|capture| capture.ways.has_in()) {
-            queue = Box::new(RecordRx::<K>::new(queue, capture.spool.feed()));
+            queue = Box::new(InspectRx::new(queue, Recording::<K>::new(capture.spool.feed())));
         }
         if let Some(wire) = self.wire.as_ref().filter(|wire| wire.faults.ways.has_in()) {
             queue = Box::new(FaultRx::<K>::new(queue, &wire.faults, pair, wire.inward.clone())?);
         }
         if let Some(trace) = self.trace.as_ref().filter(|trace| trace.ways.has_in()) {
-            queue = Box::new(RecordRx::<K>::new(queue, trace.spool.feed()));
+            queue = Box::new(InspectRx::new(queue, Recording::<K>::new(trace.spool.feed())));
         }
         Ok(queue)
     }
 
-    fn tx<K: Kernel>(&self, pair: u16, mut queue: Box<dyn TxQueue>) -> Result<Sending, PortFault> {
+    fn tx_with<K: Kernel>(&self, pair: u16, mut queue: Box<dyn TxQueue>) -> Result<Sending, PortFault> {
         let mut release: Option<Box<dyn RxQueue>> = None;
         if let Some(capture) = self.capture.as_ref().filter(|capture| capture.ways.has_out()) {
             queue = Box::new(RecordTx::<K>::new(queue, capture.spool.feed(), false));

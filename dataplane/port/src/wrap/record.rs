@@ -3,76 +3,32 @@
 //! Only packets actually sent are recorded as sent, so packets go to the inner queue one by one: a queue does not
 //! report which of several it dropped. If the spool is full, records are lost, but not packets.
 
+use super::inspect::Inspect;
 use crate::spool::{Direction, Feed, Outcome, Record};
-use crate::{
-    Burst, BurstStats, Capabilities, DropReason, Flush, Now, PortFault, QueueState, RxQueue, TxQueue,
-};
+use crate::{Burst, BurstStats, Capabilities, DropReason, Flush, Now, PortFault, QueueState, TxQueue};
 use mem::copy::Kernel;
-use ring::BufId;
-use rustix::fd::BorrowedFd;
 use std::marker::PhantomData;
 
-/// A recorded receive queue.
-pub(super) struct RecordRx<K> {
-    inner: Box<dyn RxQueue>,
+/// Records what a receive queue receives.
+pub(super) struct Recording<K> {
     feed: Feed,
     kernel: PhantomData<K>,
 }
 
-impl<K: Kernel> RecordRx<K> {
-    pub(super) fn new(inner: Box<dyn RxQueue>, feed: Feed) -> Self {
-        Self { inner, feed, kernel: PhantomData }
+impl<K: Kernel> Recording<K> {
+    pub(super) fn new(feed: Feed) -> Self {
+        Self { feed, kernel: PhantomData }
     }
 }
 
-impl<K: Kernel> RxQueue for RecordRx<K> {
-    fn prefetch(&self) {
-        self.inner.prefetch();
-    }
-
-    fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
-        let taken = self.inner.rx(burst, stats);
-        if !burst.is_empty() {
-            burst.load_heads::<K>();
-            for i in 0..burst.len() {
-                let record = Record::of(burst, i, Direction::In, Outcome::Moved);
-                self.feed.put_or_count::<K>(&record, &burst.frame(i));
-            }
-            self.feed.notify();
+impl<K: Kernel> Inspect for Recording<K> {
+    fn inspect(&mut self, burst: &mut Burst, _stats: &mut BurstStats) {
+        burst.load_heads::<K>();
+        for i in 0..burst.len() {
+            let record = Record::of(burst, i, Direction::In, Outcome::Moved);
+            self.feed.put_or_count::<K>(&record, &burst.frame(i));
         }
-        taken
-    }
-
-    fn complete(&mut self, buffers: &[BufId]) {
-        self.inner.complete(buffers);
-    }
-
-    fn notify(&mut self) {
-        self.inner.notify();
-    }
-
-    fn enable_notification(&mut self) -> Result<bool, PortFault> {
-        self.inner.enable_notification()
-    }
-
-    fn disable_notification(&mut self) {
-        self.inner.disable_notification();
-    }
-
-    fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.kick_fd()
-    }
-
-    fn refresh(&mut self) -> Result<(), PortFault> {
-        self.inner.refresh()
-    }
-
-    fn freeze(self: Box<Self>) -> QueueState {
-        self.inner.freeze()
-    }
-
-    fn is_bound(&self) -> bool {
-        self.inner.is_bound()
+        self.feed.notify();
     }
 }
 
