@@ -111,6 +111,12 @@ fn enabled(live: &Value) -> Vec<String> {
     used.map(|member| member["port"].as_str().unwrap().to_owned()).collect()
 }
 
+/// LACPDUs that each member has received.
+fn received(live: &Value) -> Vec<u64> {
+    let members = live["members"].as_array().into_iter().flatten();
+    members.map(|member| member["lacp"]["received"].as_u64().unwrap()).collect()
+}
+
 const FAR_LACP: [&str; 9] = [
     "add-bond",
     "br0",
@@ -153,6 +159,9 @@ fn lacp_aggregates_links_to_open_vswitch_and_survives_the_loss_of_one() {
     });
     assert_eq!(lost, 0, "{:#}", site.bond());
     assert_eq!(enabled(&site.bond()["live"]).len(), 2);
+    // A LACPDU that arrived at the slow rate is valid for 90 s, and is followed by one of the fast rate within 30 s.
+    let before = received(&site.bond()["live"]);
+    site.wait_bond(|live| received(live).iter().zip(&before).all(|(now, before)| now > before));
     // Open vSwitch ends its side of the negotiation: the bond stops, because it has no partner.
     site.ovs.run("ovs-vsctl", &["set", "port", "bond0", "lacp=off"]);
     site.wait_bond(|live| live["lacp"] == "configured" && enabled(live).is_empty());

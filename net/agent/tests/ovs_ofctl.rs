@@ -200,6 +200,12 @@ fn monitors_report_flows() {
             assert!(found, "{}: ovs-ofctl ends without {part:?}", switch.version);
         };
         wait(&mut BufReader::new(monitor.stdout.take().unwrap()).lines(), "in_port=1 actions=output:2");
+        // ovs-ofctl discards events that arrive before a last reply, after which it makes its socket.
+        let socket = switch.folder.path().join(format!("ovs-ofctl.{}.ctl", monitor.id()));
+        while !socket.exists() {
+            assert!(monitor.try_wait().unwrap().is_none(), "{}: ovs-ofctl ends early", switch.version);
+            thread::sleep(Duration::from_millis(1));
+        }
         let mut events = BufReader::new(monitor.stderr.take().unwrap()).lines();
         switch.ofctl("add-flow", &["in_port=2,actions=output:3"]);
         wait(&mut events, "event=ADDED table=0 cookie=0 in_port=2 actions=output:3");
