@@ -8,6 +8,7 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use console::Diagnostic;
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -42,4 +43,14 @@ pub(super) fn filter<T>(query: Result<Query<T>, QueryRejection>, names: &str) ->
 pub(super) fn json(body: &[u8]) -> Result<serde_json::Value, ApiError> {
     let bad = |e| ApiError::invalid("request", format!("the body is not JSON: {e}"), "send one JSON object");
     serde_json::from_slice(body).map_err(bad)
+}
+
+/// Runs slow work on its own thread.
+pub(super) async fn on_own_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| {
+        let remedy = "see the standard error of the switch";
+        Err(ApiError::Failed(Diagnostic::failed("request", "the handler panicked", remedy)))
+    })
 }

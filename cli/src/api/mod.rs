@@ -2,16 +2,20 @@
 //!
 //! `service` handles requests, `routes` describes them, `error` has their errors, `server` speaks HTTP, and `client` is
 //! the other end. `model` is the JSON of requests and answers, and `control` owns the path of a socket. `grants`
-//! answers applications that ask for ports, which `policy` allows; `mirrors` has requests about mirrors. `stack` is the
-//! API of a program with a TCP/IP stack. Routes begin with the version of the API, except `/metrics`, the text of
-//! `metrics`; within a version, fields are added and never change.
+//! answers applications that ask for ports, which `policy` allows. `bonds`, `fdb`, `flows`, `mirrors`, `multicast`, `queues`
+//! and `workers` have requests and routes of their own. `stack` is the API of a program with a TCP/IP stack. Routes begin
+//! with the version of the API, except `/metrics`, the text of `metrics`; within a version, fields are added and never
+//! change.
 
 mod answer;
+mod bonds;
 pub(crate) mod client;
 pub(crate) mod control;
 mod error;
 #[cfg(test)]
 mod fake;
+mod fdb;
+mod flows;
 pub(crate) mod grants;
 pub(crate) mod metrics;
 pub(crate) mod mirrors;
@@ -26,3 +30,4 @@ pub(crate) mod service;
 pub(crate) mod stack;
 #[cfg(test)]
 mod tests;
+mod workers;

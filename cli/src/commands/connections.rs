@@ -1,6 +1,6 @@
 //! `linerate ct`: connections of OpenFlow bridges, and their limits.
 
-use super::show::tables;
+use super::show::flows;
 use super::verbs::add_setting;
 use crate::api::client::Client;
 use crate::api::model::Flushed;
@@ -14,7 +14,7 @@ pub(crate) fn run(client: &Client, command: &CtCommand) -> anyhow::Result<()> {
     match command {
         CtCommand::Show(args) => {
             let path = format!("/v1/connections?limit={}&{}", args.limit, in_zone(args.zone));
-            console::print(&client.get::<ConnectionReport>(&path)?, args.show.output, tables::connections)
+            console::print(&client.get::<ConnectionReport>(&path)?, args.show.output, flows::connections)
         }
         CtCommand::Flush(args) => {
             let flushed: Flushed = client.delete(&format!("/v1/connections?{}", in_zone(args.zone)))?;
@@ -32,7 +32,7 @@ fn ct_limits(client: &Client, command: &CtLimitsCommand) -> anyhow::Result<()> {
         CtLimitsCommand::Show(show) => (client.get(PATH)?, show),
         CtLimitsCommand::Set(args) => (client.patch(PATH, &limits_of(&args.set)?)?, &args.show),
     };
-    console::print(&limits, show.output, tables::connection_limits)
+    console::print(&limits, show.output, flows::connection_limits)
 }
 
 /// The body of a change; `table.key` is the key of a table.

@@ -11,7 +11,7 @@ use crate::args::switch::{
     PortsCommand, PortsRemoveArgs, PortsShowArgs, RebalanceArgs, TunnelsCommand, WorkersAddArgs,
     WorkersCommand,
 };
-use crate::commands::show::{self, links, offload, placing, tables};
+use crate::commands::show::{self, bridges, flows, links, offload, placing, ports, tables};
 use crate::dataplane::export_report::ExportReport;
 use crate::dataplane::link_report::NeighborsReport;
 use crate::dataplane::offload_report::OffloadReport;
@@ -39,14 +39,14 @@ pub(crate) fn bridges(client: &Client, command: &BridgesCommand) -> anyhow::Resu
     let BridgesCommand::Show(args) = command;
     let mut bridges: Vec<BridgeReport> = client.get("/v1/bridges")?;
     let Some(name) = &args.name else {
-        return console::print(&bridges, args.show.output, |bridges| tables::bridges(bridges));
+        return console::print(&bridges, args.show.output, |bridges| bridges::bridges(bridges));
     };
     bridges.retain(|bridge| bridge.name == *name);
     let Some(bridge) = bridges.first() else {
         let remedy = "see `linerate bridges show`";
         return Err(Diagnostic::bad(format!("bridge \"{name}\""), "there is no such bridge", remedy).into());
     };
-    console::print(bridge, args.show.output, |bridge| tables::bridges(std::slice::from_ref(bridge)))
+    console::print(bridge, args.show.output, |bridge| bridges::bridges(std::slice::from_ref(bridge)))
 }
 
 /// `linerate offload ...`
@@ -116,10 +116,10 @@ fn remove_port(client: &Client, args: &PortsRemoveArgs) -> anyhow::Result<()> {
 fn show_ports(client: &Client, args: &PortsShowArgs) -> anyhow::Result<()> {
     if let Some(name) = &args.name {
         let port: PortReport = client.get(&format!("/v1/ports/{}", quote(name)))?;
-        return console::print(&port, args.show.output, tables::port);
+        return console::print(&port, args.show.output, ports::port);
     }
     let ports: Vec<PortReport> = client.get("/v1/ports")?;
-    console::print(&ports, args.show.output, |ports| tables::ports(ports))
+    console::print(&ports, args.show.output, |ports| ports::ports(ports))
 }
 
 fn add_port(client: &Client, args: &PortsAddArgs) -> anyhow::Result<()> {
@@ -254,7 +254,7 @@ pub(crate) fn flows(client: &Client, command: &FlowsCommand) -> anyhow::Result<(
             let interval = args.hot.then(|| format!("&interval={}", quote(&args.interval.to_string())));
             let interval = interval.unwrap_or_default();
             let path = format!("/v1/flows?limit={}{interval}&{filter}", args.limit);
-            console::print(&client.patient().get::<FlowReport>(&path)?, args.show.output, tables::flows)
+            console::print(&client.patient().get::<FlowReport>(&path)?, args.show.output, flows::flows)
         }
         FlowsCommand::Add(args) => {
             let request = FlowRequest { bridge: args.bridge.clone(), flows: args.flows.clone() };
@@ -286,7 +286,7 @@ pub(crate) fn export(client: &Client, command: &ExportCommand) -> anyhow::Result
 pub(crate) fn tunnels(client: &Client, command: &TunnelsCommand) -> anyhow::Result<()> {
     let TunnelsCommand::Show(args) = command;
     let found: Vec<TunnelEntry> = client.get("/v1/tunnels")?;
-    console::print(&found, args.show.output, |found| tables::tunnels(found))
+    console::print(&found, args.show.output, |found| flows::tunnels(found))
 }
 
 /// `linerate placement ...`

@@ -4,9 +4,10 @@
 
 use super::StackService;
 use super::model::{CaptureReport, CaptureRequest, ConnectionFilter, ConnectionsReport, CountersReport};
+use crate::api::answer::on_own_thread;
 use crate::api::answer::{created, json};
 use crate::api::error::ApiError;
-use crate::api::routes::{no_method, on_own_thread};
+use crate::api::routes::no_method;
 use axum::body::Bytes;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};

@@ -1,12 +1,15 @@
 use super::*;
+use crate::dataplane::convert::port_config;
+use crate::dataplane::report::{FdbFilter, Origin};
 use crate::settings::kinds::PortKind;
 use crate::settings::kinds::socket::{Mode, SocketSettings};
 use crate::settings::kinds::vhost_user::VhostUser;
 use crate::settings::policy::Policy;
 use crate::settings::security::Security;
-use crate::settings::topology::{BridgeSettings, SwitchSettings};
+use crate::settings::topology::{BridgeSettings, PortSettings, StaticEntry, SwitchSettings, WorkerSettings};
 use crate::settings::vlan::Vlan;
 use std::path::Path;
+use wire::VlanId;
 
 mod hung;
 

@@ -8,6 +8,8 @@ use std::str::FromStr;
 
 /// Range in bits per second: a packet of a common MTU in 1.5 seconds, and the largest rate of the generator.
 const RANGE: std::ops::RangeInclusive<f64> = 8e3..=1e12;
+/// [`RANGE`] in an error.
+const EXPECTED: &str = "a rate from 8kbit/s to 1000Gbit/s";
 
 /// Bits per second of frames without frame check sequence, such as `100Mbit/s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -20,7 +22,7 @@ impl FromStr for BitRate {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.parse() {
             Ok(Rate::Bits(bits)) if RANGE.contains(&bits) => Ok(Self(bits as u64)),
-            _ => Err(format!("`{text}` is not a rate from 8kbit/s to 1000Gbit/s, such as 100Mbit/s")),
+            _ => Err(format!("`{text}` is not {EXPECTED}, such as 100Mbit/s")),
         }
     }
 }
@@ -53,7 +55,7 @@ impl BitRate {
             return Some(rate);
         }
         let remedy = format!("write {key} = \"100Mbit/s\"");
-        fields.invalid(key, format!("\"{text}\""), "a rate from 8kbit/s to 1000Gbit/s", remedy)
+        fields.invalid(key, format!("\"{text}\""), EXPECTED, remedy)
     }
 
     /// Reads a rate, which must be present.

@@ -1,0 +1,14 @@
+//! Arguments of commands for a running switch.
+
+mod bridges;
+mod flows;
+mod ports;
+mod workers;
+
+pub(crate) use bridges::{
+    BondsAddArgs, BondsCommand, BondsSetArgs, BondsShowArgs, BridgesCommand, FdbAddArgs, FdbCommand,
+    FdbFlushArgs, FdbRemoveArgs, FdbSelection, FdbShowArgs, NeighborsCommand, OffloadCommand,
+};
+pub(crate) use flows::{CtCommand, CtLimitsCommand, ExportCommand, FlowsCommand, TunnelsCommand};
+pub(crate) use ports::{PortsAddArgs, PortsCommand, PortsRemoveArgs, PortsShowArgs};
+pub(crate) use workers::{PlacementCommand, RebalanceArgs, WorkersAddArgs, WorkersCommand};

@@ -1,0 +1,279 @@
+//! What the control API and reports ask of a running switch.
+
+use super::{Switch, not_running};
+use crate::dataplane::bond_report::BondState;
+use crate::dataplane::connections::{ConnectionFilter, ConnectionLimits, ConnectionReport};
+use crate::dataplane::convert::worker_config;
+use crate::dataplane::export_report::ExportReport;
+use crate::dataplane::flow_report::{FlowCounts, TraceReport, TraceRequest};
+use crate::dataplane::interface::{DataPlane, DataPlaneError};
+use crate::dataplane::link_report::{NeighborsReport, StpPortReport};
+use crate::dataplane::multicast_report::MulticastReport;
+use crate::dataplane::offload_report::OffloadReport;
+use crate::dataplane::open::open_in_switch;
+use crate::dataplane::report::{
+    BridgePort, BridgeReport, FdbEntry, FdbFilter, FlowEntry, FlowFilter, FlowRequest, MoveEvent, Origin,
+};
+use crate::dataplane::tunnels::TunnelEntry;
+use crate::settings::bonds::BondSettings;
+use crate::settings::conntrack::ConntrackSettings;
+use crate::settings::kinds::PortKind;
+use crate::settings::kinds::kind::Loaded;
+use crate::settings::mirror::MirrorSettings;
+use crate::settings::model::Role;
+use crate::settings::topology::{PortSettings, StaticEntry, WorkerSettings};
+use bridge::{BridgeStatistics, MirrorStatistics, PortStatistics, RefusedMove, Selection};
+use engine::Snapshot;
+use engine::balance::{Balance, QueueLoad};
+use port::PortId;
+use rustix::fd::OwnedFd;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use wire::{MacAddress, VlanId};
+
+impl DataPlane for Switch {
+    fn snapshot(&self) -> Snapshot {
+        let mut snapshot = self.engine.snapshot();
+        self.offload.complete(&mut snapshot);
+        snapshot
+    }
+
+    fn fdb(&self) -> Vec<FdbEntry> {
+        let names = self.names();
+        let entry = |bridge: &str, station: bridge::Station| FdbEntry {
+            bridge: bridge.to_owned(),
+            mac: station.mac,
+            vlan: station.vlan,
+            port: names.get(&station.port).cloned().unwrap_or_default(),
+            origin: if station.pinned { Origin::Static } else { Origin::Learned },
+            age: station.age_seconds,
+        };
+        let bridges = self.quotas.keys();
+        bridges.flat_map(|bridge| self.stations(bridge).into_iter().map(move |s| entry(bridge, s))).collect()
+    }
+
+    fn bridges(&self) -> Vec<BridgeReport> {
+        let second = (self.engine.snapshot().uptime_ns / 1_000_000_000) as u32;
+        let names = self.names();
+        let openflow = |name: &str| self.flows.as_ref()?.report(name);
+        let mut stp_ports = self.links.stp_ports();
+        let report = |bridge: BridgeStatistics| {
+            let (openflow, stp) = (openflow(&bridge.name), self.links.stp(&bridge.name));
+            let mut report = BridgeReport { openflow, stp, ..bridge_report(bridge, &names, second) };
+            report.ports.iter_mut().for_each(|port| port.stp = stp_ports.remove(&port.port));
+            report
+        };
+        self.bridges.statistics().into_iter().map(report).collect()
+    }
+
+    fn stp_ports(&self) -> BTreeMap<String, StpPortReport> {
+        self.links.stp_ports()
+    }
+
+    fn neighbors(&self) -> NeighborsReport {
+        self.links.neighbors()
+    }
+
+    fn offload(&self) -> OffloadReport {
+        self.offload.report()
+    }
+
+    fn multicast(&self) -> Vec<MulticastReport> {
+        self.links.multicast(&self.names())
+    }
+
+    fn flush_multicast(&self, wanted: &FdbFilter) -> u64 {
+        let port = wanted.port.as_ref().and_then(|name| self.place_of(name)).map(|(port, _)| port);
+        if wanted.port.is_some() && port.is_none() {
+            return 0;
+        }
+        self.links.flush_multicast(wanted.bridge.as_deref(), wanted.vlan, port) as u64
+    }
+
+    fn addresses(&self, bridge: &str) -> usize {
+        let all = self.bridges.statistics();
+        all.iter().find(|statistics| statistics.name == bridge).map_or(0, |statistics| statistics.stations)
+    }
+
+    fn add_port(&self, port: &PortSettings, loaded: Loaded) -> Result<(), DataPlaneError> {
+        self.join(port, open_in_switch(port, &loaded)?)
+    }
+
+    fn add_granted(&self, port: &PortSettings, socket: OwnedFd) -> Result<(), DataPlaneError> {
+        let PortKind::Granted(granted) = &port.kind else { return Err(not_running(&port.name)) };
+        let refused = |e| DataPlaneError::refused(format!("port \"{}\"", port.name), &e, "try again");
+        self.join(port, granted.over(port.common(), socket).map_err(refused)?)
+    }
+
+    fn remove_port(&self, name: &str) -> Result<(), DataPlaneError> {
+        let mut members = self.members();
+        let index = members.iter().position(|member| member.name == name);
+        let index = index.ok_or_else(|| not_running(name))?;
+        // Removed from the list even if a worker holds it: another port may soon run under its number.
+        let removed = self.pull_out(members.remove(index).id, name);
+        self.apply_mirrors(&members)?;
+        removed
+    }
+
+    fn bonds(&self) -> BTreeMap<String, BondState> {
+        self.bond_states()
+    }
+
+    fn add_bond(&self, bond: &BondSettings, ports: &[PortSettings]) -> Result<(), DataPlaneError> {
+        self.add_running_bond(bond, ports)
+    }
+
+    fn set_bond(&self, bond: &BondSettings, ports: &[PortSettings]) -> Result<(), DataPlaneError> {
+        self.change_bond(bond, ports)
+    }
+
+    fn remove_bond(&self, name: &str, ports: &[PortSettings]) -> Result<(), DataPlaneError> {
+        self.remove_running_bond(name, ports)
+    }
+
+    fn add_worker(&self, role: Role, worker: &WorkerSettings) -> Result<usize, DataPlaneError> {
+        let added = self.engine.add_stage(role.engine(), worker_config(worker), &self.pipelines);
+        let remedy = "name another CPU, or raise the limits on threads and descriptors";
+        added.map_err(|e| DataPlaneError::refused("the new worker", &e, remedy))
+    }
+
+    fn pin(&self, entry: &StaticEntry) -> Result<(), DataPlaneError> {
+        let members = self.members();
+        let member = members.iter().find(|member| member.name == entry.port);
+        let member = member.ok_or_else(|| not_running(&entry.port))?;
+        let vlan = VlanId::new(entry.vlan);
+        let added = self.bridges.add_static(&member.bridge, entry.mac, vlan, member.id);
+        added.map_err(|e| DataPlaneError::refused(entry, &e, "remove other entries of this bridge"))
+    }
+
+    fn forget(&self, bridge: &str, mac: MacAddress, vlan: u16) -> Result<(), DataPlaneError> {
+        let remedy = "see the addresses in `linerate fdb show`";
+        let forgotten = self.bridges.forget(bridge, mac, vlan);
+        forgotten.map_err(|e| DataPlaneError::refused(format!("address {mac}"), &e, remedy))
+    }
+
+    fn flush(&self, wanted: &FdbFilter) -> Result<u64, DataPlaneError> {
+        let port = wanted.port.as_ref().and_then(|name| self.place_of(name));
+        if wanted.port.is_some() && port.is_none() {
+            return Ok(0);
+        }
+        let home = |bridge: &&String| port.as_ref().is_none_or(|(_, home)| home == *bridge);
+        let named = |bridge: &&String| wanted.bridge.as_ref().is_none_or(|name| name == *bridge);
+        let selection = Selection { port: port.as_ref().map(|(id, _)| *id), vlan: wanted.vlan };
+        self.quotas.keys().filter(home).filter(named).try_fold(0, |sum, bridge| {
+            let flushed = self.bridges.flush(bridge, selection);
+            let flushed = flushed.map_err(|e| DataPlaneError::refused("fdb flush", &e, "try again"))?;
+            Ok(sum + flushed as u64)
+        })
+    }
+
+    fn flows(&self, wanted: &FlowFilter) -> Result<(usize, Vec<FlowEntry>), DataPlaneError> {
+        let (flows, names) = self.flows_and_names(wanted.bridge.as_deref())?;
+        if let Some(interval) = wanted.interval {
+            return flows.hot(wanted, &names, interval.0);
+        }
+        flows.list(wanted, &names)
+    }
+
+    fn flow_counts(&self, bridge: &str) -> Option<FlowCounts> {
+        self.flows.as_ref()?.counts(bridge)
+    }
+
+    fn trace(&self, request: &TraceRequest) -> Result<TraceReport, DataPlaneError> {
+        let (flows, names) = self.flows_and_names(request.bridge.as_deref())?;
+        flows.trace(request, &names)
+    }
+
+    fn add_flows(&self, request: &FlowRequest) -> Result<usize, DataPlaneError> {
+        let (flows, names) = self.flows_and_names(request.bridge.as_deref())?;
+        flows.add(request.bridge.as_deref(), &request.flows, &names)
+    }
+
+    fn remove_flows(&self, wanted: &FlowFilter) -> Result<usize, DataPlaneError> {
+        let (flows, names) = self.flows_and_names(wanted.bridge.as_deref())?;
+        flows.remove(wanted, &names)
+    }
+
+    fn connections(&self, wanted: &ConnectionFilter) -> Result<ConnectionReport, DataPlaneError> {
+        Ok(self.flows_and_names(None)?.0.connections(wanted))
+    }
+
+    fn connection_limits(&self, settings: &ConntrackSettings) -> Result<ConnectionLimits, DataPlaneError> {
+        let names = self.names();
+        Ok(self.flows_and_names(None)?.0.connection_limits(settings, &names))
+    }
+
+    fn limit_connections(&self, settings: &ConntrackSettings) -> Result<(), DataPlaneError> {
+        self.flows_and_names(None)?.0.limit_connections(settings);
+        Ok(())
+    }
+
+    fn flush_connections(&self, zone: Option<u16>) -> Result<u64, DataPlaneError> {
+        Ok(self.flows_and_names(None)?.0.flush_connections(zone))
+    }
+
+    fn set_mirrors(&self, mirrors: &[MirrorSettings]) -> Result<(), DataPlaneError> {
+        self.replace_mirrors(mirrors)
+    }
+
+    fn mirrors(&self, bridge: &str) -> Vec<MirrorStatistics> {
+        self.mirror_statistics(bridge)
+    }
+
+    fn tunnels(&self) -> Vec<TunnelEntry> {
+        let names = self.names();
+        let name = |id: PortId| names.get(&id.0).cloned();
+        self.flows.as_ref().map(|flows| flows.tunnels(name)).unwrap_or_default()
+    }
+
+    fn export(&self) -> ExportReport {
+        self.export.report()
+    }
+
+    fn queues(&self) -> Result<Vec<QueueLoad>, DataPlaneError> {
+        let remedy = "see `linerate workers show` for a hung worker";
+        self.engine.queues().map_err(|e| DataPlaneError::refused("placement", &e, remedy))
+    }
+
+    fn latest_balance(&self) -> Option<Balance> {
+        self.engine.latest_balance()
+    }
+
+    fn rebalance(&self, over: Duration, threshold: f64, moves: bool) -> Result<Balance, DataPlaneError> {
+        let remedy = "see `linerate workers show` for a hung worker";
+        let found = self.engine.rebalance(over, threshold, moves);
+        found.map_err(|e| DataPlaneError::refused("rebalance", &e, remedy))
+    }
+}
+
+/// Report of a bridge, with port names. A removed port has no name.
+fn bridge_report(bridge: BridgeStatistics, names: &BTreeMap<u16, String>, second: u32) -> BridgeReport {
+    let name = |number: u16| names.get(&number).cloned().unwrap_or_default();
+    let port = |port: PortStatistics| BridgePort {
+        port: name(port.port),
+        learned: port.learned,
+        max_macs: port.max_macs,
+        pinned: port.static_entries,
+        not_learned: port.refused,
+        deferred: port.deferred,
+        moves: port.moves,
+        refused_moves: port.refused_moves,
+        stp: None,
+    };
+    let event = |refused: RefusedMove| MoveEvent {
+        mac: refused.mac,
+        vlan: refused.vlan,
+        old_port: name(refused.old_port),
+        new_port: name(refused.new_port),
+        age: second.saturating_sub(refused.second),
+    };
+    BridgeReport {
+        name: bridge.name,
+        addresses: bridge.stations,
+        table: bridge.capacity,
+        ports: bridge.ports.into_iter().map(port).collect(),
+        refused_moves: bridge.refused_moves.into_iter().map(event).collect(),
+        openflow: None,
+        stp: None,
+    }
+}
