@@ -28,7 +28,7 @@ const ALL_FEATURES: &str = "linerate-mem/every-kernel,linerate-ffi/header,linera
 /// Name of the program with the end-to-end tests.
 const END_TO_END: &str = "e2e";
 /// More than CPUs, because an end-to-end test waits most of its time.
-const END_TO_END_AT_ONCE: &str = "--test-threads=4";
+const END_TO_END_AT_ONCE: &str = "--test-threads=3";
 /// Environment variable with which property tests run a quarter of their cases, other ones in each run.
 const FEW_CASES: (&str, &str) = ("PROPTEST_CASES", "64");
 const OTHER: &str = "aarch64-unknown-linux-gnu";
