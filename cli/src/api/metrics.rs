@@ -1,10 +1,12 @@
 //! `GET /metrics`: counters in the text format of Prometheus (exposition format 0.0.4). `bonds` has those of bonds, mirrors
-//! and tunnels.
+//! and tunnels, `export` those of sFlow and IPFIX.
 
 mod bonds;
+mod export;
 
 use super::model::{BondReport, BridgeStatus, MirrorReport};
 use super::queue_report::QueueReport;
+use crate::dataplane::export_report::ExportReport;
 use crate::dataplane::link_report::NeighborsReport;
 use crate::dataplane::multicast_report::MulticastReport;
 use crate::dataplane::report::BridgeReport;
@@ -27,6 +29,7 @@ pub(super) struct Sources {
     pub(super) tunnels: Vec<TunnelEntry>,
     pub(super) queues: Vec<QueueReport>,
     pub(super) multicasts: Vec<MulticastReport>,
+    pub(super) export: ExportReport,
 }
 
 /// Metrics in the making.
@@ -92,6 +95,7 @@ fn page(sources: &Sources) -> Page {
     bonds::bonds(&sources.bonds, &mut page);
     bonds::mirrors(&sources.mirrors, &mut page);
     bonds::tunnels(&sources.tunnels, &mut page);
+    export::export(&sources.export, &mut page);
     page
 }
 

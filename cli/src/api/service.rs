@@ -107,6 +107,7 @@ impl ApiService {
             tunnels: self.data_plane.tunnels(),
             queues: self.queues(),
             multicasts: self.data_plane.multicast(),
+            export: self.data_plane.export(),
         })
     }
 
