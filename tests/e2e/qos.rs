@@ -132,6 +132,51 @@ fn queues_shape_a_port_and_change_at_run_time() {
     two.switch.stop();
 }
 
+/// Bytes of two streams at once: without a traffic class, and with that of DSCP 46.
+fn streams(folder: &Path, left: &Netns, right: &Netns) -> [u64; 2] {
+    right.ip("address add 10.9.0.3/24 dev eth0");
+    std::thread::scope(|scope| {
+        let stream = |address: &'static str, more: &[&'static str]| {
+            let options = [&["--time", "4"], more].concat();
+            scope.spawn(move || received(&iperf(folder, left, right, address, &options)))
+        };
+        let streams = [stream("10.9.0.2", &[]), stream("10.9.0.3", &["--tos", "184"])];
+        streams.map(|stream| stream.join().expect("a report"))
+    })
+}
+
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn classes_share_a_port_as_those_of_the_kernel() {
+    let folder = folder();
+    let queues =
+        "queues = { rate = \"20Mbit/s\", classes = [\"0 rate=5Mbit/s\", \"1 rate=15Mbit/s dscp=46\"] }";
+    let two = Two::start(folder.path(), "", ["", queues]);
+    let own = streams(folder.path(), &two.left, &two.right);
+    two.switch.stop();
+    let [left, right] = [(), ()].map(|()| Netns::new());
+    left.cable("eth0", &right, "eth0");
+    for (netns, address) in [(&left, "10.9.0.1/24"), (&right, "10.9.0.2/24")] {
+        netns.configure("eth0", &[address]);
+    }
+    for words in [
+        "qdisc add dev eth0 root handle 1: htb default 10",
+        "class add dev eth0 parent 1: classid 1:1 htb rate 20mbit",
+        "class add dev eth0 parent 1:1 classid 1:10 htb rate 5mbit ceil 20mbit",
+        "class add dev eth0 parent 1:1 classid 1:11 htb rate 15mbit ceil 20mbit",
+        "filter add dev eth0 parent 1: protocol ip u32 match ip tos 0xb8 0xff flowid 1:11",
+    ] {
+        let words: Vec<&str> = words.split(' ').collect();
+        if let Err(error) = left.attempt("tc", &words) {
+            need::skip(format_args!("the kernel has no HTB: {error}"));
+        }
+    }
+    let kernel = streams(folder.path(), &left, &right);
+    for (own, kernel) in own.into_iter().zip(kernel) {
+        assert!((kernel * 2 / 3..=kernel * 4 / 3).contains(&own), "{own} bytes, {kernel} with the kernel");
+    }
+}
+
 #[test]
 #[ignore = "needs root: run by `cargo xtask test`"]
 fn flows_select_queues() {
