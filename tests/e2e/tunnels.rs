@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use linerate_tests::capture::packets;
+use linerate_tests::capture::{fields, packets};
 use linerate_tests::netns::Netns;
 use linerate_tests::switch::{Switch, assert_sums_agree};
 use linerate_tests::{folder, need, tcp, wait};
@@ -214,6 +214,70 @@ fn geneve_and_gtpu_connect_two_switches() {
     between_switches("gtpu", "key = 7", false);
 }
 
+/// A mirror of a learning bridge, whose copies leave in ERSPAN for 192.0.2.2.
+fn remote_mirror(left: &Netns, right: &Netns, peer: &Netns) -> String {
+    let cable = |name: &str, bridge: &str, other: &str| {
+        format!("[[port]]\nname = \"{name}\"\nbridge = \"{bridge}\"\nkind = \"patch\"\npeer = \"{other}\"\n")
+    };
+    let mirror = "[[mirror]]\nname = \"m\"\nbridge = \"lan\"\nsource_ports = [\"left\"]\ndestination_ports = [\"left\"]\noutput_port = \"span\"\n";
+    let flow = "[[flow]]\nbridge = \"guests\"\nflow = \"priority=9,in_port=copies,actions=output:tunnel\"\n";
+    [
+        bridges(1),
+        "[[bridge]]\nname = \"lan\"\n".to_owned(),
+        tap("left", "lan", left),
+        tap("right", "lan", right),
+        cable("span", "lan", "copies"),
+        cable("copies", "guests", "span"),
+        tunnel("protocol = \"erspan\"\nremote = \"192.0.2.2\"\nkey = 77"),
+        tap("uplink", "under", peer),
+        mirror.to_owned(),
+        flow.to_owned(),
+    ]
+    .concat()
+}
+
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn copies_of_a_mirror_travel_in_erspan() {
+    const PINGS: usize = 5;
+    let (folder, left, right, peer) = (folder(), Netns::new(), Netns::new(), Netns::new());
+    let switch = Switch::start_from(folder.path(), &remote_mirror(&left, &right, &peer));
+    for (name, netns) in [("left", &left), ("right", &right), ("uplink", &peer)] {
+        netns.wait_link("eth0", true, LIMIT);
+        netns.disable_ipv6();
+        switch.wait_state(name, "connected", LIMIT);
+    }
+    peer.configure("eth0", &["192.0.2.2/24"]);
+    left.configure("eth0", &["10.9.0.1/24"]);
+    right.configure("eth0", &["10.9.0.2/24"]);
+    // The first packet has the next hop resolved.
+    let passes = || {
+        left.ping("10.9.0.2", 1, &[]);
+        shown(&switch)["tx_packets"].as_u64().filter(|sent| *sent > 0)
+    };
+    assert!(wait::until(LIMIT, passes).is_some(), "{}", shown(&switch));
+    let file = folder.path().join("erspan.pcap");
+    let path = file.to_str().expect("a path in UTF-8");
+    let words = ["-Z", "root", "-U", "--immediate-mode", "-i", "eth0", "-w", path, "ip proto 47"];
+    let mut capture = peer.spawn(folder.path(), "tcpdump", "tcpdump", &words);
+    capture.wait_for("listening on", 0, LIMIT);
+    left.ping("10.9.0.2", PINGS as u32, &[]);
+    let names = ["erspan.version", "erspan.spanid", "gre.sequence_number", "icmp.type"];
+    let copies = wait::until(LIMIT, || {
+        Some(fields(&file, "erspan && icmp", &names)).filter(|copies| copies.len() >= 2 * PINGS)
+    });
+    let copies = copies.unwrap_or_else(|| panic!("{}", shown(&switch)));
+    assert!(capture.terminate(LIMIT).success());
+    assert_eq!(packets(&file, "_ws.malformed || ip.checksum.status == Bad", &[]), "", "malformed packets");
+    assert!(copies.iter().all(|copy| copy[..2] == ["1", "77"]), "{copies:?}");
+    let of_type = |kind: &str| copies.iter().filter(|copy| copy[3] == kind).count();
+    assert_eq!((of_type("8"), of_type("0")), (PINGS, PINGS), "{copies:?}");
+    let numbers: Vec<u32> = copies.iter().map(|copy| copy[2].parse().expect("a number")).collect();
+    assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+    assert_sums_agree(&switch.settled(&["left", "right", "span", "copies", "uplink"]));
+    switch.stop();
+}
+
 /// Every protocol over both versions of IP. `cargo xtask test` runs a part of it above.
 mod every {
     use super::between_switches;
@@ -227,6 +291,7 @@ mod every {
             ("gre", ""),
             ("gre", "key = 4000000000"),
             ("nvgre", "key = 7"),
+            ("erspan", "key = 7"),
             ("ipip", ""),
             ("gtpu", "key = 7"),
         ] {

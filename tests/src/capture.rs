@@ -15,7 +15,7 @@ const INVALID: &str = "_ws.malformed || (ip.checksum.status == Bad || tcp.checks
                        udp.checksum.status == Bad || icmp.checksum.status == Bad || icmpv6.checksum.status == Bad) && \
                        !frame.comment";
 /// Protocols that are read. The data of tests is no message of any other one, whatever the port.
-const PROTOCOLS: &str = "frame,eth,ethertype,vlan,arp,ip,ipv6,icmp,icmpv6,tcp,udp,dhcp";
+const PROTOCOLS: &str = "frame,eth,ethertype,vlan,arp,ip,ipv6,icmp,icmpv6,tcp,udp,dhcp,gre,erspan";
 /// Seconds for one pass over a capture.
 const PASS: &str = "300";
 /// Time limit of the start and the end of a capture.

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 /// Ethernet frames as the payload of GRE and Geneve (IEEE 802, "Transparent Ethernet Bridging").
 pub(crate) const ETHERNET: u16 = 0x6558;
+/// Mirrored Ethernet frames as the payload of GRE (ERSPAN type II, draft-foschiano-erspan-03 section 4.2).
+pub(crate) const ERSPAN: u16 = 0x88be;
 /// IP protocol number of IPv4 packets in IP (RFC 2003).
 pub(crate) const IPV4: u8 = 4;
 /// IP protocol number of UDP.
@@ -25,6 +27,8 @@ pub enum Kind {
     Gre,
     /// Ethernet frames in GRE with a virtual subnet (RFC 7637).
     Nvgre,
+    /// Mirrored Ethernet frames in GRE (ERSPAN type II, draft-foschiano-erspan-03).
+    Erspan,
     /// IP packets in IP (RFC 2003, 2473 and 4213).
     Ipip,
     /// IP packets of mobile networks in UDP (3GPP TS 29.281, G-PDU).
@@ -33,12 +37,13 @@ pub enum Kind {
 
 /// Not a kind of tunnel.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a kind of tunnel: expected vxlan, geneve, gre, nvgre, ipip or gtpu")]
+#[error("`{0}` is not a kind of tunnel: expected vxlan, geneve, gre, nvgre, erspan, ipip or gtpu")]
 pub struct UnknownKind(pub String);
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 6] = [Self::Vxlan, Self::Geneve, Self::Gre, Self::Nvgre, Self::Ipip, Self::Gtpu];
+    pub const ALL: [Self; 7] =
+        [Self::Vxlan, Self::Geneve, Self::Gre, Self::Nvgre, Self::Erspan, Self::Ipip, Self::Gtpu];
 
     /// Name in configurations.
     pub const fn name(self) -> &'static str {
@@ -47,6 +52,7 @@ impl Kind {
             Self::Geneve => "geneve",
             Self::Gre => "gre",
             Self::Nvgre => "nvgre",
+            Self::Erspan => "erspan",
             Self::Ipip => "ipip",
             Self::Gtpu => "gtpu",
         }
@@ -58,15 +64,16 @@ impl Kind {
             Self::Vxlan => Some(4789),
             Self::Geneve => Some(6081),
             Self::Gtpu => Some(2152),
-            Self::Gre | Self::Nvgre | Self::Ipip => None,
+            Self::Gre | Self::Nvgre | Self::Erspan | Self::Ipip => None,
         }
     }
 
-    /// Number of bits of the key: VNI, VSID, GRE key or TEID; 0 if the header has none.
+    /// Number of bits of the key: VNI, VSID, GRE key, session or TEID; 0 if the header has none.
     pub const fn key_bits(self) -> u32 {
         match self {
             Self::Vxlan | Self::Geneve | Self::Nvgre => 24,
             Self::Gre | Self::Gtpu => 32,
+            Self::Erspan => 10,
             Self::Ipip => 0,
         }
     }
@@ -84,7 +91,7 @@ impl Kind {
     /// Bytes of the header between the outer IP header and the payload, without options of Geneve.
     pub const fn header_len(self, has_key: bool) -> usize {
         match self {
-            Self::Vxlan | Self::Geneve | Self::Gtpu => 16,
+            Self::Vxlan | Self::Geneve | Self::Erspan | Self::Gtpu => 16,
             Self::Nvgre => 8,
             Self::Gre => {
                 if has_key {

@@ -3,7 +3,7 @@
 //! All lengths are validated against the packet, and no byte beyond the outer headers is read. A checksum over the
 //! payload is returned for the caller to verify ([`Check`]), because the payload may be in memory of others.
 
-use crate::kind::{ETHERNET, GRE, IPV4, IPV6, UDP};
+use crate::kind::{ERSPAN, ETHERNET, GRE, IPV4, IPV6, UDP};
 use crate::{Kind, geneve_options};
 use std::net::IpAddr;
 use std::ops::Range;
@@ -76,7 +76,7 @@ pub struct Opened {
     pub tos: u8,
     /// Time to live or hop limit.
     pub ttl: u8,
-    /// VNI, VSID, key or TEID; `None` for a header without one.
+    /// VNI, VSID, key, session or TEID; `None` for a header without one.
     pub key: Option<u32>,
     /// Whether it is a packet of operation and maintenance (Geneve).
     pub is_oam: bool,
@@ -105,7 +105,7 @@ pub fn open(kind: Kind, packet: &[u8], len: usize) -> Result<Opened, Malformed> 
     let network = network(packet, len)?;
     let expected = match kind {
         Kind::Vxlan | Kind::Geneve | Kind::Gtpu => UDP,
-        Kind::Gre | Kind::Nvgre => GRE,
+        Kind::Gre | Kind::Nvgre | Kind::Erspan => GRE,
         Kind::Ipip => return ip_in_ip(packet, network),
     };
     if network.protocol != expected {
@@ -115,6 +115,7 @@ pub fn open(kind: Kind, packet: &[u8], len: usize) -> Result<Opened, Malformed> 
         Kind::Vxlan => vxlan(packet, udp(packet, network)?),
         Kind::Geneve => geneve(packet, udp(packet, network)?),
         Kind::Gtpu => gtpu(packet, udp(packet, network)?),
+        Kind::Erspan => erspan(packet, network),
         _ => gre(kind, packet, network),
     }?;
     if opened.inner > packet.len() { Err(Malformed::Truncated) } else { Ok(opened) }
@@ -234,6 +235,20 @@ fn gre(kind: Kind, packet: &[u8], mut network: Network) -> Result<Opened, Malfor
         return Err(Malformed::Truncated);
     }
     Ok(Opened { key: key.map(|key| if is_nvgre { key >> 8 } else { key }), inner, ..network.opened })
+}
+
+fn erspan(packet: &[u8], network: Network) -> Result<Opened, Malformed> {
+    let [high, low, protocol_high, protocol_low, _, _, _, _, first, _, session @ .., _, _, _, _] =
+        header::<16>(packet, &network)?;
+    // Of GRE, a sequence number and nothing else; type II has version 1.
+    if [high, low] != [0x10, 0] || first >> 4 != 1 {
+        return Err(Malformed::Flags);
+    }
+    if u16::from_be_bytes([protocol_high, protocol_low]) != ERSPAN {
+        return Err(Malformed::Payload);
+    }
+    let key = Some(u32::from(u16::from_be_bytes(session) & 0x3ff));
+    Ok(Opened { key, inner: network.opened.inner + 16, ..network.opened })
 }
 
 fn ip_in_ip(packet: &[u8], network: Network) -> Result<Opened, Malformed> {

@@ -1,7 +1,7 @@
 //! Headers of packets to send: prepared once for a tunnel and a path, completed for each packet.
 
 use crate::Kind;
-use crate::kind::{ETHERNET, GRE, IPV4, IPV6, UDP};
+use crate::kind::{ERSPAN, ETHERNET, GRE, IPV4, IPV6, UDP};
 use std::net::IpAddr;
 use wire::checksum::Sum;
 use wire::{
@@ -28,7 +28,7 @@ pub struct Outer<'a> {
     pub macs: (MacAddress, MacAddress),
     /// Source and destination.
     pub addresses: (IpAddr, IpAddr),
-    /// VNI, VSID, GRE key or TEID.
+    /// VNI, VSID, GRE key, session of ERSPAN or TEID.
     pub key: Option<u32>,
     /// UDP destination port.
     pub port: u16,
@@ -59,6 +59,10 @@ pub struct Inner {
     pub is_v6: bool,
     /// Identification of the IPv4 header.
     pub identification: u16,
+    /// Number of the packet in its tunnel (ERSPAN).
+    pub sequence: u32,
+    /// Priority, drop eligibility and VLAN of the first tag of the payload (ERSPAN).
+    pub tag: Option<u16>,
     /// Sum of the whole payload, if it is known. Otherwise a UDP checksum is left as the sum of the pseudo header.
     pub sum: Option<Sum>,
 }
@@ -162,6 +166,11 @@ impl Template {
         } else if self.kind == Kind::Nvgre {
             // FlowID (RFC 7637 section 3.2).
             put(bytes, at + 7, [inner.hash as u8]);
+        } else if self.kind == Kind::Erspan {
+            put(bytes, at + 4, inner.sequence.to_be_bytes());
+            if let Some(tag) = inner.tag {
+                write_erspan_tag(bytes, at + 8, tag);
+            }
         }
         header
     }
@@ -229,7 +238,7 @@ impl std::fmt::Display for Template {
 
 fn push_network(bytes: &mut Vec<u8>, outer: &Outer<'_>) -> Result<(), TooLong> {
     let protocol = match outer.kind {
-        Kind::Gre | Kind::Nvgre => GRE,
+        Kind::Gre | Kind::Nvgre | Kind::Erspan => GRE,
         Kind::Ipip => IPV4,
         Kind::Vxlan | Kind::Geneve | Kind::Gtpu => UDP,
     };
@@ -280,12 +289,26 @@ fn push_tunnel(bytes: &mut Vec<u8>, outer: &Outer<'_>) {
             bytes.extend([0x20, 0, ethernet[0], ethernet[1]]);
             bytes.extend((key << 8).to_be_bytes());
         }
+        Kind::Erspan => {
+            let [high, low] = ERSPAN.to_be_bytes();
+            // With a sequence number, version 1, no tag, the session, and index 0.
+            bytes.extend([0x10, 0, high, low, 0, 0, 0, 0]);
+            bytes.extend((1 << 28 | key & 0x3ff).to_be_bytes());
+            bytes.extend([0; 4]);
+        }
         Kind::Gtpu => {
             bytes.extend([0x30, 255, 0, 0]);
             bytes.extend(key.to_be_bytes());
         }
         Kind::Ipip => {}
     }
+}
+
+/// Writes the VLAN and the priority of a payload that has kept its tag into the header of ERSPAN at `at`.
+fn write_erspan_tag(bytes: &mut [u8; MAX_HEADER], at: usize, tag: u16) {
+    let [high, low] = tag.to_be_bytes();
+    let session = bytes.get(at + 2).copied().unwrap_or_default() & 0x03;
+    put(bytes, at, [0x10 | high & 0x0f, low, high & 0xe0 | 0x18 | session]);
 }
 
 fn saturated(len: usize) -> u16 {

@@ -97,7 +97,7 @@ impl Selector {
     fn protocol(&self) -> (u8, u16) {
         match self.kind {
             Kind::Vxlan | Kind::Geneve | Kind::Gtpu => (UDP, self.port),
-            Kind::Gre | Kind::Nvgre => (GRE, 0),
+            Kind::Gre | Kind::Nvgre | Kind::Erspan => (GRE, 0),
             Kind::Ipip => (IPV4, 0),
         }
     }

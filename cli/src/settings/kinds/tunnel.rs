@@ -78,12 +78,16 @@ pub(crate) struct Tunnel {
 
 impl Kind for Tunnel {
     const NAME: &'static str = "tunnel";
-    const ABOUT: &'static str = "VXLAN, Geneve, GRE, NVGRE, IP-in-IP or GTP-U, of OpenFlow bridges";
+    const ABOUT: &'static str = "VXLAN, Geneve, GRE, NVGRE, ERSPAN, IP-in-IP or GTP-U, of OpenFlow bridges";
     const KEYS: &'static [Key] = &[
         required("protocol", "Protocol of the tunnel."),
         required("remote", "Address of the other end; `\"flow\"`: flows set `tun_dst`."),
         optional("local", "that of the route", "Own address, one of an `[[underlay]]` section."),
-        optional("key", "none", "VNI, VSID, GRE key or TEID; `\"flow\"`: flows set and match `tun_id`."),
+        optional(
+            "key",
+            "none",
+            "VNI, VSID, GRE key, session of ERSPAN or TEID; `\"flow\"`: flows set and match `tun_id`.",
+        ),
         optional(
             "destination_port",
             "that of the protocol (4789, 6081 or 2152)",

@@ -95,6 +95,8 @@ pub(super) struct Onward {
     pub(super) counts: Vec<TunnelCounts>,
     /// Of the next IPv4 packet with outer headers.
     pub(super) identification: u16,
+    /// Numbers of the next packets of tunnels with sequence numbers, by the number of the port in the engine.
+    sequences: Vec<u32>,
     /// When control was asked last to resolve a next hop.
     pub(super) asked: Now,
 }
@@ -132,6 +134,15 @@ impl Onward {
         if let Some(place) = stage.checked_sub(1).and_then(|at| self.list.get_mut(at as usize)) {
             *place = Some(again);
         }
+    }
+
+    /// Number of the next packet of a tunnel.
+    pub(super) fn sequence(&mut self, port: port::PortId) -> u32 {
+        let at = usize::from(port.0);
+        self.sequences.resize(self.sequences.len().max(at + 1), 0);
+        let next = self.sequences[at];
+        self.sequences[at] = next.wrapping_add(1);
+        next
     }
 
     /// The counters of a tunnel.

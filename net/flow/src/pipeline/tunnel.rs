@@ -76,9 +76,20 @@ impl Executor<'_> {
             tos: way.tos.map_or(own, |tos| tos & !CE | own & CE),
             ttl: (way.inherits_ttl && is_ip).then(|| key.get(Field::IpTtl) as u8),
             is_v6: kind == 0x86dd,
-            ..Inner::default()
+            ..self.mirrored(&key, way)
         };
         Ok((inner, strip))
+    }
+
+    /// What the header of ERSPAN says about the packet.
+    fn mirrored(&mut self, key: &Key, way: &Encapsulation) -> Inner {
+        let place = self.scope.view.ports.get(&way.port);
+        let Some(place) = place.filter(|_| way.template.kind() == Kind::Erspan) else {
+            return Inner::default();
+        };
+        let vlan = key.get(Field::VlanVid) as u16;
+        let tag = (vlan != 0).then(|| vlan & 0xfff | (key.get(Field::VlanPcp) as u16) << 13);
+        Inner { sequence: self.onward.sequence(place.port), tag, ..Inner::default() }
     }
 
     /// Length of the payload, or of its longest segment.

@@ -33,6 +33,10 @@ fn unsupported_headers_are_refused() {
         (Kind::Gre, &[(0, 0x40)], Malformed::Flags),
         (Kind::Gre, &[(2, 8), (3, 0)], Malformed::Payload),
         (Kind::Nvgre, &[(0, 0)], Malformed::Flags),
+        (Kind::Erspan, &[(0, 0)], Malformed::Flags),
+        // Type III.
+        (Kind::Erspan, &[(8, 0x20)], Malformed::Flags),
+        (Kind::Erspan, &[(3, 0xbf)], Malformed::Payload),
         (Kind::Ipip, &[(0, 0x65)], Malformed::Payload),
         (Kind::Gtpu, &[(8, 0x50)], Malformed::Flags),
         (Kind::Gtpu, &[(9, 1)], Malformed::Payload),

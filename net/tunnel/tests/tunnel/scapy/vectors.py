@@ -5,7 +5,8 @@ Each line has the settings, the payload, and the frame with outer headers.
 
 import sys
 
-from scapy.all import IP, TCP, UDP, Ether, ICMPv6EchoRequest, IPv6, Raw, raw
+from scapy.all import IP, TCP, UDP, Dot1Q, Ether, ICMPv6EchoRequest, IPv6, Raw, raw
+from scapy.contrib.erspan import ERSPAN_II
 from scapy.contrib.geneve import GENEVE
 from scapy.contrib.gtp import GTP_U_Header
 from scapy.layers.l2 import GRE
@@ -22,7 +23,10 @@ PAYLOADS = [
 ]
 
 
-def header(kind, key):
+TAGGED = Dot1Q(vlan=0xABC, prio=5) / PAYLOADS[1]
+
+
+def header(kind, key, payload):
     """The headers between UDP or IP and the payload."""
     if kind == "vxlan":
         return VXLAN(flags=8, vni=key)
@@ -30,6 +34,12 @@ def header(kind, key):
         return GENEVE(vni=key, proto=0x6558)
     if kind == "gtpu":
         return GTP_U_Header(teid=key, gtp_type=255)
+    if kind == "erspan":
+        tag = payload.getlayer(Dot1Q)
+        vlan = {"vlan": tag.vlan, "cos": tag.prio, "en": 3} if tag else {}
+        return GRE(proto=0x88BE, seqnum_present=1, seqence_number=0x01020304) / ERSPAN_II(
+            ver=1, session_id=key, **vlan
+        )
     if kind == "gre" and key is None:
         return GRE(proto=0x6558)
     if kind == "gre":
@@ -46,19 +56,19 @@ def network(addresses, protocol, ttl, tos, number):
 
 def frame(kind, key, addresses, payload, checksum):
     """A frame with outer headers."""
-    number, ttl, tos = 0x1234, 17, payload.tos if IP in payload else payload.tc
+    number, ttl, tos = 0x1234, 17, payload[IP].tos if IP in payload else payload[IPv6].tc
     inner = Ether(src="02:00:00:00:00:03", dst="02:00:00:00:00:04") / payload
     outer = Ether(src=MACS[0], dst=MACS[1])
     if kind == "ipip":
         protocol = 4 if IP in payload else 41
         return inner, outer / network(addresses, protocol, ttl, tos, number) / payload
     if kind not in PORTS:
-        return inner, outer / network(addresses, 47, ttl, tos, number) / header(kind, key) / inner
+        return inner, outer / network(addresses, 47, ttl, tos, number) / header(kind, key, payload) / inner
     udp = UDP(sport=49152 + 0x5A, dport=PORTS[kind])
     if not checksum:
         udp.chksum = 0
     content = payload if kind == "gtpu" else inner
-    return inner, outer / network(addresses, 17, ttl, tos, number) / udp / header(kind, key) / content
+    return inner, outer / network(addresses, 17, ttl, tos, number) / udp / header(kind, key, payload) / content
 
 
 def lines():
@@ -68,12 +78,13 @@ def lines():
         ("geneve", [0xABCDEF]),
         ("gre", [None, 0xDEADBEEF]),
         ("nvgre", [0x123456]),
+        ("erspan", [0, 0x3FF]),
         ("ipip", [None]),
         ("gtpu", [0xCAFEBABE]),
     ]:
         for key in keys:
             for addresses in (V4, V6):
-                for payload in PAYLOADS:
+                for payload in PAYLOADS + [TAGGED] * (kind == "erspan"):
                     for checksum in (False, True) if kind in PORTS else (False,):
                         if addresses is V6 and kind in PORTS and not checksum:
                             continue
