@@ -91,7 +91,7 @@ pub(crate) fn run_tests(command: &Command, limit: Duration) -> Result<Outcome> {
 pub(crate) fn run_tests_held(command: &Command, limit: Duration) -> Result<Outcome> {
     let held = Held::default();
     let outcome = run_tests_to(command, limit, held.clone(), held.clone());
-    // Nobody reads it if standard output is closed.
+    // It fails if standard output is closed, and then has no reader.
     let _ = std::io::stdout().write_all(&held.lines());
     outcome
 }
