@@ -135,6 +135,8 @@ counters! {
         tcp_challenge_acks: "TcpExtTCPChallengeACK",
         /// SYNs refused: no listener, no route, or limit of connections.
         tcp_syn_refused: "TcpExtListenDrops",
+        /// Connections in LAST-ACK that ended early for a new one, at the limit of connections.
+        tcp_last_ack_evicted: "tcp_last_ack_evicted",
         /// SYN cookies sent.
         tcp_cookies_sent: "TcpExtSyncookiesSent",
         /// Connections opened by a SYN cookie.

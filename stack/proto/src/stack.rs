@@ -211,9 +211,11 @@ impl<P: Payload> Stack<P> {
 
     /// Sends what is due, while the links have room.
     pub fn transmit<L: Link<Payload = P>>(&mut self, link: &mut L, now: Time) {
+        // What waits goes first: connections hold back what has no room, and would not leave any.
+        self.ip.transmit(link, &mut self.counters);
         let (tcp, mut io) = self.split(now);
         tcp.transmit(link, &mut io);
-        self.ip.transmit(link, now, &mut self.counters);
+        self.ip.transmit(link, &mut self.counters);
         for _ in 0..LOOPBACK_BURST {
             let Some((packet, mut frame)) = self.ip.next_loopback(now, &mut self.counters) else { return };
             self.transport(&mut frame, &packet, now);

@@ -193,7 +193,7 @@ impl Host {
 
     fn transmit(&mut self) {
         let mut link = Recorder::default();
-        self.ip.transmit(&mut link, self.now, &mut self.counters);
+        self.ip.transmit(&mut link, &mut self.counters);
         link.frames.iter().for_each(|frame| check_frame(frame));
     }
 

@@ -335,13 +335,7 @@ impl<P: Payload> Ip<P> {
     }
 
     /// Sends queued packets while the link has room.
-    pub(crate) fn transmit<L: Link<Payload = P>>(
-        &mut self,
-        link: &mut L,
-        now: Time,
-        counters: &mut Counters,
-    ) {
-        let _ = now;
+    pub(crate) fn transmit<L: Link<Payload = P>>(&mut self, link: &mut L, counters: &mut Counters) {
         self.outbox.transmit(&self.interfaces, link, counters);
     }
 

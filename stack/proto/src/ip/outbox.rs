@@ -106,6 +106,9 @@ impl<P: Payload> Outbox<P> {
         link: &mut L,
         counters: &mut Counters,
     ) {
+        if self.is_empty() {
+            return;
+        }
         for (id, _) in interfaces.iter() {
             let Some(queue) = self.queues.get_mut(usize::from(id.0)) else { continue };
             while !queue.is_empty() && link.has_room(id) {

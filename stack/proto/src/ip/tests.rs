@@ -106,7 +106,7 @@ impl Host {
 
     fn output(&mut self) -> Vec<Vec<u8>> {
         let mut link = Recorder::default();
-        self.ip.transmit(&mut link, self.now, &mut self.counters);
+        self.ip.transmit(&mut link, &mut self.counters);
         link.frames
     }
 
@@ -332,7 +332,7 @@ fn frames_wait_for_room_on_the_link_within_the_limit() {
     assert_eq!((a.ip.outbox.len(), a.counters.outbox_full), (256, 44));
     let mut full = Recorder::default();
     full.is_full = true;
-    a.ip.transmit(&mut full, START, &mut a.counters);
+    a.ip.transmit(&mut full, &mut a.counters);
     assert!(full.frames.is_empty() && a.ip.has_output());
     let frames = a.output();
     assert_eq!((frames.len(), a.ip.has_output()), (256, false));

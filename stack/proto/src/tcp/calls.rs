@@ -92,7 +92,7 @@ impl<P: Payload> Tcp<P> {
         options: Options,
         io: &mut Io<'_, P>,
     ) -> Result<ConnectionId, ConnectError> {
-        if self.connections.len() >= self.shared.limits.connections as usize {
+        if !self.has_room(io) {
             return Err(ConnectError::TooMany);
         }
         let source = Some(local.address).filter(|address| !address.is_unspecified());
@@ -209,6 +209,9 @@ impl<P: Payload> Tcp<P> {
             _ => {}
         }
         shared.make_ready(id.index, c);
+        if c.state == State::LastAck {
+            self.note_closing(id.index, id.generation);
+        }
     }
 
     /// Resets a connection (RFC 9293 section 3.10.5).

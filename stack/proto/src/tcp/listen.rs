@@ -136,7 +136,7 @@ impl<P: Payload> Tcp<P> {
         if self.shared.half_open >= self.shared.limits.half_open {
             return self.send_cookie(key, &segment, syn, path, io);
         }
-        if self.connections.len() >= self.shared.limits.connections as usize {
+        if !self.has_room(io) {
             io.counters.tcp_syn_refused += 1;
             return;
         }
@@ -193,7 +193,7 @@ impl<P: Payload> Tcp<P> {
         }
         let (iss, irs) = (segment.ack - 1, segment.seq - 1);
         let cookie = self.shared.cookie(key, (irs, iss), io.now)?;
-        if self.connections.len() >= self.shared.limits.connections as usize {
+        if !self.has_room(io) {
             io.counters.tcp_syn_refused += 1;
             return None;
         }

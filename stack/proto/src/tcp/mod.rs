@@ -11,6 +11,7 @@ mod id;
 mod info;
 mod input;
 mod key;
+mod limit;
 mod listen;
 mod options;
 mod out_of_order;
@@ -39,6 +40,7 @@ use calls::Ports;
 use connection::{Connection, Flags};
 use input::{Arrival, Outcome};
 use key::{Key, Table};
+use limit::Closing;
 use listen::Listeners;
 use output::{Progress, Turn};
 use secret::Secret;
@@ -67,6 +69,7 @@ pub(crate) struct Tcp<P: Payload> {
     /// Settings of the connections opened last.
     options: Arc<Options>,
     generation: u32,
+    closing: Closing,
 }
 
 impl<P: Payload> Tcp<P> {
@@ -82,6 +85,7 @@ impl<P: Payload> Tcp<P> {
             ports: Ports::default(),
             options: Arc::new(config.tcp),
             generation: 0,
+            closing: Closing::default(),
         }
     }
 

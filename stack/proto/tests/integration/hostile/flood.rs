@@ -3,7 +3,7 @@
 use super::*;
 use crate::packet::icmp_error;
 use stack::tcp::State;
-use stack::{Address, ConnectError};
+use stack::{Address, Closed, ConnectError};
 
 /// A source address without a host.
 fn spoofed(number: u32) -> Address {
@@ -103,6 +103,107 @@ fn hostile_closes_are_held_in_a_limited_number_of_entries() {
     assert_eq!(victim.host.stack.time_waits(), 50);
     victim.wait(61 * SECOND);
     assert_eq!(victim.host.stack.time_waits(), 0);
+}
+
+/// A connection that both sides have closed gives way at the limit: a peer that never acknowledges the last FIN keeps
+/// nobody out. Others stay, and keep new ones out.
+#[test]
+fn hostile_peers_that_do_not_acknowledge_a_fin_keep_nobody_out() {
+    let limits = Limits { connections: 100, ..Limits::default() };
+    let mut victim = Victim::new(limits, Options::default());
+    let mut open = victim.connect(1000);
+    for port in 1001..1100 {
+        let peer = victim.connect(port);
+        victim.inject(&victim.segment(port, flag::FIN | flag::ACK, (peer.snd, peer.rcv)));
+        let connection = *victim.accepted().last().unwrap();
+        if port == 1001 {
+            let data: Bytes = Arc::from(&b"answer"[..]);
+            victim.host.stack.send(connection, stack::Slice::new(data)).unwrap();
+        }
+        victim.host.stack.close(connection);
+        victim.wait(1);
+        victim.host.sent.clear();
+    }
+    let states = |victim: &Victim, state| victim.info().iter().filter(|info| info.state == state).count();
+    assert_eq!((states(&victim, State::LastAck), victim.info().len()), (99, 100));
+    let mut newcomers = Vec::new();
+    for port in 2000..2098 {
+        newcomers.push(victim.connect(port));
+        assert_eq!(victim.info().len(), 100);
+    }
+    assert_eq!(victim.host.stack.counters().tcp_last_ack_evicted, 98);
+    // What is left has data in flight or is open.
+    let syn = victim.segment(3000, flag::SYN, (0, 0));
+    let refused = (0..10).all(|_| victim.inject(&syn) == 0);
+    assert!(refused && states(&victim, State::LastAck) == 1, "{:?}", victim.info());
+    let connections = victim.accepted();
+    victim.works(&mut open, connections[0]);
+    victim.works(&mut newcomers[0], connections[100]);
+}
+
+/// The connection that waited longest gives way, and its peer learns that it will not receive the FIN again.
+#[test]
+fn the_longest_in_last_ack_gives_way_with_a_reset() {
+    let limits = Limits { connections: 3, ..Limits::default() };
+    let mut victim = Victim::new(limits, Options::default());
+    for port in [1002, 1000, 1001] {
+        let peer = victim.connect(port);
+        victim.inject(&victim.segment(port, flag::FIN | flag::ACK, (peer.snd, peer.rcv)));
+        victim.host.stack.close(*victim.accepted().last().unwrap());
+        victim.wait(10);
+    }
+    victim.host.sent.clear();
+    victim.inject(&victim.segment(2000, flag::SYN, (IRS, 0)));
+    let sent: Vec<_> = victim.host.sent.iter().map(|(_, s)| (s.destination.port, s.flags)).collect();
+    assert_eq!(sent, [(1002, flag::RST), (2000, flag::SYN | flag::ACK)]);
+    let closed = |event: &Event<_>| matches!(event, Event::Closed { reason: Closed::Normally, .. });
+    assert_eq!(victim.host.events.iter().filter(|event| closed(event)).count(), 1);
+}
+
+/// Answers without a connection wait for the link before connections that have more to send than it takes.
+#[test]
+fn answers_do_not_wait_behind_connections() {
+    let mut victim = Victim::new(Limits::default(), Options::default());
+    for port in 1000..1064 {
+        victim.connect(port);
+    }
+    victim.host.sent.clear();
+    victim.host.set_room(0);
+    for connection in victim.accepted() {
+        let data: Bytes = Arc::from(&b"answer"[..]);
+        victim.host.stack.send(connection, stack::Slice::new(data)).unwrap();
+    }
+    let refused = Segment {
+        destination: Endpoint::new(victim.host.local, PORT + 1),
+        ..victim.segment(1000, flag::SYN, (IRS, 0))
+    };
+    victim.inject(&refused);
+    victim.host.set_room(2);
+    victim.wait(1);
+    let sent: Vec<_> = victim.host.sent.iter().map(|(_, s)| (s.source.port, s.flags)).collect();
+    assert_eq!(sent, [(PORT + 1, flag::RST | flag::ACK), (PORT, flag::PSH | flag::ACK)]);
+}
+
+/// Connections that end as they should leave no more places behind than there are connections.
+#[test]
+fn ended_connections_give_way_to_none() {
+    let limits = Limits { connections: 2, ..Limits::default() };
+    let mut victim = Victim::new(limits, Options::default());
+    let mut open = victim.connect(1000);
+    for port in 1001..1301 {
+        let peer = victim.connect(port);
+        victim.inject(&victim.segment(port, flag::FIN | flag::ACK, (peer.snd, peer.rcv)));
+        victim.host.stack.close(*victim.accepted().last().unwrap());
+        victim.wait(1);
+        victim.inject(&victim.segment(port, flag::ACK, (peer.snd + 1, peer.rcv + 1)));
+        assert_eq!(victim.info().len(), 1);
+    }
+    victim.connect(2000);
+    let syn = victim.segment(3000, flag::SYN, (0, 0));
+    assert!((0..10).all(|_| victim.inject(&syn) == 0));
+    assert_eq!(victim.host.stack.counters().tcp_last_ack_evicted, 0);
+    let connections = victim.accepted();
+    victim.works(&mut open, connections[0]);
 }
 
 /// Ports of connections to one destination are used up, are reported as such, and return.

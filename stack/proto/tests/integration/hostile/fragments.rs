@@ -47,7 +47,7 @@ fn inject(victim: &mut Victim, segment: &Segment) -> usize {
 
 #[test]
 fn a_fragmented_segment_is_processed_by_the_stack_with_its_connection_only() {
-    let [mut own, mut other] = [share(0, 2), share(1, 2)];
+    let (mut own, mut other) = (share(0, 2), share(1, 2));
     let mut peer = own.connect(1000);
     let connection = own.accepted()[0];
     let data = peer.data(&own, &[b'x'; 100]);
@@ -62,7 +62,7 @@ fn a_fragmented_segment_is_processed_by_the_stack_with_its_connection_only() {
 
 #[test]
 fn a_fragmented_datagram_reaches_the_stack_with_its_socket() {
-    let [mut own, mut other] = [share(1, 2), share(0, 2)];
+    let (mut own, mut other) = (share(1, 2), share(0, 2));
     let local = Endpoint::new(own.host.local, 0);
     let socket = own.host.stack.udp_bind(local, UdpOptions::default()).unwrap();
     let port = own.host.stack.udp_endpoints(socket).unwrap().0.port;

@@ -112,6 +112,11 @@ impl Host {
         }
     }
 
+    /// Sets the number of frames that the link still takes.
+    pub(crate) fn set_room(&mut self, frames: usize) {
+        self.port.room = frames;
+    }
+
     pub(crate) fn receive(&mut self, frame: &[u8]) {
         self.receive_frame(&mut Received::new(frame));
     }
