@@ -100,7 +100,7 @@ fn our_own_switch_is_measured_in_every_topology_and_sums_agree() {
     let folder = folder();
     let topologies =
         [("vm-vm", ""), ("phy-vm-phy", ""), ("phy-vm-phy", INLINE), ("loop", ""), ("loop", INLINE)];
-    for (topology, guest) in scope::sample(&topologies) {
+    for &(topology, guest) in scope::last(&topologies) {
         let page = folder.path().join("page.html");
         let file = format!("topology = \"{topology}\"\n{guest}flows = 7\n[stream]\nvlan = [7]\n");
         fs::write(folder.path().join("bench.toml"), file).expect("it can be written");

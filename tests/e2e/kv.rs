@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use linerate_tests::stack_server::{LIMIT, STACK, StackServer};
-use linerate_tests::{folder, need, tcp, wait};
+use linerate_tests::{folder, need, scope, tcp, wait};
 use serde_json::Value;
 
 const CLIENT: &str = "10.9.0.1";
@@ -188,7 +188,7 @@ fn libmemcached_finds_its_protocol_and_a_load_loses_no_value() {
 #[ignore = "needs root; run by `cargo xtask test`"]
 fn two_workers_answer_as_one_store() {
     need::program("memcaslap");
-    for queue_pairs in ["1", "2"] {
+    for queue_pairs in scope::first(&["1", "2"]) {
         let keys = format!(",queue_pairs={queue_pairs}");
         let server = StackServer::start_with(&keys, &["kv", "--workers", "2"]);
         for address in [STACK, STACK].concat() {

@@ -9,7 +9,7 @@ use linerate_tests::capture::{self, MAC};
 use linerate_tests::netns::Netns;
 use linerate_tests::process::Process;
 use linerate_tests::stack_server::{ADDRESSES, KERNEL};
-use linerate_tests::{binary, folder, tcp, wait};
+use linerate_tests::{binary, folder, scope, tcp, wait};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(40);
@@ -141,7 +141,7 @@ fn workers_in_every_thread_model_load_the_kernel() {
     let link = Link::new();
     tcp::listen(&link.netns, 7, tcp::echo);
     for more in ["--workers 2", "--workers 2 --threads split", "--threads merge --cpus 0"] {
-        for address in SERVER {
+        for &address in scope::first(&SERVER) {
             let to = at(address, 7);
             let run = link.load(&format!(
                 "echo --to {to} -c 11 --depth 2 --size 3000 --duration 300ms --rounds 2 --warm-up 50ms {more}"

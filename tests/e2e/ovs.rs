@@ -110,20 +110,6 @@ fn assert_same(device: &Value, came_in: Received) {
     assert_eq!(received, (came_in.packets, came_in.bytes), "{device}");
 }
 
-#[test]
-#[ignore = "needs Open vSwitch: run by `cargo xtask test`"]
-fn frames_circulate_through_open_vswitch() {
-    let folder = folder();
-    let ovs = Ovs::start(folder.path(), OVS_CPU);
-    for guest_listens in [false, true] {
-        let stage = Stage::new(&ovs, folder.path(), guest_listens);
-        for ring in scope::sample(&RINGS) {
-            stage.tell(&ovs, folder.path(), ring, 1, !guest_listens);
-        }
-        stage.tell(&ovs, folder.path(), if guest_listens { "packed" } else { "split" }, 2, guest_listens);
-    }
-}
-
 const BRIDGED: [&str; 2] = ["near", "uplink"];
 /// File name of the uplink's socket, which a shell and Open vSwitch must quote.
 const UPLINK: &str = "it's an [uplink]: {1, 2}";
@@ -194,7 +180,26 @@ fn memory_is_given_back(switch: &Switch) {
 #[test]
 #[ignore = "needs Open vSwitch: run by `cargo xtask test`"]
 fn uplink_to_open_vswitch_survives_its_crash() {
-    for (ring, pairs) in scope::sample(&RINGS).into_iter().zip([2, 1, 2, 1]) {
+    for &(ring, pairs) in scope::last(&[(RINGS[0], 2), (RINGS[1], 1), (RINGS[2], 2), (RINGS[3], 1)]) {
         through_the_uplink(ring, pairs);
+    }
+}
+
+/// Our guests of either mode. The gate has a guest behind the uplink above.
+mod every {
+    use super::*;
+
+    #[test]
+    #[ignore = "needs Open vSwitch: run by `cargo xtask test --all`"]
+    fn frames_circulate_through_open_vswitch() {
+        let folder = folder();
+        let ovs = Ovs::start(folder.path(), OVS_CPU);
+        for guest_listens in [false, true] {
+            let stage = Stage::new(&ovs, folder.path(), guest_listens);
+            for ring in RINGS {
+                stage.tell(&ovs, folder.path(), ring, 1, !guest_listens);
+            }
+            stage.tell(&ovs, folder.path(), if guest_listens { "packed" } else { "split" }, 2, guest_listens);
+        }
     }
 }

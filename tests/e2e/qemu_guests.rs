@@ -84,38 +84,9 @@ fn visit(pair: &Pair) {
 }
 
 #[test]
-#[ignore = "needs QEMU, a kernel and DPDK: run by `cargo xtask test`"]
-fn the_guests_and_this_harness_work_with_dpdks_own_vhost_library() {
-    let folder = folder();
-    let sockets = NAMES.map(|name| folder.path().join(name));
-    let ports = [0, 1].map(|side| Vhost { socket: &sockets[side], client: false, pairs: 1 });
-    let mut switch = Testpmd::switch(folder.path(), "testpmd", 0, &ports);
-    switch.ready();
-    switch.say("set fwd io");
-    switch.say("start");
-    let pair = Pair { image: Image::make(), server: false, packed: false };
-    let mut guests = pair.start_both(folder.path());
-    guests.iter_mut().for_each(Vm::ready);
-    ping(&mut guests[0], 2);
-    transfer(&mut guests);
-}
-
-#[test]
-#[ignore = "needs QEMU and a kernel: run by `cargo xtask test`"]
-fn linux_guests_with_split_rings_exchange_files_and_reconnect() {
-    visit(&Pair { image: Image::make(), server: false, packed: false });
-}
-
-#[test]
 #[ignore = "needs QEMU and a kernel: run by `cargo xtask test`"]
 fn linux_guests_with_packed_rings_exchange_files_and_reconnect() {
     visit(&Pair { image: Image::make(), server: false, packed: true });
-}
-
-#[test]
-#[ignore = "needs QEMU and a kernel: run by `cargo xtask test`"]
-fn listening_linux_guests_exchange_files_and_reconnect() {
-    visit(&Pair { image: Image::make(), server: true, packed: false });
 }
 
 /// Starts both guests and pings; then the switch is killed and restarted, and QEMU reconnects by itself.
@@ -150,18 +121,52 @@ fn linux_guests_survive_restart_of_a_killed_switch() {
     talk_again(switch, guests);
 }
 
-/// The guest's memory does not contain the back end's position in a packed ring, so QEMU cannot pass it to the next
-/// back end: the guest's driver must be restarted.
-#[test]
-#[ignore = "needs QEMU and a kernel: run by `cargo xtask test`"]
-fn linux_guests_with_packed_rings_need_a_driver_restart() {
-    let folder = folder();
-    let (switch, mut guests) = restarted(folder.path(), true);
-    for (guest, number) in guests.iter_mut().zip(1..) {
-        let driver =
-            "cd /sys/bus/virtio/drivers/virtio_net && echo virtio0 >unbind && echo virtio0 >bind && cd /";
-        let address = format!("ip address add 10.0.0.{number}/24 dev eth0 && ip link set eth0 up");
-        guest.succeed(&format!("{driver} && {address}"), PING);
+/// Other modes of the guests and rings, and DPDK as the switch.
+mod every {
+    use super::*;
+
+    #[test]
+    #[ignore = "needs QEMU, a kernel and DPDK: run by `cargo xtask test --all`"]
+    fn the_guests_and_this_harness_work_with_dpdks_own_vhost_library() {
+        let folder = folder();
+        let sockets = NAMES.map(|name| folder.path().join(name));
+        let ports = [0, 1].map(|side| Vhost { socket: &sockets[side], client: false, pairs: 1 });
+        let mut switch = Testpmd::switch(folder.path(), "testpmd", 0, &ports);
+        switch.ready();
+        switch.say("set fwd io");
+        switch.say("start");
+        let pair = Pair { image: Image::make(), server: false, packed: false };
+        let mut guests = pair.start_both(folder.path());
+        guests.iter_mut().for_each(Vm::ready);
+        ping(&mut guests[0], 2);
+        transfer(&mut guests);
     }
-    talk_again(switch, guests);
+
+    #[test]
+    #[ignore = "needs QEMU and a kernel: run by `cargo xtask test --all`"]
+    fn linux_guests_with_split_rings_exchange_files_and_reconnect() {
+        visit(&Pair { image: Image::make(), server: false, packed: false });
+    }
+
+    #[test]
+    #[ignore = "needs QEMU and a kernel: run by `cargo xtask test --all`"]
+    fn listening_linux_guests_exchange_files_and_reconnect() {
+        visit(&Pair { image: Image::make(), server: true, packed: false });
+    }
+
+    /// The guest's memory does not contain the back end's position in a packed ring, so QEMU cannot pass it to the next
+    /// back end: the guest's driver must be restarted.
+    #[test]
+    #[ignore = "needs QEMU and a kernel: run by `cargo xtask test --all`"]
+    fn linux_guests_with_packed_rings_need_a_driver_restart() {
+        let folder = folder();
+        let (switch, mut guests) = restarted(folder.path(), true);
+        for (guest, number) in guests.iter_mut().zip(1..) {
+            let driver =
+                "cd /sys/bus/virtio/drivers/virtio_net && echo virtio0 >unbind && echo virtio0 >bind && cd /";
+            let address = format!("ip address add 10.0.0.{number}/24 dev eth0 && ip link set eth0 up");
+            guest.succeed(&format!("{driver} && {address}"), PING);
+        }
+        talk_again(switch, guests);
+    }
 }

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
 
 use linerate_tests::stack_server::{LIMIT, STACK, StackServer};
-use linerate_tests::{data, tcp};
+use linerate_tests::{data, scope, tcp};
 use serde_json::Value;
 
 /// Bytes of a connection: more than both send buffers, so that the server's backpressure is used.
@@ -38,15 +38,15 @@ pub(crate) fn datagrams(address: &str) {
 #[test]
 #[ignore = "needs root; run by `cargo xtask test`"]
 fn kernel_exchanges_megabytes_with_echo() {
-    for more in [&[][..], &["--polling", "busy"]] {
-        let server = StackServer::start(&[&["echo"], more].concat());
+    for more in scope::first(&[&[][..], &["--polling", "busy"]]) {
+        let server = StackServer::start(&[&["echo"], *more].concat());
         for address in STACK {
             server.netns.enter(move || datagrams(address));
             server.netns.ping(address, 3, &[]);
             server.netns.ping(address, 2, &["-s", "4000"]);
             let connections = move || {
-                std::thread::scope(|scope| {
-                    (0..4).for_each(|seed| drop(scope.spawn(move || exchange(address, seed))));
+                std::thread::scope(|threads| {
+                    (0..4).for_each(|seed| drop(threads.spawn(move || exchange(address, seed))));
                 });
             };
             server.netns.enter(connections);

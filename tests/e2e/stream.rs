@@ -91,31 +91,6 @@ fn stream_guest_reaches_vhost_guest_and_reconnects() {
     switch.stop();
 }
 
-/// One guest connects over a Unix socket; the other one listens on TCP, and the switch connects. Two workers share both
-/// ports.
-#[test]
-#[ignore = "needs QEMU and a kernel: run by `cargo xtask test`"]
-fn stream_guests_exchange_a_file() {
-    let (folder, image) = (folder(), Image::make());
-    let stream = folder.path().join("left");
-    let address = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
-    let address = address.unwrap_or_else(|error| panic!("no address is free: {error}"));
-    let ports = [
-        ("left", format!("kind = \"stream\"\nsocket = \"{}\"", stream.display())),
-        ("right", format!("kind = \"stream\"\naddress = \"{address}\"\nmode = \"client\"")),
-    ];
-    let switch = switch_with(folder.path(), 2, &ports);
-    let guest = |side: usize| streamed(folder.path(), &switch, &image, side, NAMES[side]);
-    let (mut left, mut right) = (guest(0), guest(1));
-    left.ready();
-    right.ready();
-    ping(&mut left, 2);
-    transfer(&mut left, &mut right);
-    switch::assert_sums_agree(&switch.settled(&NAMES));
-    drop((left, right));
-    switch.stop();
-}
-
 const ME: [u8; 6] = [2, 0, 0, 0, 0, 0x77];
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 15);
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
@@ -219,4 +194,34 @@ fn passt_serves_dhcp_and_port_reconnects() {
     }
     switch::assert_sums_agree(&switch.settled(&["net", "peer"]));
     switch.stop();
+}
+
+/// The other mode and address of a stream port.
+mod every {
+    use super::*;
+
+    /// One guest connects over a Unix socket; the other one listens on TCP, and the switch connects. Two workers share both
+    /// ports.
+    #[test]
+    #[ignore = "needs QEMU and a kernel: run by `cargo xtask test --all`"]
+    fn stream_guests_exchange_a_file() {
+        let (folder, image) = (folder(), Image::make());
+        let stream = folder.path().join("left");
+        let address = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
+        let address = address.unwrap_or_else(|error| panic!("no address is free: {error}"));
+        let ports = [
+            ("left", format!("kind = \"stream\"\nsocket = \"{}\"", stream.display())),
+            ("right", format!("kind = \"stream\"\naddress = \"{address}\"\nmode = \"client\"")),
+        ];
+        let switch = switch_with(folder.path(), 2, &ports);
+        let guest = |side: usize| streamed(folder.path(), &switch, &image, side, NAMES[side]);
+        let (mut left, mut right) = (guest(0), guest(1));
+        left.ready();
+        right.ready();
+        ping(&mut left, 2);
+        transfer(&mut left, &mut right);
+        switch::assert_sums_agree(&switch.settled(&NAMES));
+        drop((left, right));
+        switch.stop();
+    }
 }

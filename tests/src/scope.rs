@@ -21,6 +21,11 @@ pub fn first<T>(cases: &[T]) -> &[T] {
     pick(cases, &cases[..cases.len().min(1)])
 }
 
+/// All of `cases` with `--all`, otherwise the last one.
+pub fn last<T>(cases: &[T]) -> &[T] {
+    pick(cases, &cases[cases.len().saturating_sub(1)..])
+}
+
 /// All of `cases` with `--all`, otherwise the first and the last one.
 pub fn sample<T: Copy>(cases: &[T]) -> Vec<T> {
     match cases {

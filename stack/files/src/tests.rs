@@ -55,7 +55,8 @@ fn open(files: &mut Files<u64>, path: &str) -> Result<OwnedFd, Errno> {
 #[test]
 fn reads_of_every_mode_return_the_bytes_of_the_file() {
     let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-    std::fs::write(folder.path().join("file"), content()).unwrap();
+    let content = content();
+    std::fs::write(folder.path().join("file"), &content).unwrap();
     for way in WAYS {
         let mut files = by(folder.path(), way);
         let file = Arc::new(open(&mut files, "file").unwrap());
@@ -67,7 +68,7 @@ fn reads_of_every_mode_return_the_bytes_of_the_file() {
         for _ in 0..600 {
             let Done::Read(token, block, result) = wait(&mut files) else { panic!() };
             let (at, n) = ((token % 80 * 4096) as usize, result.unwrap());
-            let expected = content().get(at..).map(|rest| rest[..rest.len().min(8192)].to_vec());
+            let expected = content.get(at..).map(|rest| rest[..rest.len().min(8192)].to_vec());
             let (bytes, range) = block.share(0..n);
             assert_eq!(bytes[range], expected.unwrap_or_default(), "{way:?} at {at}");
         }

@@ -72,7 +72,7 @@ impl Host {
     /// # Errors
     /// [`PortFault::NoMemory`] if memory cannot be allocated.
     pub fn new(options: Options) -> Result<Self, PortFault> {
-        mem::copy::settle(mem::copy::choose(mem::ticks));
+        mem::copy::settle_fastest(mem::ticks);
         let clock = Clock::new();
         Ok(Self {
             ports: Ports::default(),

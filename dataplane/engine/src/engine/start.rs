@@ -121,7 +121,7 @@ fn worker_builder(
         events: Mutex::new(events),
         doorbell,
         response_limit: ResponseLimit::default(),
-        kernel: mem::copy::settle(mem::copy::choose(ticks)),
+        kernel: mem::copy::settle_fastest(ticks),
         clock: Clock::start(),
         max_ports: config.max_ports,
         rss: config.rss,

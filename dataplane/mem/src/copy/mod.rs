@@ -22,7 +22,7 @@ use crate::{MARGIN, VolatileSlice};
 pub use choice::{Choice, UnknownKernel, choose, supported};
 pub use portable::Portable;
 pub use private::copy_private;
-pub use process::{chosen, settle};
+pub use process::{chosen, settle, settle_fastest};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub use x86::{Avx2, Avx512, Erms, NonTemporal, Sse2};
 

@@ -10,6 +10,11 @@ pub fn settle(choice: Choice) -> Choice {
     *CHOSEN.get_or_init(|| choice)
 }
 
+/// Sets the fastest kernel by [`super::choose`], which the first call measures. Returns the kernel in effect.
+pub fn settle_fastest(ticks: impl FnMut() -> u64) -> Choice {
+    *CHOSEN.get_or_init(|| super::choose(ticks))
+}
+
 /// The kernel in effect; if none was set, sets and returns the last one listed by [`super::supported`].
 pub fn chosen() -> Choice {
     CHOSEN

@@ -107,5 +107,5 @@ pub enum RigError {
 
 /// Selects the fastest copy kernel for this process. Must be called before the first port is created.
 pub fn settle() {
-    mem::copy::settle(mem::copy::choose(mem::ticks));
+    mem::copy::settle_fastest(mem::ticks);
 }
