@@ -4,6 +4,7 @@
 use clap::ValueEnum;
 use console::Diagnostic;
 use std::io::{IsTerminal, stderr};
+use std::os::fd::{AsFd, BorrowedFd};
 use tracing::Level;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt;
@@ -26,12 +27,21 @@ pub(crate) enum LogFormat {
     Journal,
 }
 
+/// Whether standard error is the journal's socket. A program inherits the variable also if its output goes elsewhere.
+fn is_journal(stream: Option<&str>, output: BorrowedFd<'_>) -> bool {
+    let Some((device, inode)) = stream.and_then(|stream| stream.split_once(':')) else { return false };
+    rustix::fs::fstat(output)
+        .is_ok_and(|found| device == found.st_dev.to_string() && inode == found.st_ino.to_string())
+}
+
 /// Starts the log and returns its format. Without a terminal or a journal to connect to, it is JSON.
 pub(crate) fn start(format: LogFormat, level: Level) -> Result<LogFormat, Diagnostic> {
     let level = LevelFilter::from_level(level);
     let format = match format {
         LogFormat::Auto if stderr().is_terminal() => LogFormat::Text,
-        LogFormat::Auto if std::env::var_os(JOURNAL_VARIABLE).is_some() => LogFormat::Journal,
+        LogFormat::Auto if is_journal(std::env::var(JOURNAL_VARIABLE).ok().as_deref(), stderr().as_fd()) => {
+            LogFormat::Journal
+        }
         LogFormat::Auto => LogFormat::Json,
         chosen => chosen,
     };
@@ -53,4 +63,19 @@ pub(crate) fn start(format: LogFormat, level: Level) -> Result<LogFormat, Diagno
         },
     };
     started.map(|()| format).map_err(|error| Diagnostic::failed("the log", error, "report this"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_journal_is_the_file_that_its_variable_names() {
+        let file = tempfile::tempfile().unwrap();
+        let found = rustix::fs::fstat(&file).unwrap();
+        let stream = |inode: u64| format!("{}:{inode}", found.st_dev);
+        assert!(is_journal(Some(&stream(found.st_ino)), file.as_fd()));
+        let others = [Some(stream(found.st_ino + 1)), Some("8".to_owned()), None];
+        assert!(others.iter().all(|other| !is_journal(other.as_deref(), file.as_fd())));
+    }
 }

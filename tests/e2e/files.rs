@@ -217,7 +217,7 @@ fn equal_seeds_inject_equal_faults() {
         stage.wait_detail("to", "written", &counters[1].tx_packets.to_string());
         let port = stage.switch.port("from");
         let lost = port["drops"]["injected"].as_u64().unwrap_or(0);
-        assert_eq!(stage.detail("from", "fault-in-dropped"), lost.to_string());
+        assert_eq!(stage.detail("from", "fault_in_dropped"), lost.to_string());
         let dumped = dump(&stage.path("out.pcapng"));
         stage.switch.stop();
         (lost, dumped)
@@ -251,7 +251,7 @@ fn full_disk_stops_only_the_writing_port() {
     let others_forward = || (stage.switch.counters("null").tx_packets > before + 10_000).then_some(());
     assert!(wait::until(REACTION, others_forward).is_some(), "others stopped: {}", stage.switch.port("null"));
     // A capture without space ends, and its port continues.
-    let ended = wait::until(REACTION, || (stage.detail("from", "capture-ended") != "none").then_some(()));
+    let ended = wait::until(REACTION, || (stage.detail("from", "capture_ended") != "none").then_some(()));
     assert!(ended.is_some(), "{}", stage.switch.port("from"));
     assert_eq!(stage.switch.port("from")["state"], "connected");
     // The written parts can be read.

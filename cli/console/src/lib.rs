@@ -12,6 +12,7 @@ pub mod progress;
 pub mod reference;
 mod signals;
 pub mod units;
+mod usage;
 pub mod words;
 pub mod written;
 
@@ -20,6 +21,7 @@ pub use duration::Span;
 pub use keep::KeepArgs;
 pub use output::{Output, QuietArgs, ResultArgs, ShowArgs};
 pub use signals::{SIGNAL_POLL, exit_on_signals, register_signals, sleep, stop_on_signals};
+pub use usage::refuse;
 
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;

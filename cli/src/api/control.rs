@@ -121,7 +121,7 @@ fn prepare_directory(path: &Path, purpose: Purpose) -> Result<(), Diagnostic> {
     if path != crate::host::default_control() {
         return fs::metadata(directory).map(drop).map_err(failed);
     }
-    match DirBuilder::new().mode(0o700).create(directory) {
+    match DirBuilder::new().mode(0o755).create(directory) {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(failed(e)),
         _ => {}
     }

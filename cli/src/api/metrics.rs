@@ -189,12 +189,12 @@ fn policers(now: &Snapshot, page: &mut Page) {
         (
             "port_policed_packets_total",
             "Packets that the policer coloured.",
-            ["policer-green", "policer-yellow", "policer-red"],
+            ["policer_green", "policer_yellow", "policer_red"],
         ),
         (
             "port_policed_bytes_total",
             "Bytes of packets that the policer coloured.",
-            ["policer-green-bytes", "policer-yellow-bytes", "policer-red-bytes"],
+            ["policer_green_bytes", "policer_yellow_bytes", "policer_red_bytes"],
         ),
     ];
     for (name, help, details) in metrics {
@@ -275,7 +275,7 @@ mod tests {
             name: "a\"b".to_owned(),
             rx_packets: 7,
             drops: [("no-flow".to_owned(), 2)].into(),
-            details: [("policer-red".to_owned(), "3".to_owned())].into(),
+            details: [("policer_red".to_owned(), "3".to_owned())].into(),
             ..PortSnapshot::default()
         };
         let now =

@@ -22,7 +22,7 @@ pub(crate) struct GenArgs {
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
     /// Port with the keys of a `[[port]]` section, separated by commas, such as
-    /// `kind=virtio-user,socket=/tmp/a.sock,mode=client`. The first port sends; the second one receives, or
+    /// `kind=virtio-user,socket=/tmp/a,mode=client`. The first port sends; the second one receives, or
     /// the first if it is the only one
     #[arg(long = "port", value_name = "KEY=VALUE,...")]
     pub(crate) ports: Vec<String>,

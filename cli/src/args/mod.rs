@@ -47,8 +47,8 @@ pub(crate) fn command() -> clap::Command {
 /// Reads the command line of this process; exits with a message if it is invalid.
 pub(crate) fn parse() -> Cli {
     let mut command = command();
-    let matches = command.get_matches_mut();
-    read(&matches).unwrap_or_else(|error| error.format(&mut command).exit())
+    let cli = command.try_get_matches_from_mut(std::env::args_os()).and_then(|matches| read(&matches));
+    cli.unwrap_or_else(|error| console::refuse("linerate", error.format(&mut command)))
 }
 
 /// Passes a control socket of the command line to a program that opens it.

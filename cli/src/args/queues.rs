@@ -27,6 +27,7 @@ pub(crate) struct QueuesShowArgs {
 
 /// Arguments of `queues set`.
 #[derive(Args, Debug)]
+#[command(override_usage = "linerate queues set [OPTIONS] <PORT> <QUEUE>")]
 #[command(group = clap::ArgGroup::new("rates").args(["rate", "ceil"]).multiple(true).required(true))]
 pub(crate) struct QueuesSetArgs {
     /// Port

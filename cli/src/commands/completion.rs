@@ -1,11 +1,11 @@
-//! Completion of names of the running switch: `port` and `bridge` arguments of any command.
+//! Completion of names of the running switch: ports, bridges, bonds and mirrors in arguments of any command.
 
 use crate::api::client::Client;
 use crate::api::model::PortReport;
 use crate::args;
-use crate::dataplane::report::BridgeReport;
 use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use serde_json::Value;
 use std::path::PathBuf;
 
 /// The definition of the command line, with candidates for names.
@@ -19,8 +19,12 @@ fn with_names(command: Command) -> Command {
 
 fn with_candidates(arg: Arg) -> Arg {
     match arg.get_id().as_str() {
-        "port" => arg.add(ArgValueCandidates::new(ports)),
-        "bridge" => arg.add(ArgValueCandidates::new(bridges)),
+        "port" | "in_port" | "members" | "source_ports" | "destination_ports" | "output_port" => {
+            arg.add(ArgValueCandidates::new(ports))
+        }
+        "bridge" => arg.add(ArgValueCandidates::new(|| named("/v1/bridges"))),
+        "bond" => arg.add(ArgValueCandidates::new(|| named("/v1/bonds"))),
+        "mirror" => arg.add(ArgValueCandidates::new(|| named("/v1/mirrors"))),
         _ => arg,
     }
 }
@@ -31,9 +35,10 @@ fn ports() -> Vec<CompletionCandidate> {
     ports.into_iter().map(|port| CompletionCandidate::new(port.settings.name)).collect()
 }
 
-fn bridges() -> Vec<CompletionCandidate> {
-    let bridges: Vec<BridgeReport> = client().get("/v1/bridges").unwrap_or_default();
-    bridges.into_iter().map(|bridge| CompletionCandidate::new(bridge.name)).collect()
+/// Names of the objects of a list.
+fn named(list: &str) -> Vec<CompletionCandidate> {
+    let objects: Vec<Value> = client().get(list).unwrap_or_default();
+    objects.iter().filter_map(|object| object["name"].as_str()).map(CompletionCandidate::new).collect()
 }
 
 /// The switch of `--control` in the words to complete, of the environment, or at the default path.

@@ -71,6 +71,8 @@ struct Device {
     config: GuestConfig,
     /// Whether to wait for a back end that was never available.
     waits: bool,
+    /// Whether the current wait was reported.
+    is_wait_noted: bool,
     /// The driver, while a back end is connected.
     connected: Option<Box<dyn GuestDevice>>,
     connects: u64,
@@ -100,6 +102,10 @@ pub(crate) fn run(args: &GuestArgs) -> anyhow::Result<()> {
     poll(&mut devices, &ending, args.duration.map(|duration| began + duration.0))?;
     let report = report(args, &mut devices, began.elapsed());
     print(args.show.output, &report)?;
+    if args.duration.is_some() && ending.load(Ordering::Relaxed) {
+        let reason = "ended by a signal; the result is partial";
+        return Err(Diagnostic::failed("linerate guest", reason, "run it again").into());
+    }
     Ok(())
 }
 
@@ -122,7 +128,12 @@ pub(crate) struct Inside {
 impl Inside {
     /// Creates the listening sockets; does not wait for connections.
     pub(crate) fn new(args: &GuestArgs) -> Result<Self, Diagnostic> {
-        Ok(Self { devices: devices(args, true)? })
+        let mut devices = devices(args, true)?;
+        // The loop's owner says what it waits for.
+        for device in &mut devices {
+            device.is_wait_noted = true;
+        }
+        Ok(Self { devices })
     }
 
     /// Connects devices whose back end is available. Returns whether all are connected.
@@ -223,6 +234,7 @@ impl Device {
             endpoint,
             config,
             waits,
+            is_wait_noted: false,
             connected: None,
             connects: 0,
             before: GuestStats::default(),
@@ -252,11 +264,13 @@ impl Device {
             Err(FrontEndError::NoBackEnd(path, errno)) if !self.waits && self.connects == 0 => {
                 return Err(unreachable(&path, errno));
             }
-            Err(_) => {
+            Err(error) => {
+                self.note_wait(&error);
                 std::thread::sleep(Duration::from_millis(20));
                 return Ok(());
             }
         };
+        self.is_wait_noted = false;
         match guest::plug_in(front_end, &self.config) {
             Ok(device) => {
                 self.connected = Some(device);
@@ -270,6 +284,19 @@ impl Device {
                 Err(Diagnostic::failed(self.socket().display(), error, remedy))
             }
         }
+    }
+
+    /// Says once for each wait, and why, that the back end is not available.
+    fn note_wait(&mut self, error: &FrontEndError) {
+        if std::mem::replace(&mut self.is_wait_noted, true) {
+            return;
+        }
+        let reason = match error {
+            FrontEndError::NoBackEnd(_, errno) => std::io::Error::from(*errno).to_string(),
+            FrontEndError::NobodyCame(_) => "it has not connected".to_owned(),
+            other => other.to_string(),
+        };
+        console::note(&format!("waiting for a switch at {}: {reason}", self.socket().display()));
     }
 
     #[inline]
@@ -299,6 +326,7 @@ impl Device {
     /// Detects that the back end has disconnected, and reconnects.
     fn check(&mut self) -> Result<(), Diagnostic> {
         if let Some(device) = self.connected.take_if(|device| device.is_closed()) {
+            console::note(&format!("{}: the back end disconnected", self.socket().display()));
             self.before = sum(self.before, device.stats());
         }
         self.renew_after_silence();

@@ -13,7 +13,7 @@ use tracing::{info, warn};
 /// How often the details of a port that has some are compared: a capture ends without a call of the control thread.
 const DETAILS: Duration = Duration::from_secs(1);
 /// How the names of details end that say why something ended.
-const ENDED: &str = "-ended";
+const ENDED: &str = "_ended";
 
 /// A port that writes its events.
 pub(super) struct Logged {
@@ -105,6 +105,7 @@ fn write(port: &str, before: &Seen, seen: &Seen, status: &PortStatus, left_out: 
             let has_connected = seen.connects != before.connects;
             write_waiting(port, &before.phase, has_connected, reason.as_ref(), left_out);
         }
+        Phase::Connected if before.phase == Phase::Running => info!(port, left_out, "queues stopped"),
         Phase::Connected => info!(port, left_out, "connected"),
         Phase::Running => {
             let features = (!status.features.is_empty()).then(|| status.features.join(" "));
@@ -172,7 +173,7 @@ impl PortControl for Logged {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use port::QueueStatus;
+    use port::{PortDetail, QueueStatus};
     use std::io::Write;
     use std::sync::{Arc, Mutex};
 
@@ -202,7 +203,7 @@ mod tests {
         );
     }
 
-    /// A port whose state the test sets.
+    /// A port whose state the test sets, and whose capture has ended.
     struct Scripted(Arc<Mutex<PortStatus>>);
 
     impl PortControl for Scripted {
@@ -223,6 +224,10 @@ mod tests {
         fn status(&self) -> PortStatus {
             self.0.lock().unwrap().clone()
         }
+
+        fn details(&self) -> PortDetails {
+            vec![(PortDetail::Captured, "7".to_owned()), (PortDetail::CaptureEnded, "disk full".to_owned())]
+        }
     }
 
     /// Destination of the log lines of a test.
@@ -241,16 +246,22 @@ mod tests {
 
     /// Lines of a port that passes through `states`, each with its number of connections.
     fn lines_of(states: &[(PortState, u64)]) -> Vec<String> {
+        lines_of_calls(|port, shared| {
+            for (state, connects) in states {
+                *shared.lock().unwrap() = PortStatus { connects: *connects, ..status(state.clone(), false) };
+                port.compare(Instant::now());
+            }
+        })
+    }
+
+    fn lines_of_calls(calls: impl FnOnce(&mut Logged, &Mutex<PortStatus>)) -> Vec<String> {
         let (lines, shared) =
             (Lines::default(), Arc::new(Mutex::new(status(PortState::Waiting(None), false))));
         let to = lines.clone();
         let log = tracing_subscriber::fmt().with_writer(move || to.clone()).without_time().with_ansi(false);
         tracing::subscriber::with_default(log.with_target(false).finish(), || {
             let mut port = Logged::new("red", Box::new(Scripted(shared.clone())));
-            for (state, connects) in states {
-                *shared.lock().unwrap() = PortStatus { connects: *connects, ..status(state.clone(), false) };
-                port.compare(Instant::now());
-            }
+            calls(&mut port, &shared);
         });
         let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
         text.lines().map(|line| line.trim().replace(" port=\"red\"", "")).collect()
@@ -275,5 +286,23 @@ mod tests {
         let stopped = (PortState::Faulted(PortFault::MemoryLost), 0);
         let lines = lines_of(&[stopped, (PortState::Waiting(None), 0)]);
         assert_eq!(lines[2], "INFO waiting for a peer");
+    }
+
+    #[test]
+    fn the_end_of_a_capture_is_logged_once() {
+        let now = Instant::now();
+        let lines = lines_of_calls(|port, _| (1..5).for_each(|n| port.compare(now + n * DETAILS)));
+        assert_eq!(lines[1..], ["WARN capture ended reason=\"disk full\""]);
+    }
+
+    #[test]
+    fn a_port_whose_queues_stop_has_not_connected_again() {
+        let lines = lines_of_calls(|port, shared| {
+            for running in [false, true, false] {
+                *shared.lock().unwrap() = PortStatus { connects: 1, ..status(PortState::Connected, running) };
+                port.compare(Instant::now());
+            }
+        });
+        assert_eq!(lines[1..], ["INFO connected", "INFO running queues=1", "INFO queues stopped"]);
     }
 }

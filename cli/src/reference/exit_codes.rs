@@ -12,7 +12,7 @@ const SIGNALLED: [(&str, &str, &str); 6] = [
         "0",
         "The differences are those over the time until the signal.",
     ),
-    ("`guest`, `top`", "0", "They run until a signal by default; `guest` prints its results."),
+    ("`guest` without `--duration`, `top`", "0", "They run until a signal; `guest` prints its results."),
     (
         "`gen`, `load`, `bench`, `demo`, `linerate-lab`",
         "1",

@@ -4,6 +4,7 @@ use super::common::{Switch, command, linerate, stderr, stdout};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -153,28 +154,68 @@ fn a_negative_number_is_refused_with_the_reason() {
 
 #[test]
 fn help_is_at_most_80_columns_wide() {
-    for words in
-        [&["--help"][..], &["guest", "--help"], &["gen", "--help"], &["bench", "-h"], &["ports", "add", "-h"]]
-    {
-        let help = stdout(&linerate(words));
-        let long = help.lines().find(|line| line.chars().count() > 80 && !line.contains("--"));
-        assert_eq!(long, None, "{words:?}");
+    each_command(&mut Vec::new());
+}
+
+/// Checks the pages of help of a command and of all below it.
+fn each_command(words: &mut Vec<String>) {
+    for flag in ["-h", "--help"] {
+        let all: Vec<&str> = words.iter().map(String::as_str).chain([flag]).collect();
+        let help = stdout(&linerate(&all));
+        let long = help.lines().find(|line| line.chars().count() > 80);
+        assert_eq!(long, None, "{all:?}");
+        if flag == "--help" {
+            for name in subcommands(&help) {
+                words.push(name);
+                each_command(words);
+                words.pop();
+            }
+        }
     }
 }
 
-/// Root is exempt: it may connect to any socket.
+/// Names in the section "Commands" of a page.
+fn subcommands(help: &str) -> Vec<String> {
+    let section = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let rows = section.take_while(|line| !line.is_empty()).filter_map(|line| line.strip_prefix("  "));
+    let names = rows.filter(|row| !row.starts_with(' ')).filter_map(|row| row.split(' ').next());
+    names.filter(|name| !["help", "lab"].contains(name)).map(str::to_owned).collect()
+}
+
+#[test]
+fn errors_begin_with_the_program_and_do_not_advise_two_dashes() {
+    for wrong in [
+        &["ports", "show", "-1"][..],
+        &["check", "-1"],
+        &["ports", "add", "r", "--interface", "x"],
+        &["gen", "--foo"],
+    ] {
+        let output = linerate(wrong);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {said}");
+        assert!(said.starts_with("linerate: unexpected argument") && !said.contains("'-- "), "{said}");
+    }
+}
+
+/// Root may connect to any socket, so another user runs the program.
 #[test]
 fn control_socket_without_permission_is_reported_with_a_remedy() {
     let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let socket = dir.path().join("control");
     let _listener = UnixListener::bind(&socket).unwrap();
     fs::set_permissions(&socket, fs::Permissions::from_mode(0o000)).unwrap();
-    let output = linerate(&["--control", &socket.display().to_string(), "status"]);
-    if UnixStream::connect(&socket).is_err() {
-        let said = stderr(&output);
-        let expected = format!("linerate: control socket {}: Permission denied", socket.display());
-        assert!(said.starts_with(&expected) && said.contains("remedy: run as user "), "{said}");
+    // Nobody may enter the folder with the binary.
+    let binary = dir.path().join("linerate");
+    fs::copy(env!("CARGO_BIN_EXE_linerate"), &binary).unwrap();
+    let mut command = Command::new(&binary);
+    command.args(["--control", &socket.display().to_string(), "status"]);
+    if rustix::process::getuid().is_root() {
+        command.uid(65_534).gid(65_534);
     }
+    let said = stderr(&command.output().unwrap());
+    let expected = format!("linerate: control socket {}: Permission denied", socket.display());
+    assert!(said.starts_with(&expected) && said.contains("remedy: run as user "), "{said}");
 }
 
 const VERBS: [&str; 14] = [
@@ -249,12 +290,20 @@ fn completions_list_the_ports_of_the_running_switch() {
         &["ports", "remove", ""],
         &["snippet", ""],
         &["fdb", "show", "--port", ""],
+        &["trace", "--in-port", ""],
+        &["bonds", "add", "x", "--ports", ""],
+        &["mirrors", "add", "x", "--source-ports", ""],
+        &["mirrors", "add", "x", "--destination-ports", ""],
+        &["mirrors", "add", "x", "--output-port", ""],
     ] {
         let found = completed(&[&["--control", &control], words].concat());
         assert!(["a", "b"].iter().all(|name| found.contains(&(*name).to_owned())), "{words:?}: {found:?}");
     }
-    let found = completed(&["--control", &control, "bridges", "show", ""]);
-    assert!(found.contains(&"main".to_owned()), "{found:?}");
+    assert!(switch.ask(&["mirrors", "add", "copies", "--all", "--output-port", "b"]).status.success());
+    for (noun, name) in [("bridges", "main"), ("mirrors", "copies")] {
+        let found = completed(&["--control", &control, noun, "show", ""]);
+        assert!(found.contains(&name.to_owned()), "{noun}: {found:?}");
+    }
     let added = completed(&["--control", &control, "ports", "add", ""]);
     assert!(!added.contains(&"b".to_owned()), "{added:?}");
 }

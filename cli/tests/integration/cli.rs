@@ -1,8 +1,8 @@
 //! The binary with a running switch: exit codes, created and removed files, and changes.
 
-use super::common::{Switch, command, linerate, stderr, stdout};
+use super::common::{Switch, command, json, linerate, stderr, stdout};
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -34,6 +34,42 @@ fn each_line_of_a_log_that_is_not_for_a_terminal_is_a_json_object() {
     for said in ["added", "running", "removed", "stopped"] {
         assert!(messages.iter().any(|message| message == said), "{said}: {messages:?}");
     }
+}
+
+/// A guest that connects and is killed, one that sends garbage, and a second one that is added and removed: each leaves
+/// one line with the state and its reason.
+#[test]
+fn events_of_ports_are_lines_of_the_log() {
+    let mut switch = Switch::start();
+    switch.wait_until(|switch| switch.ask(&["status"]).status.success());
+    let socket = switch.path("a.sock");
+    let state = |switch: &Switch, wanted: &str| {
+        let port = json(&switch.ask(&["ports", "show", "a", "-o", "json"]));
+        port["live"]["state"].as_str().is_some_and(|state| state.starts_with(wanted))
+    };
+    let mut guest = command(&["guest", "--connect", &socket]).stdout(Stdio::null()).spawn().unwrap();
+    switch.wait_until(|switch| state(switch, "connected"));
+    guest.kill().unwrap();
+    guest.wait().unwrap();
+    switch.wait_until(|switch| state(switch, "waiting"));
+    let mut garbage = UnixStream::connect(&socket).unwrap();
+    garbage.write_all(&[0xa5; 64]).unwrap();
+    let reasons = |switch: &Switch| stdout(&switch.ask(&["ports", "show", "a"]));
+    switch.wait_until(|switch| reasons(switch).contains("vhost-user protocol"));
+    assert!(switch.ask(&["ports", "add", "b", "--socket", &switch.path("b.sock")]).status.success());
+    assert!(switch.ask(&["ports", "remove", "b"]).status.success());
+    switch.signal("-TERM");
+    let text = stderr(&switch.ended());
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"))).collect();
+    let of = |port: &str| {
+        let messages =
+            lines.iter().filter(|line| line["port"] == port).filter_map(|line| line["message"].as_str());
+        // A guest may be killed before its queues run.
+        messages.filter(|message| *message != "running").collect::<Vec<_>>()
+    };
+    assert_eq!(of("b"), ["added", "removed"]);
+    assert_eq!(of("a"), ["added", "connected", "disconnected", "connected", "stopped", "removed"]);
 }
 
 #[test]

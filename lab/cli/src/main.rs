@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     console::manual::complete(Cli::command);
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| console::refuse("linerate-lab", error));
     cli.quiet.apply();
     let Err(error) = dispatch(&cli.command) else { return ExitCode::SUCCESS };
     let (code, text) = console::verdict("linerate-lab", &error);

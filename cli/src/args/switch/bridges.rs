@@ -89,7 +89,7 @@ pub(crate) struct BondsAddArgs {
     /// Name of the new bond
     pub(crate) name: String,
     /// Members, separated by commas: ports of one learning bridge
-    #[arg(long, value_name = "PORTS", value_delimiter = ',', required = true)]
+    #[arg(id = "members", long = "ports", value_name = "PORTS", value_delimiter = ',', required = true)]
     pub(crate) ports: Vec<String>,
     /// Bridge of the bond; optional if there is only one
     #[arg(long)]

@@ -97,10 +97,10 @@ mod tests {
 
     #[test]
     fn values_of_a_port_begin_in_one_column_behind_the_longest_label() {
-        let details = [("capture-ended".to_owned(), "No space left".to_owned())].into();
+        let details = [("capture_ended".to_owned(), "No space left".to_owned())].into();
         let lines = live(&PortSnapshot { details, state: "waiting".to_owned(), ..PortSnapshot::default() });
         assert_eq!(lines[0], "state          waiting; connected 0 times");
-        assert!(lines.contains(&"capture-ended  No space left".to_owned()), "{lines:?}");
+        assert!(lines.contains(&"capture_ended  No space left".to_owned()), "{lines:?}");
     }
 
     #[test]

@@ -108,7 +108,7 @@ pub(crate) fn workers(report: &WorkersReport) -> String {
     });
     let budget = report.budget;
     format!(
-        "{}A turn of a receive queue takes at most {} units of work; the rest is carried over and continues with {} per turn.\n\
+        "{}\nA turn of a receive queue takes at most {} units of work; the rest is carried over and continues with {} per turn.\n\
          A queue that has used {} more than another queue with packets is skipped.\n",
         table(&titles, rows),
         budget.turn,

@@ -197,7 +197,7 @@ impl PortControl for Memif {
 
     fn status(&self) -> PortStatus {
         PortStatus {
-            state: self.state.clone(),
+            state: self.connector.explain(&self.state),
             kind: "memif",
             place: self.connector.place(),
             features: vec![match self.role {

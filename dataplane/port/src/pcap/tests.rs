@@ -299,7 +299,7 @@ fn frames_of_invalid_length_are_counted_and_others_enter() {
 #[test]
 fn ended_playback_is_reported_and_the_port_stays() {
     let mut bench = Bench::playing(&some_packets(), Pace::Fast, Repeat::default());
-    assert_eq!((bench.detail("playing"), bench.detail("read-packets")), ("on".into(), "4".into()));
+    assert_eq!((bench.detail("playing"), bench.detail("read_packets")), ("on".into(), "4".into()));
     assert!(bench.port.deadline().is_some());
     bench.enter(1);
     assert!(is_readable(bench.port.poll_fd().unwrap(), 0), "control is notified of the end");

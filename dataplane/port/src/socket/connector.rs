@@ -8,6 +8,7 @@ use super::SocketAddress;
 use super::listener::{ListenError, Listener};
 use super::sys::{self, Attempt};
 use crate::backoff::Backoff;
+use crate::{PortFault, PortState};
 use rustix::event::epoll::{self, EventFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -125,9 +126,14 @@ impl Connector {
         self.resume
     }
 
-    /// Error of the last connection attempt.
-    pub(crate) fn refused(&self) -> Option<Errno> {
-        self.refused
+    /// State of a port to report: while it waits, with the error of the last connection attempt.
+    pub(crate) fn explain(&self, state: &PortState) -> PortState {
+        match (state, self.refused) {
+            (PortState::Waiting(_), Some(errno)) => {
+                PortState::Waiting(Some(PortFault::Unreachable(errno.to_string())))
+            }
+            _ => state.clone(),
+        }
     }
 
     /// Makes the connector readable when `fd` is, until `fd` is closed.
@@ -275,7 +281,7 @@ mod tests {
         let mut connector = Connector::connect(&SocketAddress::Tcp(address), Instant::now()).unwrap();
         let _socket = accepted(&mut connector);
         listener.accept().unwrap();
-        assert_eq!((connector.deadline(), connector.refused()), (None, None));
+        assert_eq!((connector.deadline(), connector.refused), (None, None));
     }
 
     #[test]
@@ -284,16 +290,16 @@ mod tests {
         drop(listener);
         let mut now = Instant::now();
         let mut connector = Connector::connect(&SocketAddress::Tcp(address), now).unwrap();
-        while connector.refused().is_none() {
+        while connector.refused.is_none() {
             assert!(connector.try_connect(now).is_none());
         }
-        assert_eq!(connector.refused(), Some(Errno::CONNREFUSED));
+        assert_eq!(connector.refused, Some(Errno::CONNREFUSED));
         let listener = TcpListener::bind(address).unwrap();
         now = connector.deadline().unwrap();
         let socket = connector.try_connect(now);
         let _socket = socket.unwrap_or_else(|| accepted(&mut connector));
         listener.accept().unwrap();
-        assert_eq!(connector.refused(), None);
+        assert_eq!(connector.refused, None);
     }
 
     #[test]

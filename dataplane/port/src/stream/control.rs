@@ -88,16 +88,6 @@ impl Stream {
         }
     }
 
-    /// State, with the error of the last connection attempt while waiting.
-    fn state(&self) -> PortState {
-        match (&self.state, self.connector.refused()) {
-            (PortState::Waiting(_), Some(errno)) => {
-                PortState::Waiting(Some(PortFault::Unreachable(errno.to_string())))
-            }
-            _ => self.state.clone(),
-        }
-    }
-
     /// Stops the queues, then closes the connection.
     fn disconnect(&mut self, fault: Option<PortFault>, now: Instant, engine: &mut dyn Attach) {
         stop(engine);
@@ -168,7 +158,7 @@ impl PortControl for Stream {
         let runs = self.link.is_some();
         let queue = QueueStatus { size: 0, rx_running: runs, tx_running: runs };
         PortStatus {
-            state: self.state(),
+            state: self.connector.explain(&self.state),
             kind: "stream",
             place: self.connector.place(),
             features: Vec::new(),

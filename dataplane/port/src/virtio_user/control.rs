@@ -201,7 +201,7 @@ impl PortControl for VirtioUser {
         let agreed = self.link.as_ref().and_then(Link::agreed);
         let device = self.link.as_ref().and_then(Link::device);
         PortStatus {
-            state: self.state.clone(),
+            state: self.connector.explain(&self.state),
             kind: "virtio-user",
             place: self.connector.place(),
             features: agreed.map(|agreed| feature_names(agreed.features)).unwrap_or_default(),

@@ -52,7 +52,7 @@ fn capture_has_packets_of_both_directions() {
             );
             assert_eq!(packet.comment, None);
         }
-        assert_eq!((bench.count("captured"), bench.count("capture-missed")), (captured.len() as u64, 0));
+        assert_eq!((bench.count("captured"), bench.count("capture_missed")), (captured.len() as u64, 0));
     }
 }
 
@@ -66,7 +66,7 @@ fn slow_capture_counts_missed_packets_without_loss() {
     assert_eq!(bench.drain(1).len(), 100);
     bench.close();
     let captured = packets(&bench.path("c")).len() as u64;
-    assert!(captured > 0 && bench.count("capture-missed") == 100 - captured && captured < 100, "{captured}");
+    assert!(captured > 0 && bench.count("capture_missed") == 100 - captured && captured < 100, "{captured}");
 }
 
 #[test]
@@ -111,13 +111,13 @@ fn corruption_flips_one_bit_of_a_copy_in_order() {
         assert_eq!(came.len(), 200);
         let turned: u32 = came.iter().zip(&original).map(|(a, b)| difference(a, b).min(2)).sum();
         assert!(came.iter().zip(&original).all(|(a, b)| difference(a, b) <= 1), "one bit, and in its place");
-        assert_eq!(u64::from(turned), bench.count("fault-in-corrupted"));
+        assert_eq!(u64::from(turned), bench.count("fault_in_corrupted"));
         bench.send(1, &original);
         bench.close();
         let outside = bench.outside();
         assert!(outside.iter().zip(&original).all(|(a, b)| difference(a, b) <= 1));
         let turned = outside.iter().zip(&original).filter(|(a, b)| a != b).count() as u64;
-        assert_eq!((outside.len(), turned), (200, bench.count("fault-out-corrupted")));
+        assert_eq!((outside.len(), turned), (200, bench.count("fault_out_corrupted")));
         assert!((30..90).contains(&turned), "{turned}");
     }
 }
@@ -145,7 +145,7 @@ fn delayed_packets_arrive_when_due_and_wake_the_worker() {
     bench.let_go(12 * MS + 1);
     bench.close();
     assert_eq!(bench.outside(), original);
-    assert_eq!((bench.count("fault-in-delayed"), bench.count("fault-out-delayed")), (100, 100));
+    assert_eq!((bench.count("fault_in_delayed"), bench.count("fault_out_delayed")), (100, 100));
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn reordered_packets_arrive_after_later_ones() {
     let came: Vec<_> = bench.drain(MS).iter().map(|bytes| number(bytes)).collect();
     let late = came.iter().enumerate().filter(|(at, n)| came[..*at].iter().any(|before| before > n)).count();
     assert_eq!(came.len(), 300);
-    assert!(late as u64 >= bench.count("fault-in-reordered") && late > 10, "{late}");
+    assert!(late as u64 >= bench.count("fault_in_reordered") && late > 10, "{late}");
 }
 
 #[test]
@@ -186,12 +186,12 @@ fn full_delay_queue_passes_packets_and_counts() {
     let mut bench = Bench::faulty(&frames(20, 60), faults);
     assert_eq!(bench.drain(MS).len(), 18, "two are late, one of them twice");
     assert_eq!(bench.drain(9 * MS).len(), 3);
-    assert_eq!(bench.count("fault-in-hold-full"), 18 + 19);
+    assert_eq!(bench.count("fault_in_hold_full"), 18 + 19);
     bench.send(MS, &frames(20, 60));
     bench.let_go(9 * MS);
     bench.close();
     assert_eq!(bench.outside().len(), 21);
-    assert_eq!((bench.sent.packets, bench.count("fault-out-duplicated")), (20, 1));
+    assert_eq!((bench.sent.packets, bench.count("fault_out_duplicated")), (20, 1));
 }
 
 #[test]
@@ -239,8 +239,8 @@ proptest! {
         let (n, in_dropped) = (N as u64, bench.received.drops[DropReason::Injected as usize]);
         prop_assert_eq!(bench.received.packets, came.len() as u64 + in_dropped);
         prop_assert_eq!(bench.received.bytes, bench.received.packets * len as u64);
-        prop_assert_eq!(bench.received.packets, n + bench.count("fault-in-duplicated"));
-        prop_assert_eq!(in_dropped, bench.count("fault-in-dropped"));
+        prop_assert_eq!(bench.received.packets, n + bench.count("fault_in_duplicated"));
+        prop_assert_eq!(in_dropped, bench.count("fault_in_dropped"));
         prop_assert!(is_likely(in_dropped, N as f64, drop), "{in_dropped}");
         bench.send(300 * MS, &frames(N, len));
         for now in 300..500 {
@@ -249,18 +249,18 @@ proptest! {
         bench.close();
         let (out_dropped, outside) = (bench.sent.drops[DropReason::Injected as usize], bench.outside());
         prop_assert_eq!(bench.sent.packets + out_dropped, n, "each ends once");
-        prop_assert_eq!(outside.len() as u64, bench.sent.packets + bench.count("fault-out-duplicated"));
-        prop_assert_eq!(bench.count("fault-out-lost-late"), 0);
+        prop_assert_eq!(outside.len() as u64, bench.sent.packets + bench.count("fault_out_duplicated"));
+        prop_assert_eq!(bench.count("fault_out_lost_late"), 0);
         prop_assert!(is_likely(out_dropped, N as f64, drop));
         if hold > 4000 {
             let kept = (N as u64 - in_dropped) as f64;
-            prop_assert!(is_likely(bench.count("fault-in-duplicated"), kept, duplicate));
-            prop_assert!(is_likely(bench.count("fault-in-reordered"), kept, reorder));
-            prop_assert!(is_likely(bench.count("fault-in-corrupted"), kept, corrupt));
+            prop_assert!(is_likely(bench.count("fault_in_duplicated"), kept, duplicate));
+            prop_assert!(is_likely(bench.count("fault_in_reordered"), kept, reorder));
+            prop_assert!(is_likely(bench.count("fault_in_corrupted"), kept, corrupt));
             let kept = bench.sent.packets as f64;
-            prop_assert!(is_likely(bench.count("fault-out-duplicated"), kept, duplicate));
-            prop_assert!(is_likely(bench.count("fault-out-reordered"), kept, reorder));
-            prop_assert!(is_likely(bench.count("fault-out-corrupted"), kept, corrupt));
+            prop_assert!(is_likely(bench.count("fault_out_duplicated"), kept, duplicate));
+            prop_assert!(is_likely(bench.count("fault_out_reordered"), kept, reorder));
+            prop_assert!(is_likely(bench.count("fault_out_corrupted"), kept, corrupt));
         }
     }
 }

@@ -24,7 +24,7 @@ fn scenario<R: DriverRing>(packed: bool, spoiled: u64) {
         let reason = port.reason.as_ref().unwrap();
         assert!(reason.contains("the guest violated the virtqueue protocol"), "{reason}");
         assert_eq!(port.history.last().unwrap().reason.as_ref(), Some(reason));
-        assert!(port.details.contains_key("ring-faults"), "{port:?}");
+        assert!(port.details.contains_key("ring_faults"), "{port:?}");
         calm.go_on(2_500);
     });
 }

@@ -252,7 +252,7 @@ impl PortControl for VhostUser {
     fn status(&self) -> PortStatus {
         let session = self.link.as_ref().map(|link| &link.session);
         PortStatus {
-            state: self.state.clone(),
+            state: self.connector.explain(&self.state),
             kind: "vhost-user",
             place: self.connector.place(),
             features: session.and_then(Session::features).map(feature_names).unwrap_or_default(),
