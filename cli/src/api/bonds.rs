@@ -6,6 +6,7 @@ use super::model::BondReport;
 use super::service::ApiService;
 use crate::settings::bonds::BondSettings;
 use crate::settings::config;
+use crate::settings::reader::notes::shortened;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -108,5 +109,5 @@ pub(super) async fn remove_bond(State(service): Service, name: PathText) -> Answ
 
 fn no_bond(name: &str) -> ApiError {
     let remedy = "see `linerate bonds show`";
-    ApiError::not_found(format!("bond \"{name}\""), "there is no such bond", remedy)
+    ApiError::not_found(format!("bond \"{}\"", shortened(name)), "there is no such bond", remedy)
 }

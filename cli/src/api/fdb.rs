@@ -6,6 +6,7 @@ use super::model::{FdbReport, Flushed};
 use super::service::{ApiService, no_port};
 use crate::dataplane::report::{FdbEntry, FdbFilter};
 use crate::settings::config;
+use crate::settings::reader::notes::shortened;
 use crate::settings::topology::{StaticEntry, Topology};
 use axum::Json;
 use axum::body::Bytes;
@@ -94,7 +95,11 @@ impl ApiService {
         match (&wanted.bridge, &wanted.port) {
             (Some(name), _) if topology.bridges.iter().all(|bridge| bridge.name != *name) => {
                 let remedy = "see `linerate bridges show`";
-                Err(ApiError::not_found(format!("bridge \"{name}\""), "there is no such bridge", remedy))
+                Err(ApiError::not_found(
+                    format!("bridge \"{}\"", shortened(name)),
+                    "there is no such bridge",
+                    remedy,
+                ))
             }
             (_, Some(name)) if !is_port(&topology, name) => Err(no_port(name)),
             _ => Ok(()),

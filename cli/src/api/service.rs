@@ -16,6 +16,7 @@ use crate::settings::config;
 use crate::settings::kinds::PortKind;
 use crate::settings::kinds::granted::{Granted, Holder};
 use crate::settings::kinds::kind::Loaded;
+use crate::settings::reader::notes::shortened;
 use crate::settings::topology::{BridgeSettings, PortSettings, Topology};
 use engine::Snapshot;
 use rustix::fd::OwnedFd;
@@ -238,5 +239,5 @@ fn roles(now: &Snapshot) -> BTreeMap<String, usize> {
 
 pub(super) fn no_port(name: &str) -> ApiError {
     let remedy = "see `linerate ports show`";
-    ApiError::not_found(format!("port \"{name}\""), "there is no such port", remedy)
+    ApiError::not_found(format!("port \"{}\"", shortened(name)), "there is no such port", remedy)
 }

@@ -72,7 +72,7 @@ struct Options {
     output: Output,
     /// Also draw the ratios into this file
     #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
+    out: Option<PathBuf>,
 }
 
 /// Output format.
@@ -113,8 +113,8 @@ impl Options {
             let given = humantime::format_duration(self.duration);
             bail!("invalid value {given} for --duration: expected 100ms to 1h");
         }
-        let Some(file) = &self.svg else { return Ok(()) };
-        fs::write(file, "").with_context(|| format!("cannot write {}: choose another --svg", file.display()))
+        let Some(file) = &self.out else { return Ok(()) };
+        fs::write(file, "").with_context(|| format!("cannot write {}: choose another --out", file.display()))
     }
 }
 
@@ -143,7 +143,7 @@ impl Options {
             switch_cpu: 0,
             guest_cpu: 0,
             output: Output::Table,
-            svg: None,
+            out: None,
         }
     }
 }
@@ -157,7 +157,7 @@ mod tests {
         assert!(Options::of_test(1).validate().is_ok());
         assert!(Options::of_test(0).validate().is_err());
         assert!(Options { duration: Duration::ZERO, ..Options::of_test(1) }.validate().is_err());
-        let svg = Some(PathBuf::from("/nonexistent/ratios.svg"));
-        assert!(Options { svg, ..Options::of_test(1) }.validate().is_err());
+        let out = Some(PathBuf::from("/nonexistent/ratios.svg"));
+        assert!(Options { out, ..Options::of_test(1) }.validate().is_err());
     }
 }

@@ -28,14 +28,14 @@ pub(super) struct Ratio {
     pub(super) median: f64,
 }
 
-/// Prints the result, and draws the ratios if `--svg` is given.
+/// Prints the result, and draws the ratios if `--out` is given.
 pub(super) fn publish(comparison: &Comparison, options: &Options, rounds: &Rounds) -> Result<()> {
     let (rows, ratios) = (rows(comparison, rounds), ratios(comparison, rounds));
     match options.output {
         Output::Table => print!("{}", table(comparison, &rows, &ratios)),
         Output::Json => println!("{:#}", json(comparison, &rows, &ratios)),
     }
-    let picture = options.svg.as_ref().zip(picture::svg(comparison, &ratios));
+    let picture = options.out.as_ref().zip(picture::svg(comparison, &ratios));
     picture.map_or(Ok(()), |(file, text)| {
         fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
     })
