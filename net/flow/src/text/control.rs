@@ -28,7 +28,11 @@ pub(super) fn output(word: Word, context: &mut Context, found: &mut Vec<Action>)
         return Err(text.error(Reason::NotSupported));
     }
     let action = port::parse(text, context.ports).map(|port| Action::Output { port, max_len: max_len(port) });
-    let field = || part::parse(text).map(|from| Action::OutputField { from, max_len: ALL_BYTES });
+    let field = || match part::parse(text)? {
+        // A message has room for that many.
+        from if from.bits <= 64 => Ok(Action::OutputField { from, max_len: ALL_BYTES }),
+        _ => Err(text.error(Reason::Expected("at most 64 bits of a field"))),
+    };
     let is_part = text.text.contains('[');
     found.push(action.or_else(|error| field().map_err(|other| if is_part { other } else { error }))?);
     Ok(())

@@ -220,6 +220,8 @@ fn invalid_text_is_refused() {
         "output",
         "output:",
         "output:x",
+        "output:xxreg0[]",
+        "output:xxreg0[0..64]",
         "output(port=1,max_len=100)",
         "set_field:1->eth_type",
         "set_field:1->frob",
