@@ -11,7 +11,7 @@ pub(crate) struct TraceArgs {
     /// Bridge to trace through [default: the only OpenFlow bridge]
     #[arg(long)]
     pub(crate) bridge: Option<String>,
-    /// Fields of a made-up packet, such as `in_port=red,tcp,nw_dst=10.0.0.1,tp_dst=80`
+    /// Fields of a synthetic packet, such as `in_port=red,tcp,nw_dst=10.0.0.1,tp_dst=80`
     ///
     /// Fields that are not given are 0; the time to live of an IP packet is 64.
     #[arg(long, value_name = "FLOW", required_unless_present = "pcap", conflicts_with = "pcap")]

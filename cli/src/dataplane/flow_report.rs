@@ -38,7 +38,7 @@ pub(crate) struct TableDrop {
     pub(crate) packets: u64,
 }
 
-/// Request of `POST /v1/trace`: a made-up packet, or a frame with its ingress port.
+/// Request of `POST /v1/trace`: a synthetic packet, or a frame with its ingress port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TraceRequest {

@@ -59,7 +59,7 @@ pub(crate) struct RouterReport {
     /// Address of the router; absent for a configured router port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) address: Option<String>,
-    /// Seconds until the port is none any more, unless the router is heard again; absent for a configured router port.
+    /// Seconds until the port is no router port any more, unless the router is heard again; absent for a configured router port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) expires: Option<u64>,
 }

@@ -181,15 +181,15 @@ impl Wrappers {
         let capture = self.capture.as_ref().map(|own| port_kind::Capture {
             output: output(&own.file, own.overwrite),
             snap: own.snap,
-            ways: own.direction.into(),
+            directions: own.direction.into(),
         });
         let trace = self.trace.as_ref().map(|own| port_kind::Trace {
             output: output(&own.file, own.overwrite),
-            ways: own.direction.into(),
+            directions: own.direction.into(),
         });
         let tx_coalesce = self
             .tx_coalesce
-            .map(|own| port_kind::TxCoalesce { packets: own.frames, within: own.delay.map(|delay| delay.0) });
+            .map(|own| port_kind::TxCoalesce { frames: own.frames, delay: own.delay.map(|delay| delay.0) });
         let fault = self.fault.as_ref().map(Fault::faults);
         let wrappers = port_kind::Wrappers { capture, trace, fault, tx_coalesce };
         let port =

@@ -44,7 +44,7 @@ pub enum Segmentation {
 
 /// A header that contradicts itself, its packet or the negotiated features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the packet's offload header cannot be honoured, so the packet is dropped")]
+#[error("the packet's offload header is invalid or not supported, so the packet is dropped")]
 pub struct BadOffload;
 
 impl std::fmt::Debug for Offload {

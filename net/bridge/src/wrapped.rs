@@ -198,7 +198,7 @@ fn run(
     }
 }
 
-/// What becomes of a packet in front of flow tables.
+/// Outcome of a packet in front of flow tables.
 enum Front<'a> {
     Pass,
     Drop(DropReason),

@@ -86,7 +86,7 @@ impl Lab {
         self
     }
 
-    /// What becomes of one packet.
+    /// Outcome of one packet.
     fn send(&mut self, from: u16, frame: &[u8]) -> (Sent, Drops) {
         let (sent, drops, _) = self.send_all(from, &[frame]);
         (sent, drops)
@@ -97,7 +97,7 @@ impl Lab {
         self.send(from, frame).0.into_keys().collect()
     }
 
-    /// What becomes of a burst, with the number of packets for control.
+    /// Outcome of a burst, with the number of packets for control.
     fn send_all(&mut self, from: u16, frames: &[&[u8]]) -> (Sent, Drops, u64) {
         let (mut burst, mut verdicts) = (Burst::new(), Verdicts::new(8));
         burst.begin(0);

@@ -36,7 +36,7 @@ pub struct RouterStatus {
     pub port: u16,
     /// Address of the router that was heard last; `None` for a configured router port.
     pub source: Option<IpAddr>,
-    /// Time until the port is none any more; `None` for a configured router port.
+    /// Time until the port is no router port any more; `None` for a configured router port.
     pub expires: Option<Duration>,
 }
 

@@ -8,8 +8,11 @@ use crate::payload::{Buffer, Chunk};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Buffers that may be in use before a free one is looked for by allocation.
+/// Buffers that may be in use before one is allocated.
 const TRIES: usize = 4;
+/// Buffers that may be in use before there is none, when no more may be allocated: of many connections with a message
+/// each, any buffer may be the next one that is free.
+const LAST_TRIES: usize = 64;
 /// Number of sizes.
 const CLASSES: usize = 4;
 /// Sizes of buffers in bytes: short messages, segments of an Ethernet MTU, jumbo and coalesced segments. No size is more
@@ -29,6 +32,17 @@ impl Default for PoolLimits {
     }
 }
 
+impl PoolLimits {
+    /// At least one short message for each connection, and some more: a server would drop the requests of connections
+    /// that all have one on its way.
+    #[must_use]
+    pub fn with_connections(mut self, connections: u32) -> Self {
+        let connections = connections as usize;
+        self.0[0] = self.0[0].max(connections + connections / 8);
+        self
+    }
+}
+
 /// Buffers of one size.
 #[derive(Debug)]
 struct Queue {
@@ -41,20 +55,28 @@ impl Queue {
     /// A free buffer, which only the pool holds.
     #[inline]
     fn take(&mut self) -> Option<Arc<Chunk>> {
-        for _ in 0..TRIES.min(self.chunks.len()) {
+        self.find(TRIES).or_else(|| self.grow())
+    }
+
+    /// A free buffer among the `tries` oldest ones, which become the newest.
+    #[inline]
+    fn find(&mut self, tries: usize) -> Option<Arc<Chunk>> {
+        for _ in 0..tries.min(self.chunks.len()) {
             let chunk = self.chunks.pop_front()?;
             if Arc::strong_count(&chunk) == 1 {
                 return Some(chunk);
             }
             self.chunks.push_back(chunk);
         }
-        self.grow()
+        None
     }
 
     #[cold]
     fn grow(&mut self) -> Option<Arc<Chunk>> {
-        let chunk = Chunk { bytes: vec![0; self.size].into(), len: 0 };
-        (self.chunks.len() < self.limit).then(|| Arc::new(chunk))
+        if self.chunks.len() < self.limit {
+            return Some(Arc::new(Chunk { bytes: vec![0; self.size].into(), len: 0 }));
+        }
+        self.find(LAST_TRIES)
     }
 
     #[inline]
@@ -92,6 +114,23 @@ impl BufferPool {
 mod tests {
     use super::*;
     use stack::Payload;
+
+    #[test]
+    fn each_connection_can_have_a_short_message() {
+        assert_eq!(PoolLimits([8, 2, 2, 1]).with_connections(80).0, [90, 2, 2, 1]);
+        assert_eq!(PoolLimits([8, 2, 2, 1]).with_connections(4).0, [8, 2, 2, 1]);
+    }
+
+    #[test]
+    fn a_free_buffer_is_found_among_many_in_use() {
+        let mut pool = BufferPool::new(PoolLimits([40, 0, 0, 0]));
+        let mut held: Vec<_> = (0..40).map(|_| pool.fill(1, |_| ()).unwrap()).collect();
+        for freed in [17, 3, 39, 20] {
+            held.swap_remove(freed);
+            held.push(pool.fill(1, |_| ()).expect("one is free"));
+            assert!(pool.fill(1, |_| ()).is_none());
+        }
+    }
 
     #[test]
     fn buffers_are_reused_and_bounded() {

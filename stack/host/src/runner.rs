@@ -74,11 +74,12 @@ impl Host {
     pub fn new(options: Options) -> Result<Self, PortFault> {
         mem::copy::settle_fastest(mem::ticks);
         let clock = Clock::new();
+        let limits = options.pool.with_connections(options.stack.limits.connections);
         Ok(Self {
             ports: Ports::default(),
             stack: Stack::new(options.stack, clock.now()),
             clock,
-            memory: Memory { pool: BufferPool::new(options.pool), retainer: Retainer::new(LENT_PACKETS)? },
+            memory: Memory { pool: BufferPool::new(limits), retainer: Retainer::new(LENT_PACKETS)? },
             polling: options.polling,
             idle: options.idle.as_nanos() as u64,
             on_port: options.on_port,

@@ -67,7 +67,7 @@ pub(crate) enum NeighborsCommand {
 /// Arguments of `neighbors show`.
 #[derive(Args, Debug)]
 pub(crate) struct NeighborsShowArgs {
-    /// Show only neighbours of this port, with all that they tell
+    /// Show only neighbours of this port, with all fields that they announce
     #[arg(id = "port", value_name = "NAME")]
     pub(crate) name: Option<String>,
     #[command(flatten)]

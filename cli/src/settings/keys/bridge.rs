@@ -9,7 +9,7 @@ pub(crate) const BRIDGE: &[Key] = &[
     key(
         "pipeline",
         "\"learning\"",
-        "What decides where packets go: learned addresses, or flow tables (`openflow`), which drop packets without a flow.",
+        "Pipeline of the bridge: learned addresses, or flow tables (`openflow`), which drop packets without a flow.",
     ),
     key("table", "65536", "Capacity of the address table."),
     key("ageing", "\"5m\"", "Time after which an unused learned address is removed."),
@@ -112,7 +112,7 @@ pub(crate) const BRIDGE: &[Key] = &[
     key(
         "multicast_snooping.querier",
         "false",
-        "Whether the bridge sends IGMP and MLD queries in VLANs where it hears no preferred querier.",
+        "Whether the bridge sends IGMP and MLD queries in VLANs without a preferred querier.",
     ),
     key(
         "multicast_snooping.querier_address",

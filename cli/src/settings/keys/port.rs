@@ -178,7 +178,7 @@ pub(crate) const GRANT: &[Key] = &[
     optional(
         "users",
         "the user of the switch, without `groups`",
-        "Names or numbers of the users that may ask.",
+        "Names or numbers of the users that may request ports.",
     ),
     optional("groups", "none", "Names or numbers of the groups, as the group of the process, that may ask."),
     optional("bridge", "the only bridge; required if there are several", "Name of the bridge of the ports."),

@@ -134,7 +134,7 @@ impl Fault {
             corrupt: self.corrupt.0,
             delay: self.delay.bounds(),
             hold: self.hold,
-            ways: self.direction.into(),
+            directions: self.direction.into(),
         }
     }
 }

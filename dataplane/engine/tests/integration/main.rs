@@ -4,7 +4,7 @@
 
 mod common;
 mod injected;
-mod kept;
+mod coalesced;
 mod moving;
 mod panics;
 mod punt;

@@ -105,7 +105,7 @@ fn find(attributes: &[u8], wanted: u16) -> Option<u32> {
 
 fn no_veth(place: &Place) -> InterfaceError {
     InterfaceError::Unsupported(
-        format!("`kernel_fast_path` needs a veth pair, and {place} is none"),
+        format!("`kernel_fast_path` requires a veth pair; {place} is not one"),
         "remove `kernel_fast_path`".into(),
     )
 }

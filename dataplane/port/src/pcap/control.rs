@@ -33,11 +33,11 @@ pub struct Pcap {
 impl Pcap {
     /// A port that plays and writes as configured by `options`. Creates the output file.
     pub fn new(options: Options) -> Result<Self, CreateError> {
-        let no_bell = |reason: rustix::io::Errno| CreateError::Kernel {
+        let failed = |reason: rustix::io::Errno| CreateError::Kernel {
             path: options.write.as_ref().map(|output| output.path.clone()).unwrap_or_default(),
             reason: reason.into(),
         };
-        let doorbell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).map_err(no_bell)?;
+        let doorbell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).map_err(failed)?;
         let doorbell = Arc::new(doorbell);
         let create = |output| Spool::create(output, Format::Pcapng, &options.name, None, doorbell.clone());
         let spool = options.write.as_ref().map(create).transpose()?;

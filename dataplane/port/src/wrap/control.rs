@@ -64,7 +64,7 @@ pub fn wrap(
 struct Recorder {
     spool: Spool,
     path: PathBuf,
-    ways: Directions,
+    directions: Directions,
     names: [PortDetail; 4],
 }
 
@@ -74,7 +74,7 @@ impl Recorder {
         Ok(Self {
             spool: spool.map_err(|e| WrapError::File("capture", e))?,
             path: capture.output.path.clone(),
-            ways: capture.ways,
+            directions: capture.directions,
             names: [
                 PortDetail::Capture,
                 PortDetail::Captured,
@@ -89,7 +89,7 @@ impl Recorder {
         Ok(Self {
             spool: spool.map_err(|e| WrapError::File("trace", e))?,
             path: trace.output.path.clone(),
-            ways: trace.ways,
+            directions: trace.directions,
             names: [PortDetail::Trace, PortDetail::Traced, PortDetail::TraceMissed, PortDetail::TraceEnded],
         })
     }
@@ -245,13 +245,13 @@ impl Parts {
         pair: u16,
         mut queue: Box<dyn RxQueue>,
     ) -> Result<Box<dyn RxQueue>, PortFault> {
-        if let Some(capture) = self.capture.as_ref().filter(|capture| capture.ways.has_in()) {
+        if let Some(capture) = self.capture.as_ref().filter(|capture| capture.directions.has_in()) {
             queue = Box::new(InspectRx::new(queue, Recording::<K>::new(capture.spool.feed())));
         }
-        if let Some(wire) = self.wire.as_ref().filter(|wire| wire.faults.ways.has_in()) {
+        if let Some(wire) = self.wire.as_ref().filter(|wire| wire.faults.directions.has_in()) {
             queue = Box::new(FaultRx::<K>::new(queue, &wire.faults, pair, wire.inward.clone())?);
         }
-        if let Some(trace) = self.trace.as_ref().filter(|trace| trace.ways.has_in()) {
+        if let Some(trace) = self.trace.as_ref().filter(|trace| trace.directions.has_in()) {
             queue = Box::new(InspectRx::new(queue, Recording::<K>::new(trace.spool.feed())));
         }
         Ok(queue)
@@ -259,18 +259,18 @@ impl Parts {
 
     fn tx_with<K: Kernel>(&self, pair: u16, mut queue: Box<dyn TxQueue>) -> Result<Sending, PortFault> {
         let mut release: Option<Box<dyn RxQueue>> = None;
-        if let Some(capture) = self.capture.as_ref().filter(|capture| capture.ways.has_out()) {
+        if let Some(capture) = self.capture.as_ref().filter(|capture| capture.directions.has_out()) {
             queue = Box::new(RecordTx::<K>::new(queue, capture.spool.feed(), false));
         }
         if let Some(tx_coalesce) = self.tx_coalesce {
             queue = Box::new(GatherTx::<K>::new(queue, tx_coalesce)?);
         }
-        if let Some(wire) = self.wire.as_ref().filter(|wire| wire.faults.ways.has_out()) {
+        if let Some(wire) = self.wire.as_ref().filter(|wire| wire.faults.directions.has_out()) {
             let (late, counts) = (Arc::new(DelayedTx::new(wire.faults.hold)?), wire.outward.clone());
             release = Some(Box::new(ReleaseRx::<K>::new(late.clone(), queue.fork(), counts.clone())));
             queue = Box::new(FaultTx::<K>::new(queue, &wire.faults, pair, late, counts)?);
         }
-        if let Some(trace) = self.trace.as_ref().filter(|trace| trace.ways.has_out()) {
+        if let Some(trace) = self.trace.as_ref().filter(|trace| trace.directions.has_out()) {
             queue = Box::new(RecordTx::<K>::new(queue, trace.spool.feed(), true));
         }
         Ok((queue, release))

@@ -53,7 +53,7 @@ pub(super) struct GatherTx<K> {
 
 impl<K: Kernel> GatherTx<K> {
     pub(super) fn new(inner: Box<dyn TxQueue>, tx_coalesce: TxCoalesce) -> Result<Self, PortFault> {
-        let packets = usize::from(tx_coalesce.packets);
+        let packets = usize::from(tx_coalesce.frames);
         // Sized so that two packets of maximum length fit.
         let arena = Arena::new(1, (packets * EACH).max(2 * MAX_PACKET.next_multiple_of(LINE)))?;
         Ok(Self {
@@ -70,7 +70,7 @@ impl<K: Kernel> GatherTx<K> {
 
     /// Buffers packets until full. Returns their number.
     fn keep(&mut self, burst: &Burst, indices: &[u8]) -> usize {
-        let room = usize::from(self.tx_coalesce.packets) - self.kept.len();
+        let room = usize::from(self.tx_coalesce.frames) - self.kept.len();
         let keep = |pick: &&u8| self.keep_one(burst, usize::from(**pick));
         indices.iter().take(room).take_while(keep).count()
     }
@@ -136,8 +136,8 @@ impl<K: Kernel> GatherTx<K> {
 
     fn is_due(&self, now: u64) -> bool {
         let Some(first) = self.kept.front() else { return false };
-        let enough = self.kept.len() >= usize::from(self.tx_coalesce.packets);
-        enough || self.tx_coalesce.within.is_some_and(|within| now >= first.since + within.as_nanos() as u64)
+        let enough = self.kept.len() >= usize::from(self.tx_coalesce.frames);
+        enough || self.tx_coalesce.delay.is_some_and(|within| now >= first.since + within.as_nanos() as u64)
     }
 
     /// Sends buffered packets until the inner queue is full.
@@ -199,7 +199,7 @@ impl<K: Kernel> TxQueue for GatherTx<K> {
 
     /// Number of packets that fit in the buffer; if it is full, the number that fit once it is drained.
     fn room(&mut self, len: usize) -> usize {
-        let most = usize::from(self.tx_coalesce.packets);
+        let most = usize::from(self.tx_coalesce.frames);
         match (most - self.kept.len()).min(self.places(len)) {
             // A frame that can never fit must be passed to `tx`, to be counted.
             0 if self.kept.is_empty() => 1,
@@ -223,7 +223,7 @@ impl<K: Kernel> TxQueue for GatherTx<K> {
     fn flush(&mut self, now: Now, due: Flush, stats: &mut BurstStats) -> Result<bool, PortFault> {
         let is_due = match due {
             Flush::Waited => self.is_due(now.0),
-            Flush::Idle => self.tx_coalesce.within.is_none() || self.is_due(now.0),
+            Flush::Idle => self.tx_coalesce.delay.is_none() || self.is_due(now.0),
             Flush::All => true,
         };
         if self.kept.is_empty() || !is_due {

@@ -33,7 +33,7 @@ pub struct Capture {
     /// Maximum number of bytes kept per packet; `None`: all.
     pub snap: Option<u32>,
     /// Directions.
-    pub ways: Directions,
+    pub directions: Directions,
 }
 
 /// Packet trace with outcomes, as lines of text.
@@ -42,7 +42,7 @@ pub struct Trace {
     /// Output file.
     pub output: Output,
     /// Directions.
-    pub ways: Directions,
+    pub directions: Directions,
 }
 
 /// Fault injection: probabilities from 0 to 1 per packet.
@@ -63,7 +63,7 @@ pub struct Faults {
     /// Maximum number of delayed packets per queue; others pass undelayed.
     pub hold: u32,
     /// Directions.
-    pub ways: Directions,
+    pub directions: Directions,
 }
 
 impl Default for Faults {
@@ -76,7 +76,7 @@ impl Default for Faults {
             corrupt: 0.0,
             delay: (Duration::ZERO, Duration::ZERO),
             hold: 1024,
-            ways: Directions::Both,
+            directions: Directions::Both,
         }
     }
 }
@@ -84,11 +84,11 @@ impl Default for Faults {
 /// Transmit coalescing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TxCoalesce {
-    /// Number of packets sent together: 1 to 256.
-    pub packets: u16,
+    /// Number of frames sent together: 1 to 256.
+    pub frames: u16,
     /// Maximum wait of the first packet. If `None`, until enough packets are present or the worker is idle (also if it
     /// never sleeps).
-    pub within: Option<Duration>,
+    pub delay: Option<Duration>,
 }
 
 /// Wrappers of a port.

@@ -26,8 +26,8 @@ fn port_without_wrappers_is_unchanged() {
 
 #[test]
 fn capture_has_packets_of_both_directions() {
-    for (ways, snap) in [(Directions::Both, None), (Directions::In, Some(20)), (Directions::Out, Some(200))] {
-        let capture = |dir: &Path| Capture { output: Output::new(dir.join("c.pcapng")), snap, ways };
+    for (directions, snap) in [(Directions::Both, None), (Directions::In, Some(20)), (Directions::Out, Some(200))] {
+        let capture = |dir: &Path| Capture { output: Output::new(dir.join("c.pcapng")), snap, directions };
         let mut bench = Bench::new(&frames(70, 300), |dir| Wrappers {
             capture: Some(capture(dir)),
             ..Wrappers::default()
@@ -37,10 +37,10 @@ fn capture_has_packets_of_both_directions() {
         bench.send(9 * MS, &frames(3, 60));
         bench.close();
         assert_eq!(bench.outside(), frames(3, 60));
-        let expected = came.iter().map(|f| (1, f)).filter(|_| ways != Directions::Out);
+        let expected = came.iter().map(|f| (1, f)).filter(|_| directions != Directions::Out);
         let left = frames(3, 60);
         let expected: Vec<_> =
-            expected.chain(left.iter().map(|f| (2, f)).filter(|_| ways != Directions::In)).collect();
+            expected.chain(left.iter().map(|f| (2, f)).filter(|_| directions != Directions::In)).collect();
         let captured = packets(&bench.path("c.pcapng"));
         assert_eq!(captured.len(), expected.len());
         for (packet, (flags, frame)) in captured.iter().zip(expected) {
@@ -60,7 +60,7 @@ fn capture_has_packets_of_both_directions() {
 fn slow_capture_counts_missed_packets_without_loss() {
     let many = frames(100, 65_550);
     let mut bench = Bench::new(&many, |dir| Wrappers {
-        capture: Some(Capture { output: Output::new(dir.join("c")), snap: None, ways: Directions::Both }),
+        capture: Some(Capture { output: Output::new(dir.join("c")), snap: None, directions: Directions::Both }),
         ..Wrappers::default()
     });
     assert_eq!(bench.drain(1).len(), 100);
@@ -71,10 +71,10 @@ fn slow_capture_counts_missed_packets_without_loss() {
 
 #[test]
 fn capture_has_sent_packets_and_trace_has_drop_reasons() {
-    let faults = Faults { drop: 0.5, ways: Directions::Out, ..Faults::default() };
+    let faults = Faults { drop: 0.5, directions: Directions::Out, ..Faults::default() };
     let mut bench = Bench::new(&frames(1, 60), |dir| Wrappers {
-        capture: Some(Capture { output: Output::new(dir.join("c")), snap: None, ways: Directions::Out }),
-        trace: Some(Trace { output: Output::new(dir.join("t")), ways: Directions::Both }),
+        capture: Some(Capture { output: Output::new(dir.join("c")), snap: None, directions: Directions::Out }),
+        trace: Some(Trace { output: Output::new(dir.join("t")), directions: Directions::Both }),
         fault: Some(faults),
         ..Wrappers::default()
     });
@@ -95,7 +95,7 @@ fn capture_has_sent_packets_and_trace_has_drop_reasons() {
 fn existing_file_fails_the_wrapping_without_effect() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("c"), "dear").unwrap();
-    let capture = Capture { output: Output::new(dir.path().join("c")), snap: None, ways: Directions::Both };
+    let capture = Capture { output: Output::new(dir.path().join("c")), snap: None, directions: Directions::Both };
     let inner = Box::new(Pcap::new(Options::default()).unwrap());
     let wrapped = wrap(inner, "red", &Wrappers { capture: Some(capture), ..Wrappers::default() });
     let error = wrapped.err().unwrap().in_one_line();
@@ -230,7 +230,7 @@ proptest! {
         const N: usize = 1_000;
         let [drop, duplicate, reorder, corrupt] = chances;
         let delay = (Duration::from_micros(delay.0), Duration::from_micros(delay.0 + delay.1));
-        let faults = Faults { seed, drop, duplicate, reorder, corrupt, delay, hold, ways: Directions::Both };
+        let faults = Faults { seed, drop, duplicate, reorder, corrupt, delay, hold, directions: Directions::Both };
         let mut bench = Bench::faulty(&frames(N, len), faults);
         let mut came = Vec::new();
         for now in 0..300 {
@@ -281,8 +281,8 @@ fn fill(tx: &mut dyn TxQueue) -> usize {
 fn wrapper_reports_the_space_of_its_port() {
     let dir = tempfile::tempdir().unwrap();
     let output = Output::new(dir.path().join("trace.pcapng"));
-    let trace = Some(Trace { output, ways: Directions::Both });
-    let tx_coalesce = Some(TxCoalesce { packets: 32, within: None });
+    let trace = Some(Trace { output, directions: Directions::Both });
+    let tx_coalesce = Some(TxCoalesce { frames: 32, delay: None });
     let all = [
         (128, Wrappers { fault: Some(Faults::default()), ..Wrappers::default() }),
         (128, Wrappers { trace, ..Wrappers::default() }),

@@ -70,7 +70,7 @@ fn run(
     rate: Rate,
     duration: Duration,
 ) -> Result<Row, BudgetError> {
-    let tx_coalesce = (buffer > 0).then_some(TxCoalesce { packets: buffer, within: None });
+    let tx_coalesce = (buffer > 0).then_some(TxCoalesce { frames: buffer, delay: None });
     let bench = Bench::start(cpu, tx_coalesce)?;
     let outcome = bench.loaded(rate, duration, KEY)?;
     bench.stop()?;

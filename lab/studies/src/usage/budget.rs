@@ -216,7 +216,7 @@ fn reading(clock: Clock) -> f64 {
 
 fn cost_of_calls(clock: Clock, packets: usize, length: Duration) -> Result<Calls, BudgetError> {
     let (rx_ns, tx_ns) = calls_over(clock, packets, length, None)?;
-    let tx_coalesce = TxCoalesce { packets: BUFFERED, within: None };
+    let tx_coalesce = TxCoalesce { frames: BUFFERED, delay: None };
     let (_, buffered_ns) = calls_over(clock, packets, length, Some(tx_coalesce))?;
     Ok(Calls { burst: packets, rx_ns, tx_ns, buffered_ns })
 }

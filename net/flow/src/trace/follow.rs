@@ -1,6 +1,6 @@
 //! Follows the operations of a pass: what becomes of the packet, and with what each recirculation continues.
 //!
-//! A frame is changed as a worker changes it. Of a made-up packet, the record has the fields at each recirculation.
+//! A frame is changed as a worker changes it. Of a synthetic packet, the record has the fields at each recirculation.
 
 use super::{DropCause, TracedPacket, Verdict};
 use crate::field::{Field, ct_state};
@@ -20,7 +20,7 @@ pub(super) struct Follower<'a> {
     packet: Key,
     /// The packet as it is now, if it is a frame.
     frame: Option<Rewriter>,
-    /// Time to live, of a made-up packet.
+    /// Time to live, of a synthetic packet.
     ttl: u128,
     /// Zone of the last connection tracking.
     zone: Option<u16>,

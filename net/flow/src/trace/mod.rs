@@ -40,7 +40,7 @@ pub struct Trace {
 pub struct Pass {
     /// The packet as the pass begins.
     pub packet: Key,
-    /// What was looked up and executed.
+    /// Tables that were looked up and actions that were executed.
     pub steps: Vec<Step>,
     /// Steps beyond the maximum of 1000.
     pub omitted: usize,
@@ -48,11 +48,11 @@ pub struct Pass {
     pub last: Key,
     /// Operations and mask of the megaflow that a worker installs.
     pub translation: Translation,
-    /// What becomes of the packet.
+    /// Outcome of the packet.
     pub verdict: Verdict,
 }
 
-/// What becomes of a packet.
+/// Outcome of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// At least one output, unless a meter drops it.

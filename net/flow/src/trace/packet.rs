@@ -9,7 +9,7 @@ use crate::packet::parse;
 /// Time to live of a made-up IP packet that states none.
 const TTL: u128 = 64;
 
-/// A made-up packet without an ingress port.
+/// A synthetic packet without an ingress port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`in_port` is missing")]
 pub struct MissingPort;

@@ -85,7 +85,7 @@ fn coalesced_frames_are_sent_at_the_end() {
     let end =
         |name: &str, peer: &str| Box::new(Patch::new(name, peer, Options::default(), &exchange).unwrap());
     // Waits for more packets than ever arrive.
-    let tx_coalesce = Some(TxCoalesce { packets: 256, within: None });
+    let tx_coalesce = Some(TxCoalesce { frames: 256, delay: None });
     let gathers = wrap(end("a", "b"), "a", &Wrappers { tx_coalesce, ..Wrappers::default() }).unwrap();
     let (send, receive) = (LocalPort::new("a", gathers), Some(LocalPort::new("b", end("b", "a"))));
     let ends = RigPorts { send, receive, inline_work: None };

@@ -20,7 +20,7 @@ struct Wire {
 }
 
 impl Wire {
-    fn new(packets: u16, within: Option<Duration>) -> Self {
+    fn new(packets: u16, delay: Option<Duration>) -> Self {
         let (exchange, now) = (Exchange::default(), Instant::now());
         let options = Options { ring_size: RING, ..Options::default() };
         let mut ends =

@@ -45,7 +45,7 @@ impl Pass<'_> {
         self.origin.link.is_some_and(Link::has_lacp) && flow.destination.mac() == SLOW_PROTOCOLS
     }
 
-    /// What becomes of a frame to a reserved address.
+    /// Outcome of a frame to a reserved address.
     #[cold]
     pub(super) fn reserved(&self, flow: Flow) -> Result<(), Lost> {
         if self.is_for_lacp(flow) {

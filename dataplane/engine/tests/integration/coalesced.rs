@@ -53,8 +53,8 @@ fn config(polling: Polling) -> EngineConfig {
 }
 
 /// Adds the sink, which delays packets at most for `within`, and then the source.
-fn add_ports(engine: &Engine, within: Option<Duration>) {
-    let tx_coalesce = Some(TxCoalesce { packets: BUFFER, within });
+fn add_ports(engine: &Engine, delay: Option<Duration>) {
+    let tx_coalesce = Some(TxCoalesce { frames: BUFFER, within });
     let sink = Box::new(Null::new(Instant::now()));
     let sink = wrap(sink, "sink", &Wrappers { tx_coalesce, ..Wrappers::default() }).unwrap();
     assert_eq!(engine.add_port("sink", sink).unwrap(), SINK);
