@@ -23,7 +23,9 @@ pub(super) fn own_port(keys: &Map<String, Value>, n: usize) -> Result<PortSettin
     let validated = validated.map_err(|error| {
         Diagnostic::bad(place(), format!("{error:#}"), "write it as in a [[port]] section")
     })?;
-    validated.into_iter().next().ok_or_else(|| Diagnostic::bad(place(), "no port is given", "add its keys, as in a `[[port]]` section"))
+    validated.into_iter().next().ok_or_else(|| {
+        Diagnostic::bad(place(), "no port is given", "add its keys, as in a `[[port]]` section")
+    })
 }
 
 /// The peer of a port of the generator.

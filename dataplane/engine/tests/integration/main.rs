@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
+mod coalesced;
 mod common;
 mod injected;
-mod coalesced;
 mod moving;
 mod panics;
 mod punt;

@@ -26,7 +26,9 @@ fn port_without_wrappers_is_unchanged() {
 
 #[test]
 fn capture_has_packets_of_both_directions() {
-    for (directions, snap) in [(Directions::Both, None), (Directions::In, Some(20)), (Directions::Out, Some(200))] {
+    for (directions, snap) in
+        [(Directions::Both, None), (Directions::In, Some(20)), (Directions::Out, Some(200))]
+    {
         let capture = |dir: &Path| Capture { output: Output::new(dir.join("c.pcapng")), snap, directions };
         let mut bench = Bench::new(&frames(70, 300), |dir| Wrappers {
             capture: Some(capture(dir)),
@@ -60,7 +62,11 @@ fn capture_has_packets_of_both_directions() {
 fn slow_capture_counts_missed_packets_without_loss() {
     let many = frames(100, 65_550);
     let mut bench = Bench::new(&many, |dir| Wrappers {
-        capture: Some(Capture { output: Output::new(dir.join("c")), snap: None, directions: Directions::Both }),
+        capture: Some(Capture {
+            output: Output::new(dir.join("c")),
+            snap: None,
+            directions: Directions::Both,
+        }),
         ..Wrappers::default()
     });
     assert_eq!(bench.drain(1).len(), 100);
@@ -73,7 +79,11 @@ fn slow_capture_counts_missed_packets_without_loss() {
 fn capture_has_sent_packets_and_trace_has_drop_reasons() {
     let faults = Faults { drop: 0.5, directions: Directions::Out, ..Faults::default() };
     let mut bench = Bench::new(&frames(1, 60), |dir| Wrappers {
-        capture: Some(Capture { output: Output::new(dir.join("c")), snap: None, directions: Directions::Out }),
+        capture: Some(Capture {
+            output: Output::new(dir.join("c")),
+            snap: None,
+            directions: Directions::Out,
+        }),
         trace: Some(Trace { output: Output::new(dir.join("t")), directions: Directions::Both }),
         fault: Some(faults),
         ..Wrappers::default()
@@ -95,7 +105,8 @@ fn capture_has_sent_packets_and_trace_has_drop_reasons() {
 fn existing_file_fails_the_wrapping_without_effect() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("c"), "dear").unwrap();
-    let capture = Capture { output: Output::new(dir.path().join("c")), snap: None, directions: Directions::Both };
+    let capture =
+        Capture { output: Output::new(dir.path().join("c")), snap: None, directions: Directions::Both };
     let inner = Box::new(Pcap::new(Options::default()).unwrap());
     let wrapped = wrap(inner, "red", &Wrappers { capture: Some(capture), ..Wrappers::default() });
     let error = wrapped.err().unwrap().in_one_line();
