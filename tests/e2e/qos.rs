@@ -87,7 +87,7 @@ fn a_policer_drops_what_exceeds_its_rates() {
     assert_near(received(&report), ALLOWED);
     let counters = two.switch.settled(&["left", "right"]);
     assert_sums_agree(&counters);
-    let packets = |colour| two.detail("left", &format!("policer-{colour}"));
+    let packets = |colour| two.detail("left", &format!("policer_{colour}"));
     let agrees = || {
         let all = packets("green") + packets("yellow") + packets("red");
         (all == two.switch.counters("left").rx_packets).then_some(())

@@ -153,7 +153,7 @@ fn unsuitable_ports_have_no_fast_path() {
     let mut port = site.port(1, "af_xdp", own);
     port = port.replace("lan1", "lo");
     let said = refused(2, &[port]);
-    assert!(said.contains("needs a veth pair"), "{said}");
+    assert!(said.contains("requires a veth pair"), "{said}");
     let said = refused(2, &[fast(&site, 1, "fault = { drop = 0.1 }")]);
     assert!(said.contains("`kernel_fast_path` is not supported with `fault`"), "{said}");
 }

@@ -52,9 +52,9 @@ fn config(polling: Polling) -> EngineConfig {
     EngineConfig { workers, max_ports: 4, rss: Rss::default() }
 }
 
-/// Adds the sink, which delays packets at most for `within`, and then the source.
+/// Adds the sink, which delays packets at most for `delay`, and then the source.
 fn add_ports(engine: &Engine, delay: Option<Duration>) {
-    let tx_coalesce = Some(TxCoalesce { frames: BUFFER, within });
+    let tx_coalesce = Some(TxCoalesce { frames: BUFFER, delay });
     let sink = Box::new(Null::new(Instant::now()));
     let sink = wrap(sink, "sink", &Wrappers { tx_coalesce, ..Wrappers::default() }).unwrap();
     assert_eq!(engine.add_port("sink", sink).unwrap(), SINK);

@@ -33,7 +33,7 @@ impl Wire {
         }
         let [one, two] = &mut engines;
         let inner = one.tx.remove(&0).unwrap();
-        let queue = GatherTx::new(inner, TxCoalesce { packets, within }).unwrap();
+        let queue = GatherTx::new(inner, TxCoalesce { frames: packets, delay }).unwrap();
         Self { queue, other: two.rx.remove(&0).unwrap(), stats: BurstStats::default(), _ends: ends }
     }
 
