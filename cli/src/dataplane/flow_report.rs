@@ -45,7 +45,7 @@ pub(crate) struct TraceRequest {
     /// Name of the bridge; the only OpenFlow bridge by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bridge: Option<String>,
-    /// Fields of a made-up packet, in the syntax of ovs-fields(7).
+    /// Fields of a synthetic packet, in the syntax of ovs-fields(7).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) flow: Option<String>,
     /// Port on which the frame is received: a name or number.

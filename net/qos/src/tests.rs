@@ -178,7 +178,7 @@ fn a_policer_drops_and_remarks_what_it_counts() {
     assert_eq!(classes, [0, 0, 10, 10]);
     assert_eq!((got.packets, got.lost, got.drops[DropReason::Policed as usize]), (6, 2, 2));
     let details =
-        ["green", "yellow", "red", "red-bytes", "remarked"].map(|name| a.detail(&format!("policer-{name}")));
+        ["green", "yellow", "red", "red_bytes", "remarked"].map(|name| a.detail(&format!("policer_{name}")));
     assert_eq!(details, [2, 2, 2, 2000, 2]);
 }
 
