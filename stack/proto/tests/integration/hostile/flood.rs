@@ -106,19 +106,16 @@ fn hostile_closes_are_held_in_a_limited_number_of_entries() {
 }
 
 /// A connection that both sides have closed gives way at the limit: a peer that never acknowledges the last FIN keeps
-/// nobody out. Others stay, and keep new ones out.
+/// no others out. Connections in other states stay, and keep new ones out.
 #[test]
-fn hostile_peers_that_do_not_acknowledge_a_fin_keep_nobody_out() {
+fn hostile_peers_that_do_not_acknowledge_a_fin_keep_no_others_out() {
     let limits = Limits { connections: 100, ..Limits::default() };
     let mut victim = Victim::new(limits, Options::default());
     let mut open = victim.connect(1000);
     for port in 1001..1100 {
-        let peer = victim.connect(port);
-        victim.inject(&victim.segment(port, flag::FIN | flag::ACK, (peer.snd, peer.rcv)));
-        let connection = *victim.accepted().last().unwrap();
+        let (_, connection) = victim.connect_and_close(port);
         if port == 1001 {
-            let data: Bytes = Arc::from(&b"answer"[..]);
-            victim.host.stack.send(connection, stack::Slice::new(data)).unwrap();
+            victim.send(connection, b"answer");
         }
         victim.host.stack.close(connection);
         victim.wait(1);
@@ -147,9 +144,8 @@ fn the_longest_in_last_ack_gives_way_with_a_reset() {
     let limits = Limits { connections: 3, ..Limits::default() };
     let mut victim = Victim::new(limits, Options::default());
     for port in [1002, 1000, 1001] {
-        let peer = victim.connect(port);
-        victim.inject(&victim.segment(port, flag::FIN | flag::ACK, (peer.snd, peer.rcv)));
-        victim.host.stack.close(*victim.accepted().last().unwrap());
+        let (_, connection) = victim.connect_and_close(port);
+        victim.host.stack.close(connection);
         victim.wait(10);
     }
     victim.host.sent.clear();
@@ -170,8 +166,7 @@ fn answers_do_not_wait_behind_connections() {
     victim.host.sent.clear();
     victim.host.set_room(0);
     for connection in victim.accepted() {
-        let data: Bytes = Arc::from(&b"answer"[..]);
-        victim.host.stack.send(connection, stack::Slice::new(data)).unwrap();
+        victim.send(connection, b"answer");
     }
     let refused = Segment {
         destination: Endpoint::new(victim.host.local, PORT + 1),
@@ -191,9 +186,8 @@ fn ended_connections_give_way_to_none() {
     let mut victim = Victim::new(limits, Options::default());
     let mut open = victim.connect(1000);
     for port in 1001..1301 {
-        let peer = victim.connect(port);
-        victim.inject(&victim.segment(port, flag::FIN | flag::ACK, (peer.snd, peer.rcv)));
-        victim.host.stack.close(*victim.accepted().last().unwrap());
+        let (peer, connection) = victim.connect_and_close(port);
+        victim.host.stack.close(connection);
         victim.wait(1);
         victim.inject(&victim.segment(port, flag::ACK, (peer.snd + 1, peer.rcv + 1)));
         assert_eq!(victim.info().len(), 1);

@@ -90,6 +90,18 @@ impl Victim {
         peer
     }
 
+    /// Connects from a port and sends a FIN.
+    fn connect_and_close(&mut self, port: u16) -> (Peer, ConnectionId) {
+        let peer = self.connect(port);
+        self.inject(&self.segment(port, flag::FIN | flag::ACK, (peer.snd, peer.rcv)));
+        (peer, *self.accepted().last().expect("the connection was accepted"))
+    }
+
+    /// Queues data of the application.
+    fn send(&mut self, connection: ConnectionId, data: &[u8]) {
+        self.host.stack.send(connection, stack::Slice::new(data.into())).expect("the connection is open");
+    }
+
     /// Identifiers of connections in the order in which they were accepted.
     fn accepted(&self) -> Vec<ConnectionId> {
         let accepted = self.host.events.iter().filter_map(|event| match event {
@@ -125,8 +137,7 @@ impl Victim {
         peer.snd += 7;
         assert_eq!(self.delivered().len(), before + 7, "data arrives");
         self.host.stack.consumed(connection, 7);
-        let answer: Bytes = Arc::from(&b"answer"[..]);
-        self.host.stack.send(connection, stack::Slice::new(answer)).expect("the connection is open");
+        self.send(connection, b"answer");
         self.host.sent.clear();
         self.host.pump();
         let sent: Vec<u8> = self.host.sent.iter().flat_map(|(_, segment)| segment.payload.clone()).collect();
