@@ -54,6 +54,11 @@ impl Diagnostic {
         Self::new(FAILED, &place, &reason, &remedy)
     }
 
+    /// A signal ended `command` before its last measurement.
+    pub fn interrupted(command: impl Display) -> Self {
+        Self::failed(command, "ended by a signal; the result is partial", "run it again")
+    }
+
     /// Converts the error to invalid input.
     #[must_use]
     pub fn as_bad_input(self) -> Self {

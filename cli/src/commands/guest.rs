@@ -103,8 +103,7 @@ pub(crate) fn run(args: &GuestArgs) -> anyhow::Result<()> {
     let report = report(args, &mut devices, began.elapsed());
     print(args.show.output, &report)?;
     if args.duration.is_some() && ending.load(Ordering::Relaxed) {
-        let reason = "ended by a signal; the result is partial";
-        return Err(Diagnostic::failed("linerate guest", reason, "run it again").into());
+        return Err(Diagnostic::interrupted("linerate guest").into());
     }
     Ok(())
 }

@@ -81,8 +81,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
     engine.stop()?;
     show::summary(args.show.output, &report)?;
     if ending.load(Ordering::Relaxed) {
-        let reason = "ended by a signal; the result is partial";
-        return Err(Diagnostic::failed("linerate demo", reason, "run it again").into());
+        return Err(Diagnostic::interrupted("linerate demo").into());
     }
     Ok(())
 }

@@ -51,10 +51,10 @@ pub(crate) fn run(args: &GenArgs) -> anyhow::Result<()> {
 
 /// Error of a run whose results are partial.
 fn ended(outcome: &Outcome) -> Option<Diagnostic> {
-    let failed = |reason: &str, remedy| Some(Diagnostic::failed("linerate gen", reason, remedy));
+    let remedy = "see the messages of the switch about this port, and run it again";
     match &outcome.disconnected {
-        Some(reason) => failed(reason, "see the messages of the switch about this port, and run it again"),
-        None if outcome.interrupted => failed("ended by a signal; the result is partial", "run it again"),
+        Some(reason) => Some(Diagnostic::failed("linerate gen", reason, remedy)),
+        None if outcome.interrupted => Some(Diagnostic::interrupted("linerate gen")),
         None => None,
     }
 }

@@ -245,7 +245,7 @@ fn ended(results: &Results, error: Option<&LoadError>) -> Option<Diagnostic> {
     }
     let of_load = |reason: String, remedy: &str| Some(Diagnostic::failed("linerate load", reason, remedy));
     if !results.is_complete {
-        return of_load("ended by a signal; the result is partial".to_owned(), "run it again");
+        return Some(Diagnostic::interrupted("linerate load"));
     }
     let requests = &results.requests;
     let reasons = requests.failed.iter().map(|(reason, count)| format!("{count} {reason}"));
