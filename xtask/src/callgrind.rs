@@ -17,7 +17,7 @@ use crate::command::{self, cargo};
 use crate::steps::Outcome;
 
 const BUILD: Duration = Duration::from_mins(15);
-/// The counted programs, with the kernel that is used and the portable one, which halves their build.
+/// The counted programs, with two kernels, which shortens their build.
 const PROGRAMS: [&str; 10] = [
     "build",
     "--release",
@@ -114,7 +114,7 @@ fn cases(all: bool) -> Vec<Case> {
     let sizes = if all { &SIZES[..] } else { &SIZES[..1] };
     let of_ring =
         |ring| sizes.iter().flat_map(move |size| TRAFFIC.iter().map(move |traffic| (ring, *size, *traffic)));
-    // What does not depend on the ring is counted with one of them.
+    // Cases that do not depend on the ring are counted with one of them.
     let is_counted = |(ring, size, traffic): &Case| match *traffic {
         ECHO => *size == SIZES[0] && (all || *ring == RINGS[0]),
         FLOW | MATCH | MATCHES => *ring == RINGS[0],

@@ -114,7 +114,7 @@ fn main() -> ExitCode {
 /// Returns the number of packets forwarded while counting.
 fn run(arguments: &Arguments) -> Result<u64> {
     // Valgrind 3.19 does not support AVX-512; AVX2 is supported by valgrind and every CPU under test.
-    let kernel = if supported().contains(&Choice::Avx2) { Choice::Avx2 } else { Choice::Portable };
+    let kernel = if supported().contains(&Choice::Avx2) { Choice::Avx2 } else { Choice::Sse2 };
     if matches!(arguments.traffic, Traffic::Uplink | Traffic::Downlink) {
         return mem::with_kernel!(kernel, K => across::<K>(arguments, kernel));
     }

@@ -19,12 +19,12 @@ mod x86;
 use crate::line::LINE;
 use crate::record::{Kind, note};
 use crate::{MARGIN, VolatileSlice};
-pub use choice::{Choice, UnknownKernel, choose, supported};
+pub use choice::{Choice, choose, supported};
 pub use portable::Portable;
 pub use private::copy_private;
 pub use process::{chosen, settle, settle_fastest};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-pub use x86::{Avx2, Avx512, Erms, NonTemporal, Sse2};
+pub use x86::{Avx2, Avx512, Sse2};
 
 /// A copy implementation.
 pub trait Kernel: Copy + Default + Send + Sync + 'static {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::scale::scale;
-use crate::with_kernel;
+use crate::with_any_kernel;
 use proptest::prelude::*;
 
 const GUARD: usize = 96;
@@ -23,7 +23,7 @@ fn check<K: Kernel>(len: usize, src_offset: usize, dst_offset: usize) {
 fn every_kernel_copies_every_length() {
     for choice in supported() {
         for len in 0..=MAX_LEN {
-            with_kernel!(choice, K => check::<K>(len, len % 3, len % 5));
+            with_any_kernel!(choice, K => check::<K>(len, len % 3, len % 5));
         }
     }
 }
@@ -34,8 +34,8 @@ fn every_kernel_copies_between_all_offsets_of_a_line() {
     for choice in supported() {
         for &len in lens {
             for offset in 0..64 {
-                with_kernel!(choice, K => check::<K>(len, 0, offset));
-                with_kernel!(choice, K => check::<K>(len, offset, 0));
+                with_any_kernel!(choice, K => check::<K>(len, 0, offset));
+                with_any_kernel!(choice, K => check::<K>(len, offset, 0));
             }
         }
     }
@@ -64,7 +64,7 @@ fn copies_the_first_lines(memory: &[u8], region: &crate::Region, lens: [u32; 6])
         {
             let mut to = [[0xee; 150]; 6];
             // SAFETY: the region is alive, with 128 bytes after the longest segment.
-            with_kernel!(choice, K => unsafe { heads::<K, 150>(&mut to, 3, &segs[..n], *lines) });
+            with_any_kernel!(choice, K => unsafe { heads::<K, 150>(&mut to, 3, &segs[..n], *lines) });
             for (i, to) in to.iter().enumerate() {
                 let copied = if i >= n {
                     0
@@ -88,7 +88,7 @@ proptest! {
     #[cfg_attr(miri, ignore = "slow, and the lengths are covered")]
     fn every_kernel_is_memcpy(len in 0..=MAX_LEN, from in 0..130_usize, to in 0..130_usize) {
         for choice in supported() {
-            with_kernel!(choice, K => check::<K>(len, from, to));
+            with_any_kernel!(choice, K => check::<K>(len, from, to));
         }
     }
 }
@@ -113,7 +113,7 @@ fn no_kernel_reads_or_writes_past_the_end_of_a_page() {
     for choice in supported() {
         for len in 0..=MAX_LEN {
             // SAFETY: `len` bytes at the end and at the start of the accessible page.
-            with_kernel!(choice, K => unsafe {
+            with_any_kernel!(choice, K => unsafe {
                 K::copy(dst.add(PAGE - len), src.add(PAGE - len), len);
                 K::copy(dst, src, len);
             });
@@ -133,7 +133,7 @@ fn overlapping_ranges_stay_inside_the_destination() {
                 let mut bytes = vec![0x55; 2048];
                 let at = bytes.as_mut_ptr();
                 // SAFETY: both ranges lie inside the vector.
-                with_kernel!(choice, K => unsafe { K::copy(at.add(100 + shift), at.add(100), len) });
+                with_any_kernel!(choice, K => unsafe { K::copy(at.add(100 + shift), at.add(100), len) });
                 assert!(bytes.iter().all(|&b| b == 0x55), "{choice} {len} {shift}");
             }
         }

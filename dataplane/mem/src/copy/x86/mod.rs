@@ -4,14 +4,10 @@
 
 mod avx2;
 mod avx512;
-mod erms;
-mod non_temporal;
 mod sse2;
 
 pub use avx2::Avx2;
 pub use avx512::Avx512;
-pub use erms::Erms;
-pub use non_temporal::NonTemporal;
 pub use sse2::Sse2;
 
 /// Cache-line size in bytes; the unit of long copies.
