@@ -8,7 +8,7 @@ use linerate_tests::need;
 
 use crate::preload::PYTHON;
 
-const ACTIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../net/flow/tests/packet/scapy");
+const ACTIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../net/flow/tests/integration/packet/scapy");
 const TUNNELS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../net/tunnel/tests/tunnel/scapy");
 
 #[test]

@@ -13,6 +13,7 @@ mod groups;
 mod handshake;
 mod hostile;
 mod monitors;
+mod ovs_ofctl;
 mod property;
 mod replay_corpus;
 mod roles;

@@ -21,6 +21,8 @@ mod net;
 mod offload;
 mod packet;
 mod replay;
+mod replay_corpus;
+mod replay_scripts;
 mod rng;
 mod router;
 mod script;

@@ -129,7 +129,7 @@ fn hostile_peers_that_do_not_acknowledge_a_fin_keep_no_others_out() {
         assert_eq!(victim.info().len(), 100);
     }
     assert_eq!(victim.host.stack.counters().tcp_last_ack_evicted, 98);
-    // What is left has data in flight or is open.
+    // The remaining connections have data in flight or are open.
     let syn = victim.segment(3000, flag::SYN, (0, 0));
     let refused = (0..10).all(|_| victim.inject(&syn) == 0);
     assert!(refused && states(&victim, State::LastAck) == 1, "{:?}", victim.info());

@@ -1,9 +1,6 @@
 //! Replays the corpora of the fuzz targets for the protocols beside the IP layer, and random scripts.
-#![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
-#[path = "../../../fuzz/src/corpus.rs"]
-mod corpus;
-
+use crate::corpus;
 use proptest::prelude::*;
 use stack::fuzz::{fuzz_dhcp, fuzz_reassembly, fuzz_slaac};
 

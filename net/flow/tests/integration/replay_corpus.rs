@@ -1,11 +1,11 @@
 //! Replays the corpora of the fuzz targets of this crate.
-#![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
+
 #![allow(unreachable_pub, reason = "the body is shared with the fuzz target, where it is public")]
 
-#[path = "../../../fuzz/src/corpus.rs"]
+#[path = "../../../../fuzz/src/corpus.rs"]
 mod corpus;
 
-#[path = "../../../fuzz/src/frame_actions.rs"]
+#[path = "../../../../fuzz/src/frame_actions.rs"]
 mod frame_actions;
 
 #[test]

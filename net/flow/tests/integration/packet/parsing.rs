@@ -1,6 +1,6 @@
 //! Fields and layouts of given frames.
 
-use crate::frames::{ADDRESSES, ethernet, ipv4, ipv6, neighbor, transport};
+use super::frames::{ADDRESSES, ethernet, ipv4, ipv6, neighbor, transport};
 use flow::packet::{Layout, parse};
 use flow::{Field, Key};
 use wire::checksum::protocol;

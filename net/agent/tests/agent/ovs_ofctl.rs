@@ -1,5 +1,4 @@
 //! ovs-ofctl as the client of an agent, over a Unix socket, in all versions.
-#![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 use agent::fuzz::Rig;
 use agent::{Kind, SessionId};

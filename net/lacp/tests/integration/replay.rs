@@ -1,7 +1,6 @@
 //! Replays the corpus of this crate's fuzz target.
-#![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
-#[path = "../../../fuzz/src/corpus.rs"]
+#[path = "../../../../fuzz/src/corpus.rs"]
 mod corpus;
 
 #[test]

@@ -1,8 +1,6 @@
 //! OpenFlow bridges in a running engine, in every execution model: packet-outs, learned flows, and guests that
 //! disconnect.
 
-#![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
-
 use engine::{Engine, EngineConfig, HandoffConfig, Model, PipelineConfig, Role, Roles, Rss, WorkerConfig};
 use flow::tables::Modification;
 use flow::text::{NoNames, parse_flow, parse_group};
@@ -41,7 +39,7 @@ fn models() -> [Model; 4] {
     [
         Model::RunToCompletion,
         Model::Stealing,
-        Model::Spreading(HandoffConfig::default()),
+        Model::SoftwareRss(HandoffConfig::default()),
         Model::Pipeline(PipelineConfig { roles, handoffs: HandoffConfig::default() }),
     ]
 }

@@ -1,7 +1,7 @@
 //! Actions compared with frames that Scapy built. An end-to-end test compares the vectors with those of an installed
 //! Scapy.
 
-use crate::edits::{begin, finish};
+use super::edits::{begin, finish};
 use flow::{Action, Field, Subfield};
 use port::Offload;
 

@@ -1,8 +1,8 @@
 //! Properties of sequences of actions.
 
-use crate::edits::{begin, finish};
-use crate::frames::any_frame;
-use crate::verify::assert_sums;
+use super::edits::{begin, finish};
+use super::frames::any_frame;
+use super::verify::assert_sums;
 use flow::packet::{ActionError, Layout, Rewriter, parse};
 use flow::{Access, Action, Field, Key, Subfield};
 use port::{HEAD_SLOT, Offload};

@@ -1,8 +1,8 @@
 //! Actions on given frames.
 
-use crate::edits::{begin, finish};
-use crate::frames::{ADDRESSES, ethernet, ipv4, ipv6, neighbor, transport};
-use crate::verify::assert_sums;
+use super::edits::{begin, finish};
+use super::frames::{ADDRESSES, ethernet, ipv4, ipv6, neighbor, transport};
+use super::verify::assert_sums;
 use flow::packet::{ActionError, Rewriter, parse};
 use flow::{Action, Field, Key};
 use port::{Offload, Segmentation};

@@ -1,7 +1,5 @@
 //! Mirrors, bonds and LLDP of an OpenFlow bridge, whose port `NORMAL` is a learning bridge.
 
-#![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
-
 use bridge::{BondConfig, BridgeConfig, MemberConfig, MirrorConfig, MirrorOutput, PortConfig};
 use flow::tables::Modification;
 use flow::text::{NoNames, parse_flow};

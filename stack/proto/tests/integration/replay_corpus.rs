@@ -1,9 +1,6 @@
 //! Replays the corpora of the stack's fuzz targets, and random scripts.
-#![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
-#[path = "../../../fuzz/src/corpus.rs"]
-mod corpus;
-
+use crate::corpus;
 use proptest::prelude::*;
 use stack::ip::fuzz::fuzz_receive;
 

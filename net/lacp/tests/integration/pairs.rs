@@ -1,5 +1,4 @@
 //! Two systems under simulated time: lost LACPDUs, failing links and wrong cables.
-#![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 use lacp::{Group, GroupConfig, Mux, Pdu, Receive, State};
 use proptest::prelude::*;

@@ -1,7 +1,6 @@
 //! The examples of text, as ovs-ofctl reads, encodes, decodes and prints them with OpenFlow 1.3.
-#![expect(clippy::unwrap_used, reason = "a failure here is the test's")]
 
-#[path = "../src/text/examples.rs"]
+#[path = "../../src/text/examples.rs"]
 mod examples;
 
 use examples::{ACTIONS, MATCHES};
@@ -22,7 +21,7 @@ fn is_different(text: &str) -> bool {
     DIFFERENT.iter().any(|word| text.contains(word) && text != "vlan_tci=0x0123/0x0fff")
 }
 
-/// What ovs-ofctl prints for a flow: its match and its actions; `None` if it refuses the flow.
+/// Output of ovs-ofctl for a flow: its match and its actions; `None` if it refuses the flow.
 fn ovs_ofctl(flow: &str) -> Option<(String, String)> {
     use std::io::Write;
     let mut command = Command::new("ovs-ofctl");

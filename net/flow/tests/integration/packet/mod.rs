@@ -1,5 +1,4 @@
 //! Parsing and rewriting of frames.
-#![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 mod edits;
 mod frames;
