@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// Pause of an end after a fault.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Time after which the absence of the peer is the reason for waiting. Both ends are usually created together.
+const ABSENT: Duration = Duration::from_secs(1);
 
 /// One end of a patch pair.
 #[derive(Debug)]
@@ -28,6 +30,8 @@ pub struct Patch {
     /// Number of queue pairs started in the engine.
     running: u16,
     resume: Option<Instant>,
+    /// When the peer was missing for the first time.
+    absent: Option<Instant>,
     state: PortState,
     connects: u64,
 }
@@ -50,6 +54,7 @@ impl Patch {
             joined: None,
             running: 0,
             resume: None,
+            absent: None,
             state: PortState::Waiting(None),
             connects: 0,
         })
@@ -65,7 +70,11 @@ impl Patch {
         }
         let begun = match self.registration.register(self.options, &self.doorbell) {
             Ok(Lookup::Rings(rings, joined)) => self.start(rings, joined, engine),
-            Ok(Lookup::Absent | Lookup::Same) => Ok(()),
+            Ok(Lookup::Absent) => {
+                self.wait(now);
+                Ok(())
+            }
+            Ok(Lookup::Same) => Ok(()),
             Err(fault) => Err(fault),
         };
         if let Err(fault) = begun {
@@ -73,8 +82,17 @@ impl Patch {
         }
     }
 
+    /// Without a peer.
+    fn wait(&mut self, now: Instant) {
+        let since = *self.absent.get_or_insert(now);
+        if self.state == PortState::Waiting(None) && now >= since + ABSENT {
+            let reason = PortFault::Unreachable(format!("there is no port \"{}\"", self.peer));
+            self.state = PortState::Waiting(Some(reason));
+        }
+    }
+
     fn start(&mut self, rings: Rings, joined: Arc<Joined>, engine: &mut dyn Attach) -> Result<(), PortFault> {
-        self.joined = Some(joined);
+        (self.joined, self.absent) = (Some(joined), None);
         self.connects += 1;
         let (rx, tx) = rings.start()?;
         for (pair, (rx, tx)) in (0..).zip(rx.into_iter().zip(tx)) {
@@ -104,7 +122,9 @@ impl PortControl for Patch {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.resume
+        let absent =
+            self.absent.filter(|_| self.state == PortState::Waiting(None)).map(|since| since + ABSENT);
+        self.resume.into_iter().chain(absent).min()
     }
 
     fn handle(&mut self, now: Instant, engine: &mut dyn Attach) {

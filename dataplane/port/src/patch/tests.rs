@@ -72,6 +72,23 @@ fn ends_connect_in_either_order_and_reconnect() {
 }
 
 #[test]
+fn an_end_without_a_peer_says_so_until_it_connects() {
+    let (exchange, now) = (Exchange::default(), Instant::now());
+    let mut end = End::new("a", "b", Options::default(), &exchange);
+    end.port.handle(now, &mut end.engine);
+    assert_eq!(end.port.status().state, PortState::Waiting(None), "the peer may follow");
+    let due = end.port.deadline().unwrap();
+    end.turn(due);
+    let reason = PortFault::Unreachable("there is no port \"b\"".to_owned());
+    assert_eq!(end.port.status().state, PortState::Waiting(Some(reason)));
+    assert_eq!(end.port.deadline(), None);
+    let mut other = End::new("b", "a", Options::default(), &exchange);
+    other.port.handle(due, &mut other.engine);
+    end.turn(due);
+    assert_eq!(end.port.status().state, PortState::Connected);
+}
+
+#[test]
 fn fault_of_one_end_disconnects_both_until_the_pause_ends() {
     let (exchange, mut now) = (Exchange::default(), Instant::now());
     let options = Options::default();
