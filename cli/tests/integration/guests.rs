@@ -32,8 +32,12 @@ fn demo_reports_forwarded_packets_and_removes_its_files() {
         let runs = report["runs"].as_array().unwrap();
         assert_eq!(runs.iter().map(|run| &run["size"]).collect::<Vec<_>>(), ["64", "mix"]);
         for run in runs {
-            assert!(run["packets"].as_u64().unwrap() > 0, "{ring}: {run}");
-            assert_eq!(run["ports"].as_array().unwrap().len(), 2, "{ring}: {run}");
+            let packets = run["packets"].as_f64().unwrap();
+            let rate = |port: &Value| port["tx_mpps"].as_f64().unwrap();
+            let rates: Vec<f64> = run["ports"].as_array().unwrap().iter().map(rate).collect();
+            assert!(packets > 0.0 && rates.len() == 2, "{ring}: {run}");
+            let sent = rates.iter().sum::<f64>() * run["seconds"].as_f64().unwrap() * 1e6;
+            assert!((sent / packets - 1.0).abs() < 0.01, "the ports sent {sent} packets: {run}");
         }
     }
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "sockets are left");

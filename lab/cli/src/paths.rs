@@ -6,7 +6,7 @@ use super::run::write;
 use console::Diagnostic;
 use console::progress::Progress;
 use console::written::{Format, OutFiles};
-use sim::{Profile, Stuck};
+use sim::{Deadlock, Profile};
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -38,7 +38,7 @@ fn read(file: &Path) -> Result<Measured, Diagnostic> {
 }
 
 /// Runs all cases, `--jobs` at a time. Returns them in order.
-fn simulate(args: &LabPathsArgs, profile: &Profile) -> Result<Vec<Case>, Stuck> {
+fn simulate(args: &LabPathsArgs, profile: &Profile) -> Result<Vec<Case>, Deadlock> {
     let jobs = jobs(args.jobs);
     let mut progress = Progress::new("experiments", CASES.len(), jobs.get());
     let mut done = Vec::new();

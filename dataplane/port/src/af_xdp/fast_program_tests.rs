@@ -18,6 +18,7 @@ const FROM: PortId = PortId(3);
 const TO: PortId = PortId(5);
 /// The loopback interface: redirection is decided, but not executed, in a test run.
 const LOOPBACK: u32 = 1;
+const NO_PRIVILEGE: &str = "SKIPPED: this process may not load XDP programs; run the tests as root";
 const SOCKET: u32 = Action::Drop as u32;
 
 fn mac(last: u8) -> MacAddress {
@@ -37,10 +38,9 @@ fn code(path: &FastPath, sockets: &sys::Map, rules: &[Rule]) -> Vec<Instruction>
     compile(rules, Some(path.lane(0)), sockets.as_fd().as_raw_fd(), Action::Drop)
 }
 
-/// `None` if this process may not load programs.
-fn setup(rules: &[&str]) -> Option<Setup> {
+fn setup(rules: &[&str]) -> Setup {
     let path = match FastPath::new() {
-        Err(rustix::io::Errno::PERM) => return None,
+        Err(rustix::io::Errno::PERM) => panic!("{NO_PRIVILEGE}"),
         path => Arc::new(path.unwrap()),
     };
     let ports = ["a", "b"].map(|name| path.clone().open(name, LOOPBACK, 1514).unwrap());
@@ -51,7 +51,7 @@ fn setup(rules: &[&str]) -> Option<Setup> {
     let pair = Pair { slot: 0, source: mac(1), destination: mac(2) };
     let setup = Setup { path, program, pair, _held: Box::new((ports, sockets)) };
     setup.install();
-    Some(setup)
+    setup
 }
 
 impl Setup {
@@ -107,7 +107,7 @@ fn packet(version: u8, protocol: u8, payload: &[u8]) -> (Vec<u8>, usize, [u8; 2]
 
 #[test]
 fn frames_of_a_pair_are_redirected_and_counted() {
-    let Some(setup) = setup(&[]) else { return };
+    let setup = setup(&[]);
     let arp = frame(0x0806, &[0; 46]);
     assert!(setup.is_fast(&arp) && setup.is_fast(&arp));
     let counts = setup.path.counts(&setup.pair).unwrap();
@@ -124,7 +124,7 @@ fn frames_of_a_pair_are_redirected_and_counted() {
 
 #[test]
 fn entry_ends_with_any_of_its_epochs() {
-    let Some(setup) = setup(&[]) else { return };
+    let setup = setup(&[]);
     let frame = frame(0x0806, &[0; 46]);
     for changed in [None, Some(FROM), Some(TO)] {
         setup.install();
@@ -139,7 +139,7 @@ fn entry_ends_with_any_of_its_epochs() {
 
 #[test]
 fn frames_that_user_space_may_change_or_drop_go_to_the_socket() {
-    let Some(setup) = setup(&[]) else { return };
+    let setup = setup(&[]);
     assert!(setup.is_fast(&frame(0x88b5, &[0; 1500])));
     assert!(!setup.is_fast(&frame(0x88b5, &[0; 1501])), "longer than the output takes");
     assert!(!setup.is_fast(&frame(0x88b5, &[0; 19])), "too short to be parsed");
@@ -166,7 +166,7 @@ fn frames_that_user_space_may_change_or_drop_go_to_the_socket() {
 
 #[test]
 fn complete_checksums_and_other_packets_are_not_changed() {
-    let Some(setup) = setup(&[]) else { return };
+    let setup = setup(&[]);
     let (mut complete, at, sum) = packet(4, 17, &[7; 30]);
     complete[at..at + 2].copy_from_slice(&sum);
     let (mut fragment, ..) = packet(4, 17, &[7; 30]);
@@ -181,7 +181,7 @@ fn complete_checksums_and_other_packets_are_not_changed() {
 
 #[test]
 fn partial_checksum_of_every_length_is_completed() {
-    let Some(setup) = setup(&[]) else { return };
+    let setup = setup(&[]);
     for len in (0..80).chain([1400, 1439, 1440]) {
         for (version, protocol) in [(4, 6), (4, 17), (6, 6), (6, 17)] {
             let payload: Vec<u8> = (0..len).map(|i| (i * 7 + len) as u8).collect();
@@ -194,7 +194,7 @@ fn partial_checksum_of_every_length_is_completed() {
 
 #[test]
 fn rules_for_the_kernel_come_first() {
-    let Some(setup) = setup(&["arp", "tcp 22"]) else { return };
+    let setup = setup(&["arp", "tcp 22"]);
     assert_eq!(setup.run(&mut frame(0x0806, &[0; 46])), Action::Pass as u32);
     assert!(setup.is_fast(&packet(4, 17, &[0; 20]).0));
     assert_eq!(setup.packets(), 1);
@@ -202,7 +202,7 @@ fn rules_for_the_kernel_come_first() {
 
 #[test]
 fn program_with_maximum_rules_is_accepted() {
-    let Some(setup) = setup(&[]) else { return };
+    let setup = setup(&[]);
     let rules: Vec<Rule> = (1..=64).map(|port| Rule::Port { protocol: 17, port }).collect();
     let sockets = sys::create_map(1).unwrap();
     let code = code(&setup.path, &sockets, &rules);
@@ -211,7 +211,7 @@ fn program_with_maximum_rules_is_accepted() {
 
 #[test]
 fn verifier_log_names_the_reason() {
-    let Ok(sockets) = sys::create_map(1) else { return };
+    let sockets = sys::create_map(1).unwrap_or_else(|_| panic!("{NO_PRIVILEGE}"));
     let mut code = compile(&[], None, sockets.as_fd().as_raw_fd(), Action::Pass);
     // Without its last instruction the program does not exit.
     code.pop();
@@ -226,7 +226,7 @@ fn verifier_log_names_the_reason() {
 /// A slot that becomes free may soon be that of another interface.
 #[test]
 fn closed_port_ends_all_entries() {
-    let Some(setup) = setup(&[]) else { return };
+    let setup = setup(&[]);
     let port = setup.path.clone().open("c", LOOPBACK, 1514).unwrap();
     assert_eq!(setup.path.slot("c"), Some(2));
     assert!(setup.is_fast(&frame(0x0806, &[0; 46])));
@@ -238,7 +238,7 @@ fn closed_port_ends_all_entries() {
 /// One of 64 frames on average: 4,000 frames leave none with a probability of less than 10^-27.
 #[test]
 fn frames_without_an_entry_become_candidates() {
-    let Some(setup) = setup(&[]) else { return };
+    let setup = setup(&[]);
     setup.path.remove(&setup.pair).unwrap();
     for _ in 0..4000 {
         assert!(!setup.is_fast(&frame(0x0806, &[0; 46])));
@@ -250,7 +250,7 @@ fn frames_without_an_entry_become_candidates() {
 /// The program's answer is one of both, and it changes nothing but a checksum.
 #[test]
 fn arbitrary_packets_are_forwarded_unchanged_or_left_to_the_socket() {
-    let Some(setup) = setup(&[]) else { return };
+    let setup = setup(&[]);
     let ethertypes = prop::sample::select(vec![0x0800_u16, 0x86dd, 0x0806]);
     let packets = (ethertypes, prop::collection::vec(any::<u8>(), 20..200));
     let run = |(ethertype, rest): (u16, Vec<u8>)| {

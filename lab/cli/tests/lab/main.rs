@@ -57,6 +57,12 @@ fn interrupt_when(child: Child, holds: impl Fn() -> bool) -> Output {
 }
 
 /// Checks for exit code 2 and these words in the error output, without standard output or new files.
+/// With one CPU, trials are rejected.
+fn needs_two_cpus() {
+    let cpus = thread::available_parallelism().map_or(1, usize::from);
+    assert!(cpus > 1, "SKIPPED: there is one CPU; run on a machine with two CPUs");
+}
+
 fn refused(folder: &Path, words: &[&str], said: &[&str]) {
     let files = || fs::read_dir(folder).unwrap().count();
     let before = files();
@@ -182,12 +188,9 @@ fn a_signal_leaves_the_finished_experiments() {
     assert!(stdout(&report).contains(&format!("({kept} configurations)")), "{}", stdout(&report));
 }
 
-/// Needs two CPUs; with one CPU, trials are rejected, and only that is tested.
 #[test]
 fn a_trial_stores_its_rounds_on_a_signal_and_resumes() {
-    if thread::available_parallelism().map_or(1, usize::from) < 2 {
-        return;
-    }
+    needs_two_cpus();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("f.json");
     // A pool of few buffers, to limit memory and time.

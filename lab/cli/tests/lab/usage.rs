@@ -1,11 +1,11 @@
 //! `lab usage`.
 
 use super::{interrupt_when, json, lab, refused, spawn, stderr, stdout, succeeded};
+use crate::needs_two_cpus;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
-use std::thread;
 
 #[test]
 fn invalid_usage_studies_are_rejected_and_mismatched_units_lose_112_of_144() {
@@ -53,10 +53,7 @@ fn records(file: &Path, name: &str) -> Vec<Value> {
 
 #[test]
 fn interrupted_usage_studies_are_printed_and_resumed() {
-    // A machine with one CPU rejects them.
-    if thread::available_parallelism().map_or(1, usize::from) < 2 {
-        return;
-    }
+    needs_two_cpus();
     let folder = tempfile::tempdir().unwrap();
     let output = usage_until(folder.path(), 2);
     let (said, kept) = (stderr(&output), calls(folder.path()));

@@ -17,7 +17,7 @@ use measure::Kind;
 use sim::Prefetchers;
 use sim::run::Body;
 use sim::sockets::OneSocket;
-use sim::{Machine, Profile, Simulated, Sockets, Stuck, TICKS, run};
+use sim::{Deadlock, Machine, Profile, Simulated, Sockets, TICKS, run};
 
 /// Error of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,7 +27,7 @@ pub enum SimulationError {
     OneSocket(#[from] OneSocket),
     /// Deadlock of the two threads
     #[error(transparent)]
-    Stuck(#[from] Stuck),
+    Deadlock(#[from] Deadlock),
 }
 
 /// Warm-up laps over the pool: every buffer has been used twice, so lines are in their steady state.

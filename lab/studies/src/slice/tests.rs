@@ -15,9 +15,13 @@ fn arena(config: &Config) -> Arena {
     Arena::new(Layout::new(config).bytes()).expect("it fits")
 }
 
-fn bench(seats: CpuPinning) -> Bench {
+fn two_cpus() -> CpuPinning {
+    CpuPinning::here().unwrap_or_else(|_| panic!("SKIPPED: there is one CPU; run on a machine with two CPUs"))
+}
+
+fn bench(pinning: CpuPinning) -> Bench {
     let processor = Processor::here();
-    Bench { clock: Clock::calibrated(&processor), processor, seats }
+    Bench { clock: Clock::calibrated(&processor), processor, pinning }
 }
 
 const KINDS: [Copying; 7] = [
@@ -71,7 +75,7 @@ fn each_copy_method_copies_exactly_the_requested_bytes() {
 fn a_fence_makes_stores_visible_before_what_follows_is_loaded() {
     use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
     const TURNS: u64 = 20_000;
-    let Ok(cpus) = CpuPinning::here().and_then(|seats| seats.pair()) else { return };
+    let cpus = two_cpus().pair().expect("two CPUs");
     let arena = Arena::new(1 << 16).expect("it fits");
     let (gate, arrived) = (Gate::new(2), AtomicU64::new(0));
     let one = |cpu: usize, mine: u64, theirs: u64| {
@@ -139,8 +143,8 @@ fn drained(arena: &Arena, config: &Config) -> usize {
 
 #[test]
 fn threads_on_separate_cpus_drain_both_rings() {
-    let Ok(seats) = CpuPinning::here() else { return };
-    let bench = bench(seats);
+    let pinning = two_cpus();
+    let bench = bench(pinning);
     for name in ["base", "a+d", "batch-256", "ring-64", "stride-4", "batch-1"] {
         let config = small(find(name).expect("it is listed"));
         let mut arena = arena(&config);
@@ -152,8 +156,8 @@ fn threads_on_separate_cpus_drain_both_rings() {
 
 #[test]
 fn two_cpus_are_enough_for_every_length_of_ring_and_batch() {
-    let Ok(seats) = CpuPinning::here() else { return };
-    let bench = bench(CpuPinning::Two([seats.cpus()[0], seats.cpus()[1]]));
+    let pinning = two_cpus();
+    let bench = bench(CpuPinning::Two([pinning.cpus()[0], pinning.cpus()[1]]));
     for (ring, batch) in [(32, 32), (64, 48), (256, 100), (256, 256), (4, 1)] {
         let config = Config { ring, batch, pool: 1024, ..Config::default() };
         let mut arena = arena(&config);

@@ -57,10 +57,14 @@ fn environment() -> Environment {
     Environment { processor: "one of mine".to_owned(), cpus: 2, used, ..Environment::default() }
 }
 
+fn two_cpus() -> [usize; 2] {
+    let pinning = CpuPinning::here().and_then(|pinning| pinning.pair());
+    pinning.unwrap_or_else(|_| panic!("SKIPPED: there is one CPU; run on a machine with two CPUs"))
+}
+
 #[test]
 fn an_interrupted_experiment_continues_with_the_next_reading() {
-    // A machine with one CPU cannot run this experiment.
-    let Ok(cpus) = CpuPinning::here().and_then(|seats| seats.pair()) else { return };
+    let cpus = two_cpus();
     let plan = plan(&[Study::Budget], cpus);
     let mut results = plan.empty(environment());
     let mut first = Few::of(3);
@@ -85,7 +89,7 @@ fn an_interrupted_experiment_continues_with_the_next_reading() {
 
 #[test]
 fn batching_study_continues_after_the_last_measured_cell() {
-    let Ok(cpus) = CpuPinning::here().and_then(|seats| seats.pair()) else { return };
+    let cpus = two_cpus();
     let plan = plan(&[Study::Batching], cpus);
     let mut results = plan.empty(environment());
     for readings in [1, 1] {
