@@ -12,6 +12,7 @@ mod subtable;
 use super::head::MegaflowId;
 use crate::key::Key;
 use hashbrown::HashTable;
+use mem::line::prefetch_read;
 use port::Now;
 use slab::Slab;
 use subtable::Subtable;
@@ -43,6 +44,7 @@ pub(crate) struct Megaflow<T> {
     recent: bool,
     /// The result.
     pub(crate) value: T,
+    /// In one line with what else a search reads ([`Slab::prefetch_hash`]).
     hash: u64,
     /// Masked words, in the order of the subtable's mask.
     words: Box<[u64]>,
@@ -134,6 +136,18 @@ impl<T> MegaflowCache<T> {
             }
         }
         None
+    }
+
+    /// Loads what [`MegaflowCache::find`] reads of the first subtable into the cache, for all keys at the same time.
+    pub(crate) fn warm(&self, keys: &[Key]) {
+        let Some(first) = self.ranking.first() else { return };
+        let subtable = &self.subtables[usize::from(*first)];
+        let bucket = |key| &self.buckets[subtable.hash(key, self.secret) as usize & (self.buckets.len() - 1)];
+        for key in keys {
+            prefetch_read(std::ptr::from_ref(bucket(key)).cast());
+        }
+        let slots = keys.iter().filter_map(|key| bucket(key).checked_sub(1));
+        slots.for_each(|slot| self.slots.prefetch_hash(slot));
     }
 
     /// The megaflow that selects `key` in the subtable of `mask`, if there is one. Counts as a hit, so that a subtable

@@ -95,7 +95,8 @@ impl Shape {
     }
 }
 
-/// What the shape of a frame depends on besides the bytes of [`Shape::outline`]: frames that agree in both have one shape.
+/// Properties of a frame that determine its shape, besides the bytes of [`Shape::outline`]: frames that agree in both
+/// have one shape.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
     len: usize,

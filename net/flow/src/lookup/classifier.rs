@@ -17,6 +17,9 @@ pub(crate) const MASKS: usize = 4096;
 /// Subtables from which on flows of a new mask are added to one of a similar mask. Fewer are searched faster, and their
 /// results depend on fewer bits, with one mask each.
 const SEPARATE: usize = 16;
+/// Flows of a subtable that is larger than caches, and subtables of this size that are loaded before a lookup.
+const LARGE: usize = 1 << 14;
+const WARM: usize = 4;
 
 /// Flows, found by packet or by match.
 #[derive(Clone, Default)]
@@ -54,6 +57,13 @@ impl Classifier {
         self.visit(&mut search);
         let (hard, parts) = (search.best, search.parts.unwrap_or_default());
         if parts.is_empty() { hard } else { self.conjunctive(key, bits, hard, parts) }
+    }
+
+    /// Loads what lookups of at most [`WARMED`](crate::tables::radix::WARMED) keys read in large subtables into the cache,
+    /// so that they wait for memory at the same time.
+    pub(crate) fn warm(&self, keys: &[Key]) {
+        let large = self.subtables.iter().filter(|subtable| subtable.len() >= LARGE);
+        large.take(WARM).for_each(|subtable| subtable.warm(keys));
     }
 
     fn visit<'a>(&'a self, search: &mut Search<'a, '_>) {

@@ -6,7 +6,7 @@ use super::search::Search;
 use super::tries::MaskLengths;
 use crate::key::Key;
 use crate::matching::Match;
-use crate::tables::radix::{Counts, Radix};
+use crate::tables::radix::{Counts, Radix, WARMED};
 use crate::tables::{Entry, Flow};
 use std::sync::Arc;
 
@@ -58,6 +58,10 @@ impl Subtable {
         self.flows.is_empty()
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.flows.len()
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Flow> {
         self.flows.iter()
     }
@@ -87,6 +91,19 @@ impl Subtable {
             }
         }
         search.best = winner.or(search.best);
+    }
+
+    /// Loads what searches of at most [`WARMED`] keys read into the cache.
+    pub(super) fn warm(&self, keys: &[Key]) {
+        let (mut hashes, mut flows) = ([0; WARMED], [None::<&Flow>; WARMED]);
+        for (hash, key) in hashes.iter_mut().zip(keys) {
+            *hash = self.mask.hash_all(key, self.seed);
+        }
+        self.flows.warm(&hashes[..keys.len()], |at, flow| {
+            flow.entry().prefetch();
+            flows[at] = Some(flow);
+        });
+        flows.iter().flatten().for_each(|flow| flow.entry().prefetch_values());
     }
 
     /// The hash of the key, if there are flows with it.

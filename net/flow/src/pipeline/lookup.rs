@@ -180,6 +180,17 @@ impl Lookup {
         }
     }
 
+    /// Whether there are more flows than megaflows, so that packets often miss the caches.
+    pub(super) fn is_full(&self) -> bool {
+        self.megaflows.is_full()
+    }
+
+    /// Loads what searches of at most [`WARMED`](crate::tables::WARMED) keys read into the cache.
+    pub(super) fn warm(&self, keys: &[Key]) {
+        self.megaflows.warm(keys);
+        self.tables.warm(crate::TableId(0), keys);
+    }
+
     /// Counts the packets of a run and returns their output, if they have no other result, and nothing changed since.
     #[inline(always)]
     pub(super) fn forward(&mut self, run: &Run, now: Now) -> Option<PortId> {

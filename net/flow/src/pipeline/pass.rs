@@ -1,16 +1,17 @@
 //! One call of the pipeline for the packets of one port: each is looked up, and its result executed.
 
-use super::again::{Carried, Onward};
 use super::directory::{Member, Scope};
 use super::exchange::Effects;
 use super::execute::Executor;
 use super::lookup::{BRIDGE_ITSELF, Lookup, Run, work_of, work_of_plain};
 use super::program::Form;
+use super::recirculation::{Carried, Recirculations};
 use super::track::{Tracking, set_state};
 use crate::action::Action;
 use crate::cache::MegaflowId;
 use crate::modify::PortNo;
 use crate::packet::{Layout, Rewriter, parse};
+use crate::tables::WARMED;
 use crate::translate::{Operation, Resume, translate_actions};
 use crate::{Field, Key};
 use conntrack::Tracker;
@@ -27,7 +28,7 @@ pub(super) struct Pass<'a> {
     pub(super) member: Member,
     pub(super) verdicts: &'a mut Verdicts,
     pub(super) rewriter: &'a mut Rewriter,
-    pub(super) onward: &'a mut Onward,
+    pub(super) recirculations: &'a mut Recirculations,
     pub(super) tracker: &'a Tracker,
     pub(super) left: &'a mut usize,
     pub(super) carried: &'a Carried,
@@ -72,6 +73,9 @@ impl Pass<'_> {
         let n = self.lookup.split(self.burst, self.origin(), &mut runs);
         let has_ttl = self.lookup.compares_ttl;
         self.lookup.find_runs(&mut runs[..n]);
+        if self.lookup.is_full() {
+            self.warm(&runs[..n]);
+        }
         let (mut to, mut packets) = (PortId(0), 0..0);
         for run in &runs[..n] {
             let port = self.lookup.forward(run, self.context.now);
@@ -89,6 +93,21 @@ impl Pass<'_> {
         self.verdicts.emit_run(packets, to, EditId::NONE);
         self.lookup.runs = runs;
         self.lookup.hits.head += self.burst.len() as u64 - self.keyed;
+    }
+
+    /// Loads what the searches of all packets that miss the head cache read into the cache.
+    #[inline(never)]
+    fn warm(&mut self, runs: &[Run]) {
+        let (mut keys, mut n) = ([Key::ZERO; WARMED], 0);
+        for run in runs.iter().filter(|run| run.id == MegaflowId::default()) {
+            (keys[n], _) = self.key(run.packets.start, 0);
+            n += 1;
+            if n == WARMED {
+                self.lookup.warm(&keys);
+                n = 0;
+            }
+        }
+        self.lookup.warm(&keys[..n]);
     }
 
     /// A run with another result than one output, or without one.
@@ -212,7 +231,7 @@ impl Pass<'_> {
             context,
             verdicts,
             rewriter,
-            onward,
+            recirculations,
             tracker,
             left,
             carried,
@@ -225,7 +244,7 @@ impl Pass<'_> {
         let tracking = Tracking::new(tracker, left, carried.states.unwrap_or_default());
         let of = (*scope, *member, &mut **lookup);
         let mut executor =
-            Executor::new(of, (burst, i), context, verdicts, rewriter, (onward, carried), tracking);
+            Executor::new(of, (burst, i), context, verdicts, rewriter, (recirculations, carried), tracking);
         executor.has_port = has_port;
         executor.run((&key, &layout), operations);
         if let Some(queue) = executor.queue {

@@ -5,11 +5,12 @@ use crate::key::Key;
 use crate::lookup::Mask;
 use crate::matching::Match;
 use crate::modify::{FlowFlags, FlowMod, PortNo, TableId};
+use mem::line::{LINE, prefetch_read, prefetch_write};
 use port::Now;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
-/// What a flow keeps when its instructions are modified.
+/// Part of a flow that a modification of its instructions keeps.
 #[derive(Debug)]
 pub struct Entry {
     mask: Arc<Mask>,
@@ -106,6 +107,17 @@ impl Entry {
         Match::new(&self.key(), self.mask.full())
     }
 
+    /// Loads the lines that a lookup and [`Entry::count`] need into the cache, except [`Entry::prefetch_values`].
+    pub(crate) fn prefetch(&self) {
+        let start = std::ptr::from_ref(self).cast::<u8>();
+        (0..size_of::<Self>()).step_by(LINE).for_each(|at| prefetch_write(start.wrapping_add(at)));
+    }
+
+    /// Loads the values into the cache. Reads the entry.
+    pub(crate) fn prefetch_values(&self) {
+        prefetch_read(self.values.as_ptr().cast());
+    }
+
     pub(crate) fn key(&self) -> Key {
         self.mask.key(&self.values)
     }
@@ -190,7 +202,7 @@ impl Flow {
         Self { entry: Arc::new(entry), instructions }
     }
 
-    /// What modifications keep.
+    /// Part that modifications keep.
     pub fn entry(&self) -> &Arc<Entry> {
         &self.entry
     }

@@ -33,6 +33,7 @@ pub use learn::{LearnedFlow, Parent, Reduction};
 pub(crate) use learn::{Learning, WRITE_RESULT};
 pub use log::Change;
 pub use meter::{Meter, Metering};
+pub(crate) use radix::WARMED;
 pub use snapshot::Tables;
 pub use table::TableConfig;
 

@@ -3,6 +3,7 @@
 //! Keys are 64-bit hashes or ordered numbers; several values may have the same key. Crates with persistent maps find a
 //! value by an equal key only; here a packet's hash and a predicate find it, so that no key is stored or built.
 
+use mem::line::prefetch_read;
 use std::sync::Arc;
 
 /// Bits of the key that select a child.
@@ -12,6 +13,8 @@ const FANOUT: usize = 1 << BITS;
 /// Values of a leaf with different keys; more split it. Most memory of a map with smaller leaves is in nodes: with 8, the
 /// leaves of 10^6 values have one or two.
 const LEAF: usize = 24;
+/// Keys that [`Radix::warm`] takes at once: about as many lines as a core loads at a time.
+pub(crate) const WARMED: usize = 16;
 
 #[derive(Clone)]
 enum Node<T> {
@@ -52,6 +55,24 @@ impl<T> Radix<T> {
         }
         let leaf: &[(u64, T)] = if let Node::Leaf(leaf) = node { leaf } else { &[] };
         leaf.iter().filter(move |(other, _)| *other == key).map(|(_, value)| value)
+    }
+
+    /// Loads the values of at most [`WARMED`] keys into the cache, with one step for all keys before the next one, so that
+    /// the processor waits for several lines at a time. Passes each value, with the number of its key, to `found`.
+    pub(crate) fn warm<'a>(&'a self, keys: &[u64], mut found: impl FnMut(usize, &'a T)) {
+        let mut nodes = [&self.root; WARMED];
+        let nodes = &mut nodes[..keys.len()];
+        let mut depth = 0;
+        while descend(nodes, keys, depth) {
+            depth += 1;
+        }
+        let leaves = || nodes.iter().enumerate().filter_map(|(at, node)| Some((at, node.leaf()?)));
+        leaves().for_each(|(_, leaf)| prefetch_read(Arc::as_ptr(leaf).cast()));
+        leaves().for_each(|(_, leaf)| prefetch_read(leaf.as_ptr().cast()));
+        for (at, leaf) in leaves() {
+            let same = leaf.iter().filter(|(key, _)| *key == keys[at]);
+            same.for_each(|(_, value)| found(at, value));
+        }
     }
 
     /// All values, by ascending 4-bit prefixes of the key; unordered within a leaf.
@@ -116,7 +137,24 @@ impl<T: Clone> Radix<T> {
     }
 }
 
+/// Replaces each branch by the child for its key, which it prefetches. Returns whether there was one.
+fn descend<T>(nodes: &mut [&Node<T>], keys: &[u64], depth: u32) -> bool {
+    let mut is_deeper = false;
+    for (node, key) in nodes.iter_mut().zip(keys) {
+        if let Node::Branch(children) = node {
+            *node = &children[child(key << (depth * BITS))];
+            prefetch_read(std::ptr::from_ref(*node).cast());
+            is_deeper = true;
+        }
+    }
+    is_deeper
+}
+
 impl<T> Node<T> {
+    fn leaf(&self) -> Option<&Arc<Vec<(u64, T)>>> {
+        if let Self::Leaf(leaf) = self { Some(leaf) } else { None }
+    }
+
     fn is_empty(&self) -> bool {
         matches!(self, Self::Empty)
     }
@@ -269,6 +307,9 @@ mod tests {
                 prop_assert_eq!(map.last().map(|(key, _)| key), model.keys().next_back().copied());
                 prop_assert_eq!(map.first().map(|(key, _)| key), model.keys().next().copied());
                 prop_assert_eq!(map.get(key).count(), model.get(&key).map_or(0, Vec::len));
+                let (keys, mut warmed) = ([key, 7, key], [0; 3]);
+                map.warm(&keys, |at, _| warmed[at] += 1);
+                prop_assert_eq!(warmed, keys.map(|key| map.get(key).count()));
             }
         }
     }

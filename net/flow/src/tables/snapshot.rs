@@ -83,6 +83,11 @@ impl Tables {
         self.table(table)?.classifier().find(key, bits)
     }
 
+    /// Loads what lookups of at most [`radix::WARMED`] keys in a table read into the cache, if the table is large.
+    pub(crate) fn warm(&self, table: TableId, keys: &[Key]) {
+        self.table(table).into_iter().for_each(|table| table.classifier().warm(keys));
+    }
+
     /// Flows of a table, in no order.
     pub fn flows(&self, table: TableId) -> impl Iterator<Item = &Flow> {
         self.table(table).into_iter().flat_map(|table| table.classifier().iter())

@@ -49,6 +49,14 @@ impl<T> Slab<T> {
         }
     }
 
+    /// Loads the line with the hash of a megaflow into the cache.
+    pub(super) fn prefetch_hash(&self, slot: u32) {
+        if let Some(chunk) = self.chunks.get(slot as usize / CHUNK) {
+            let slot = (&raw const chunk[slot as usize % CHUNK]).cast::<u8>();
+            mem::line::prefetch_read(slot.wrapping_add(std::mem::offset_of!(Megaflow<T>, hash)));
+        }
+    }
+
     /// Adds a megaflow. Returns its slot.
     pub(super) fn put(&mut self, megaflow: Megaflow<T>) -> u32 {
         let slot = self.free.pop().unwrap_or_else(|| self.add_slot());
