@@ -1,4 +1,4 @@
-//! What the handlers of several files of routes have in common: their arguments and their answers.
+//! Arguments and answers that the handlers of several files of routes share.
 
 use super::error::ApiError;
 use super::service::ApiService;

@@ -3,10 +3,9 @@
 use super::answer::{Answer, PathText, Service, created, json, path};
 use super::error::ApiError;
 use super::model::BondReport;
-use super::service::ApiService;
+use super::service::{ApiService, missing};
 use crate::settings::bonds::BondSettings;
 use crate::settings::config;
-use crate::settings::reader::notes::shortened;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -24,7 +23,7 @@ impl ApiService {
 
     /// `GET /v1/bonds/{name}`
     pub(crate) fn bond(&self, name: &str) -> Result<BondReport, ApiError> {
-        self.bonds().into_iter().find(|bond| bond.settings.name == name).ok_or_else(|| no_bond(name))
+        self.bonds().into_iter().find(|bond| bond.settings.name == name).ok_or_else(|| missing("bond", name))
     }
 
     /// `POST /v1/bonds`
@@ -40,7 +39,8 @@ impl ApiService {
     /// `PATCH /v1/bonds/{name}`
     pub(crate) fn set_bond(&self, name: &str, json: &Value) -> Result<BondReport, ApiError> {
         let mut topology = self.topology();
-        let index = topology.bonds.iter().position(|bond| bond.name == name).ok_or_else(|| no_bond(name))?;
+        let index =
+            topology.bonds.iter().position(|bond| bond.name == name).ok_or_else(|| missing("bond", name))?;
         let bond = config::requests::changed_bond(json, &topology, index)?;
         self.data_plane().set_bond(&bond, &topology.ports)?;
         topology.bonds[index] = bond;
@@ -51,7 +51,8 @@ impl ApiService {
     /// `DELETE /v1/bonds/{name}`
     pub(crate) fn remove_bond(&self, name: &str) -> Result<BondSettings, ApiError> {
         let mut topology = self.topology();
-        let index = topology.bonds.iter().position(|bond| bond.name == name).ok_or_else(|| no_bond(name))?;
+        let index =
+            topology.bonds.iter().position(|bond| bond.name == name).ok_or_else(|| missing("bond", name))?;
         self.data_plane().remove_bond(name, &topology.ports)?;
         Ok(topology.bonds.remove(index))
     }
@@ -105,9 +106,4 @@ pub(super) async fn set_bond(State(service): Service, name: PathText, body: Byte
 ))]
 pub(super) async fn remove_bond(State(service): Service, name: PathText) -> Answer<BondSettings> {
     service.remove_bond(&path(name)?).map(Json)
-}
-
-fn no_bond(name: &str) -> ApiError {
-    let remedy = "see `linerate bonds show`";
-    ApiError::not_found(format!("bond \"{}\"", shortened(name)), "there is no such bond", remedy)
 }

@@ -68,7 +68,7 @@ impl ApiError {
     }
 
     /// There is no such object.
-    pub(super) fn not_found(place: impl Display, reason: impl Display, remedy: &str) -> Self {
+    pub(super) fn not_found(place: impl Display, reason: impl Display, remedy: impl Display) -> Self {
         Self::NotFound(Diagnostic::bad(place, reason, remedy))
     }
 }

@@ -3,10 +3,9 @@
 use super::answer::{Answer, FDB_FILTERS, FdbQuery, PathText, Service, created, filter, json, path};
 use super::error::ApiError;
 use super::model::{FdbReport, Flushed};
-use super::service::{ApiService, no_port};
+use super::service::{ApiService, missing};
 use crate::dataplane::report::{FdbEntry, FdbFilter};
 use crate::settings::config;
-use crate::settings::reader::notes::shortened;
 use crate::settings::topology::{StaticEntry, Topology};
 use axum::Json;
 use axum::body::Bytes;
@@ -94,14 +93,9 @@ impl ApiService {
         let topology = self.topology();
         match (&wanted.bridge, &wanted.port) {
             (Some(name), _) if topology.bridges.iter().all(|bridge| bridge.name != *name) => {
-                let remedy = "see `linerate bridges show`";
-                Err(ApiError::not_found(
-                    format!("bridge \"{}\"", shortened(name)),
-                    "there is no such bridge",
-                    remedy,
-                ))
+                Err(missing("bridge", name))
             }
-            (_, Some(name)) if !is_port(&topology, name) => Err(no_port(name)),
+            (_, Some(name)) if !is_port(&topology, name) => Err(missing("port", name)),
             _ => Ok(()),
         }
     }

@@ -17,7 +17,7 @@ use std::fmt::{Display, Write};
 /// Media type of the format.
 pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4";
 
-/// What metrics are of.
+/// Objects that metrics describe.
 #[derive(Default)]
 pub(super) struct Sources {
     pub(super) now: Snapshot,

@@ -3,7 +3,7 @@
 use super::answer::{Answer, PathText, Service, created, json, path};
 use super::error::ApiError;
 use super::model::MirrorReport;
-use super::service::ApiService;
+use super::service::{ApiService, missing};
 use crate::settings::config::requests;
 use crate::settings::mirror::MirrorSettings;
 use axum::Json;
@@ -41,10 +41,8 @@ impl ApiService {
     fn remove_mirror(&self, name: &str) -> Result<MirrorReport, ApiError> {
         let mut topology = self.topology();
         let mut mirrors = topology.mirrors.clone();
-        let index = mirrors.iter().position(|mirror| mirror.name == name).ok_or_else(|| {
-            let place = format!("mirror \"{name}\"");
-            ApiError::not_found(place, "there is no such mirror", "see `linerate mirrors show`")
-        })?;
+        let index =
+            mirrors.iter().position(|mirror| mirror.name == name).ok_or_else(|| missing("mirror", name))?;
         let removed = self.mirror(mirrors.remove(index));
         self.data_plane().set_mirrors(&mirrors)?;
         topology.mirrors = mirrors;

@@ -143,7 +143,7 @@ impl ApiService {
     /// `GET /v1/ports/{name}`
     pub(crate) fn port(&self, name: &str) -> Result<PortReport, ApiError> {
         let found = self.ports().into_iter().find(|port| port.settings.name == name);
-        found.ok_or_else(|| no_port(name))
+        found.ok_or_else(|| missing("port", name))
     }
 
     /// `POST /v1/ports`: waits for the disk if the port plays a file; does not block other requests meanwhile.
@@ -171,7 +171,8 @@ impl ApiService {
     /// `DELETE /v1/ports/{name}`. A port held by a hung worker is removed too, although the result is an error.
     pub(crate) fn remove_port(&self, name: &str) -> Result<PortSettings, ApiError> {
         let mut topology = self.topology();
-        let index = topology.ports.iter().position(|port| port.name == name).ok_or_else(|| no_port(name))?;
+        let index =
+            topology.ports.iter().position(|port| port.name == name).ok_or_else(|| missing("port", name))?;
         self.remove_at(&mut topology, index)
     }
 
@@ -237,7 +238,8 @@ fn roles(now: &Snapshot) -> BTreeMap<String, usize> {
     if roles.len() < 2 { BTreeMap::new() } else { roles }
 }
 
-pub(super) fn no_port(name: &str) -> ApiError {
-    let remedy = "see `linerate ports show`";
-    ApiError::not_found(format!("port \"{}\"", shortened(name)), "there is no such port", remedy)
+/// The error for the name of a `noun`, such as `port`, that does not exist.
+pub(super) fn missing(noun: &str, name: &str) -> ApiError {
+    let (reason, remedy) = (format!("there is no such {noun}"), format!("see `linerate {noun}s show`"));
+    ApiError::not_found(format!("{noun} \"{}\"", shortened(name)), reason, remedy)
 }

@@ -308,6 +308,9 @@ pub(crate) struct TopArgs {
 }
 
 #[cfg(test)]
+mod documents;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -26,6 +26,11 @@ impl LogLimit {
         self.empty_at = Some(from + INTERVAL);
         Some(std::mem::take(&mut self.left_out))
     }
+
+    /// When the next line may be written, after one that was left out.
+    pub(super) fn next(&self, now: Instant) -> Instant {
+        self.empty_at.map_or(now, |at| at + INTERVAL)
+    }
 }
 
 #[cfg(test)]
@@ -39,6 +44,7 @@ mod tests {
         assert_eq!(admitted, BURST as usize);
         assert_eq!(limit.admit(start + INTERVAL), Some(100 - u64::from(BURST)));
         assert_eq!(limit.admit(start + INTERVAL), None);
+        assert_eq!(limit.next(start + INTERVAL), start + 2 * INTERVAL);
         let later = start + 2 * BURST * INTERVAL;
         assert_eq!(limit.admit(later), Some(1));
         assert_eq!((0..100).filter(|_| limit.admit(later).is_some()).count(), BURST as usize - 1);

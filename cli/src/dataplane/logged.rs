@@ -2,7 +2,7 @@
 //! and why, removed, a capture that ended.
 //!
 //! [`Logged`] compares a port's status before and after each call of the control thread, so a port kind needs no code for
-//! its log, and workers never write. A port that changes often writes only some lines ([`LogLimit`]).
+//! its log, and workers never write. A port that changes often writes only some lines ([`LogLimit`]), and its last state.
 
 use super::log_limit::LogLimit;
 use port::{Attach, PortControl, PortDetails, PortFault, PortState, PortStatus};
@@ -20,6 +20,10 @@ pub(super) struct Logged {
     name: String,
     port: Box<dyn PortControl>,
     seen: Seen,
+    /// State of the last line.
+    written: Seen,
+    /// When a change that was left out is written, unless another one follows.
+    due: Option<Instant>,
     /// The ends that were written.
     ended: Vec<&'static str>,
     /// When the details were compared; `None` if the port has none.
@@ -39,7 +43,7 @@ enum Phase {
     Closed,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Seen {
     phase: Phase,
     connects: u64,
@@ -69,21 +73,34 @@ impl Logged {
         let seen = Seen { phase: Phase::Waiting(None), connects: 0 };
         let PortStatus { kind, place, .. } = port.status();
         info!(port = name, kind, place, "added");
-        Self { name: name.to_owned(), port, seen, ended: Vec::new(), compared, limit: LogLimit::default() }
+        let (name, written, limit) = (name.to_owned(), seen.clone(), LogLimit::default());
+        Self { name, port, seen, written, due: None, ended: Vec::new(), compared, limit }
     }
 
     fn compare(&mut self, now: Instant) {
         let status = self.port.status();
-        let before = std::mem::replace(&mut self.seen, Seen::of(&status));
-        if self.seen != before
-            && let Some(left_out) = self.limit.admit(now)
-        {
-            write(&self.name, &before, &self.seen, &status, left_out);
+        let seen = Seen::of(&status);
+        let has_changed = std::mem::replace(&mut self.seen, seen) != self.seen;
+        if has_changed || self.due.is_some_and(|due| now >= due) {
+            self.write(&status, has_changed, now);
         }
         if self.compared.is_some_and(|at| now >= at + DETAILS) {
             self.compared = Some(now);
             self.compare_details();
         }
+    }
+
+    /// Writes the present state, or leaves it out for now.
+    fn write(&mut self, status: &PortStatus, has_changed: bool, now: Instant) {
+        let Some(left_out) = self.limit.admit(now) else {
+            self.due = Some(self.limit.next(now));
+            return;
+        };
+        self.due = None;
+        // A change that was left out is written after all.
+        let left_out = left_out.saturating_sub(u64::from(!has_changed));
+        write(&self.name, &self.written, &self.seen, status, left_out);
+        self.written = self.seen.clone();
     }
 
     /// Writes each end of a capture or trace once.
@@ -142,7 +159,8 @@ impl PortControl for Logged {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.port.deadline().into_iter().chain(self.compared.map(|at| at + DETAILS)).min()
+        let own = self.due.into_iter().chain(self.compared.map(|at| at + DETAILS));
+        own.chain(self.port.deadline()).min()
     }
 
     fn handle(&mut self, now: Instant, engine: &mut dyn Attach) {
@@ -158,7 +176,13 @@ impl PortControl for Logged {
     fn close(&mut self, engine: &mut dyn Attach) {
         self.port.close(engine);
         let status = self.port.status();
-        write(&self.name, &self.seen, &Seen { phase: Phase::Closed, connects: status.connects }, &status, 0);
+        write(
+            &self.name,
+            &self.written,
+            &Seen { phase: Phase::Closed, connects: status.connects },
+            &status,
+            0,
+        );
     }
 
     fn status(&self) -> PortStatus {
@@ -293,6 +317,25 @@ mod tests {
         let now = Instant::now();
         let lines = lines_of_calls(|port, _| (1..5).for_each(|n| port.compare(now + n * DETAILS)));
         assert_eq!(lines[1..], ["WARN capture ended reason=\"disk full\""]);
+    }
+
+    #[test]
+    fn the_last_state_of_a_storm_is_logged() {
+        let start = Instant::now();
+        let lines = lines_of_calls(|port, shared| {
+            for connects in 1..=100 {
+                let state = if connects == 100 { PortState::Connected } else { PortState::Waiting(None) };
+                *shared.lock().unwrap() = PortStatus { connects, ..status(state, false) };
+                port.compare(start);
+            }
+            let due = port.due.unwrap();
+            assert_eq!(port.deadline(), Some(due));
+            port.compare(due);
+            port.compare(due + Duration::from_secs(1));
+        });
+        let storm = "INFO the peer left before it was ready";
+        assert_eq!(lines[1..11], [storm; 10]);
+        assert_eq!(lines[11..], ["INFO connected left_out=89", "WARN capture ended reason=\"disk full\""]);
     }
 
     #[test]

@@ -46,7 +46,7 @@ fn from_file(file: &Path, name: &str, control: Option<&Path>) -> anyhow::Result<
 
 /// Returns the configuration that makes `other` the peer of `port` on the host `host`.
 fn snippet(port: &PortSettings, other: GuestKind, host: &str) -> Result<String, Diagnostic> {
-    let mac = text::mac(host, &port.name);
+    let mac = text::mac(host, &port.name, &port.kind.place());
     match &port.kind {
         PortKind::VhostUser(own) => vhost_user::snippet(port, &own.socket, other, mac),
         PortKind::VirtioUser(own) => virtio_user::snippet(port, &own.socket, other),

@@ -84,7 +84,7 @@ mod tests {
     fn qemu_takes_the_other_side_of_the_socket() {
         let expected = "\
 -netdev 'stream,id=net-a,server=off,addr.type=unix,addr.path=/tmp/a b,,c' \\
--device virtio-net-pci,netdev=net-a,mac=02:af:63:dc:4c:86
+-device virtio-net-pci,netdev=net-a,mac=02:c2:57:6d:1d:b6
 # QEMU 9.2 and later connects again with reconnect-ms=1000 after the address
 ";
         assert_eq!(snippet("/tmp/a b,c", Mode::Server, GuestKind::Qemu).unwrap(), expected);

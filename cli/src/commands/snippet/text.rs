@@ -5,10 +5,11 @@ use crate::settings::topology::PortSettings;
 use console::Diagnostic;
 use wire::MacAddress;
 
-/// Returns a locally administered MAC address: the FNV-1a hash of host and port name. It is stable for a host and a
-/// port, and differs between hosts.
-pub(super) fn mac(host: &str, name: &str) -> MacAddress {
-    let hash = host.bytes().chain(name.bytes()).fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+/// Returns a locally administered MAC address: the FNV-1a hash of the host, the port's name and its `place`, such as the
+/// path of its socket. It is stable for a host and a port, and differs between hosts and between switches of a host.
+pub(super) fn mac(host: &str, name: &str, place: &str) -> MacAddress {
+    let parts = [host, name, place].into_iter().flat_map(|part| part.bytes().chain([0]));
+    let hash = parts.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
     let [hash @ .., _, _, _] = hash.to_be_bytes();
@@ -61,9 +62,11 @@ mod tests {
 
     #[test]
     fn different_names_get_different_addresses_that_stations_may_have() {
-        assert_ne!(mac("", "a"), mac("", "b"));
-        assert_ne!(mac("one", "a"), mac("other", "a"), "two hosts with a port of one name");
-        assert_eq!(mac("one", "a"), mac("one", "a"));
-        assert!(mac("", "a").is_local() && !mac("", "a").is_group());
+        let usual = mac("one", "a", "/run/a");
+        assert_ne!(usual, mac("one", "b", "/run/a"));
+        assert_ne!(usual, mac("other", "a", "/run/a"), "two hosts with a port of one name");
+        assert_ne!(usual, mac("one", "a", "/tmp/a"), "two switches with a port of one name");
+        assert_eq!(usual, mac("one", "a", "/run/a"));
+        assert!(usual.is_local() && !usual.is_group());
     }
 }

@@ -137,7 +137,7 @@ mod tests {
 -machine memory-backend=mem0 \\
 -chardev socket,id=chr-guest-a,path=/run/linerate/guest-a.sock,reconnect=1 \\
 -netdev vhost-user,id=net-guest-a,chardev=chr-guest-a,queues=1 \\
--device virtio-net-pci,netdev=net-guest-a,mac=02:c5:3a:5d:e1:39
+-device virtio-net-pci,netdev=net-guest-a,mac=02:74:b6:2f:1f:75
 # QEMU 9.2 and later: reconnect-ms=1000 in place of reconnect=1
 ";
         assert_eq!(snippet(&port(Mode::Server, 1, None), GuestKind::Qemu).unwrap(), expected);
@@ -151,7 +151,7 @@ mod tests {
 -machine memory-backend=mem0 \\
 -chardev socket,id=chr-guest-a,path=/run/linerate/guest-a.sock,server=on,wait=off \\
 -netdev vhost-user,id=net-guest-a,chardev=chr-guest-a,queues=2 \\
--device virtio-net-pci,netdev=net-guest-a,mac=02:c5:3a:5d:e1:39,mq=on,vectors=6,host_mtu=9000
+-device virtio-net-pci,netdev=net-guest-a,mac=02:74:b6:2f:1f:75,mq=on,vectors=6,host_mtu=9000
 ";
         assert_eq!(snippet(&port(Mode::Client, 2, Some(9000)), GuestKind::Qemu).unwrap(), expected);
     }
@@ -165,7 +165,7 @@ mod tests {
 </memoryBacking>
 <devices>
   <interface type='vhostuser'>
-    <mac address='02:c5:3a:5d:e1:39'/>
+    <mac address='02:74:b6:2f:1f:75'/>
     <source type='unix' path='/run/linerate/guest-a.sock' mode='client'>
       <reconnect enabled='yes' timeout='1'/>
     </source>
@@ -190,7 +190,7 @@ mod tests {
     fn testpmd_is_the_server_of_a_port_that_connects() {
         let expected = "\
 dpdk-testpmd --no-pci --single-file-segments --file-prefix=guest-a \\
---vdev net_virtio_user0,path=/run/linerate/guest-a.sock,mac=02:c5:3a:5d:e1:39,queues=2,queue_size=1024,server=1 \\
+--vdev net_virtio_user0,path=/run/linerate/guest-a.sock,mac=02:74:b6:2f:1f:75,queues=2,queue_size=1024,server=1 \\
 -- -i --rxq=2 --txq=2 --rxd=1024 --txd=1024 --total-num-mbufs=16384
 # without huge pages: --no-huge -m 512 in place of --single-file-segments
 ";
