@@ -10,3 +10,8 @@ mod list;
 mod net;
 pub mod queue;
 pub mod token;
+
+/// Compiles the examples of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/async-programs.md")]
+struct Guide;
