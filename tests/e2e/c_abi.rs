@@ -186,7 +186,7 @@ fn member_in_c_receives_a_group_until_it_leaves() {
         assert_eq!((&bytes[..length], from.ip(), from.port()), (&b"hello"[..], stack, PORT));
         let client = netns.enter(move || socket(to, 0));
         assert!(returned(&client, to, "to the group") && returned(&client, stack, "leave"));
-        // What follows is returned in order, if at all.
+        // The following data is returned in order, if at all.
         client.send_to(b"left", (to, PORT)).expect("a route");
         assert!(returned(&client, stack, "to the member"), "{group} was not left");
         assert!(process.terminate(LIMIT).success());

@@ -249,7 +249,7 @@ fn a_bpdu_stops_a_guarded_port_until_its_link_was_down() {
     switch.stop();
 }
 
-/// What `lldpcli` of a running `lldpd` knows about its neighbours.
+/// Neighbours according to `lldpcli` of a running `lldpd`.
 fn known_by_lldpd(host: &Netns, socket: &Path) -> Value {
     let socket = socket.display().to_string();
     let said = host.attempt("lldpcli", &["-u", &socket, "-f", "json0", "show", "neighbors", "details"]);

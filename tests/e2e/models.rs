@@ -25,7 +25,7 @@ const ADDRESSES: [&str; 2] = ["10.63.0.1", "10.63.0.2"];
 /// `[worker]` sections for two CPUs.
 const MODELS: [(&str, &str); 7] = [
     ("run-to-completion", "work = [0, 1]"),
-    ("spread in software", "work = [0, 1]\nrss_mode = \"software\""),
+    ("software RSS", "work = [0, 1]\nrss_mode = \"software\""),
     ("one CPU for everything", "model = \"pipeline\"\nrx = [0]\nwork = [0]\ntx = [0]"),
     ("Rx and Tx together", "model = \"pipeline\"\nrx = [0]\nwork = [1]\ntx = [0]\nwrite_unit = 16"),
     ("Rx apart", "model = \"pipeline\"\nrx = [0]\nwork = [1]\ntx = [1]"),

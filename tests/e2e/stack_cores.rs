@@ -66,11 +66,11 @@ fn check(summary: &Value, workers: usize) {
     assert_eq!((&summary["aborted"], &summary["datagrams"]), (&0.into(), &32.into()), "{summary}");
     assert!(list.iter().all(|worker| worker["connections"].as_u64() > Some(0)), "{summary}");
     let of = |name: &str| list.iter().map(|worker| counter(worker, name)).sum::<u64>();
-    for name in ["frames_in", "TcpInSegs", "spread_received", "handed_over", "taken_over"] {
+    for name in ["frames_in", "TcpInSegs", "rss_received", "handed_over", "taken_over"] {
         assert_eq!(counter(summary, name), of(name), "{name}: {summary}");
     }
     let [received, copied, kept, handed, full] =
-        ["spread_received", "spread_copied", "spread_kept", "handed_over", "handoff_full"]
+        ["rss_received", "rss_copied", "rss_kept", "handed_over", "handoff_full"]
             .map(|name| counter(summary, name));
     assert_eq!(received + copied, kept + handed + full, "{summary}");
     assert_eq!(counter(summary, "frames_in"), kept + counter(summary, "taken_over"), "{summary}");

@@ -1,4 +1,4 @@
-//! What opening and closing costs the data path of the service.
+//! Measures the cost of opening and closing connections for the data path of the service.
 //!
 //! `control [REQUESTS] [REPEATS]` prints the replies per second of an echo server behind the service, while another client
 //! does nothing, attaches and detaches, or opens and closes connections; and how long the service works in a round. The

@@ -25,7 +25,7 @@ const MESSAGE: usize = 64;
 /// CPU time of a round, in nanoseconds, from which on it counts as long.
 const LONG: u64 = 100_000;
 
-/// What the other client does.
+/// Load of the other client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Other {
     /// Nothing.

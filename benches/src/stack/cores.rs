@@ -2,7 +2,7 @@
 //! its worker.
 
 use anyhow::{Context, Result, bail};
-use host::{Host, Indirection, Options, Part, SpreadOptions, Workers, run_split};
+use host::{Host, Indirection, Options, Part, SteeringOptions, Workers, run_split};
 use measure::pinning::pin;
 use port::PortControl;
 use port::vhost_user::{self, VhostUser};
@@ -34,10 +34,15 @@ fn ends(folder: &tempfile::TempDir, queue_pairs: u16) -> Result<[Box<dyn PortCon
     Ok([Box::new(back), Box::new(VirtioUser::connect(&path, options, Instant::now())?)])
 }
 
-fn workers(last: u8, control: Box<dyn PortControl>, count: usize, spread: &SpreadOptions) -> Result<Workers> {
+fn workers(
+    last: u8,
+    control: Box<dyn PortControl>,
+    count: usize,
+    steering: &SteeringOptions,
+) -> Result<Workers> {
     let options = Options { polling: engine::Polling::Busy, ..Options::new()? };
     let config = InterfaceConfig { mac: MacAddress::new([2, 0, 0, 0, 0, last]), mtu: 1500, vlan: None };
-    let mut workers = Workers::open(count, &options, ("port", control), &config, spread)?;
+    let mut workers = Workers::open(count, &options, ("port", control), &config, steering)?;
     for host in workers.hosts() {
         let (now, address) = (host.now(), Cidr::new(address(last), 24).context("a prefix")?);
         host.stack().add_address(Workers::interface(), address, now);
@@ -95,8 +100,8 @@ pub fn threads(
 ) -> Result<(f64, f64, f64)> {
     let folder = tempfile::tempdir()?;
     let [back, front] = ends(&folder, 1)?;
-    let mut server = workers(1, back, 1, &SpreadOptions::default())?;
-    let mut client = workers(2, front, 1, &SpreadOptions::default())?;
+    let mut server = workers(1, back, 1, &SteeringOptions::default())?;
+    let mut client = workers(2, front, 1, &SteeringOptions::default())?;
     let (stop, mut echo) = (Arc::new(AtomicBool::new(false)), Echo::default());
     let host = server.hosts().first_mut().context("a worker")?;
     listen(&mut echo, host)?;
@@ -160,10 +165,10 @@ pub fn ports(
     let folder = tempfile::tempdir()?;
     let count = cpus.len();
     let arrivals = is_home.then(|| Arc::new(Indirection::symmetric(count as u16)));
-    let spread = SpreadOptions { arrivals, ..SpreadOptions::default() };
+    let steering = SteeringOptions { arrivals, ..SteeringOptions::default() };
     let [back, front] = ends(&folder, count as u16)?;
-    let mut server = workers(1, back, count, &spread)?;
-    let mut client = workers(2, front, count, &spread)?;
+    let mut server = workers(1, back, count, &steering)?;
+    let mut client = workers(2, front, count, &steering)?;
     let mut echoes: Vec<_> = cpus.iter().map(|_| Echo::default()).collect();
     for (host, echo) in server.hosts().iter_mut().zip(&mut echoes) {
         listen(echo, host)?;
@@ -189,7 +194,7 @@ pub fn ports(
     })?;
     let reports = server.close().into_iter().chain(client.close());
     let (crossed, received) = reports.fold((0, 0), |(crossed, received), report| {
-        (crossed + report.spread.crossed, received + report.spread.received)
+        (crossed + report.distributor.crossed, received + report.distributor.received)
     });
     Ok((rates.iter().sum(), crossed as f64 / received as f64))
 }

@@ -16,7 +16,7 @@ const INTERFACE: &str = "tap0";
 /// Address of the kernel, in the network of the server.
 const CLIENT: &str = "10.100.0.2/24";
 
-/// What carries the requests.
+/// Transport of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// Sockets and stack of the kernel, on the loopback interface.

@@ -97,7 +97,7 @@ pub(crate) enum ThreadModel {
 
 /// Which worker has a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SpreadRule {
+pub(crate) enum SteeringRule {
     /// The worker that the hash of its flow selects. For every port
     #[default]
     Hash,
@@ -145,7 +145,7 @@ pub(crate) struct WorkerArgs {
     pub(crate) threads: ThreadModel,
     /// Which worker serves a connection
     #[arg(long, value_enum, default_value_t)]
-    pub(crate) spread: SpreadRule,
+    pub(crate) steering: SteeringRule,
 }
 
 impl WorkerArgs {

@@ -1,11 +1,13 @@
 //! Workers of a program: stacks on several threads, on the port of the command line.
 
 use crate::api::stack::StackControl;
-use crate::args::end::{EndArgs, SpreadRule, ThreadModel, WorkerArgs};
+use crate::args::end::{EndArgs, SteeringRule, ThreadModel, WorkerArgs};
 use crate::commands::end::End;
 use crate::commands::{cpu, end};
 use console::Diagnostic;
-use host::{Activity, App, Host, Indirection, Options, Part, Remote, Report, Spread, SpreadOptions, Workers};
+use host::{
+    Activity, App, FlowSteering, Host, Indirection, Options, Part, Remote, Report, SteeringOptions, Workers,
+};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -32,23 +34,23 @@ impl WorkerSet {
         validate(args, workers)?;
         let mut options = end::options(args)?;
         adjust(&mut options);
-        let rule = match workers.spread {
-            SpreadRule::Hash => Spread::Hash,
-            SpreadRule::Arrival => Spread::Arrival,
+        let rule = match workers.steering {
+            SteeringRule::Hash => FlowSteering::Hash,
+            SteeringRule::Arrival => FlowSteering::Arrival,
         };
         let config = end::interface(args);
         let control = end::open_port(args, &port)?;
         let rss = control.rss();
         let arrivals = rss.map(|rss| Arc::new(Indirection::of_port(&rss, workers.count() as u16)));
-        let spread = SpreadOptions { rule, arrivals, activity: workers.activity() };
-        let opened = Workers::open(workers.count(), &options, (&port.name, control), &config, &spread);
+        let steering = SteeringOptions { rule, arrivals, activity: workers.activity() };
+        let opened = Workers::open(workers.count(), &options, (&port.name, control), &config, &steering);
         let failed = |error| Diagnostic::failed(format!("port {}", port.name), error, "use fewer --workers");
         let mut opened = opened.map_err(failed)?;
         for host in opened.hosts() {
             end::configure(host, Workers::interface(), args);
         }
         let control = StackControl::open(args.control.as_deref(), opened.hosts())?;
-        let (name, activity) = (port.name, spread.activity);
+        let (name, activity) = (port.name, steering.activity);
         Ok(Self { workers: opened, name, activity, args: workers.clone(), _control: control })
     }
 
@@ -188,8 +190,8 @@ fn validate(end: &EndArgs, workers: &WorkerArgs) -> Result<(), Diagnostic> {
         let reason = "both threads of a worker must be on one CPU";
         return Err(Diagnostic::bad("--threads merge", reason, "add --cpus with a CPU for each worker"));
     }
-    if workers.spread == SpreadRule::Arrival {
-        workers.only_fixed("with --spread arrival, a worker receives what arrives on its queue")?;
+    if workers.steering == SteeringRule::Arrival {
+        workers.only_fixed("with --steering arrival, a worker receives what arrives on its queue")?;
     }
     if workers.threads != ThreadModel::Unified {
         workers.only_fixed("the load of a program with a thread of its own is not measured")?;

@@ -111,7 +111,7 @@ impl Controllers {
     }
 }
 
-/// What the thread gets from others.
+/// Messages to the thread.
 struct Inputs {
     plane: Plane,
     reports: Reports,

@@ -75,7 +75,7 @@ pub(crate) struct TraceReport {
 pub(crate) struct TracePass {
     /// Fields of the packet.
     pub(crate) flow: String,
-    /// What was looked up and executed, in order.
+    /// Lookups and actions, in order.
     pub(crate) steps: Vec<TraceStep>,
     /// Steps that were left out.
     pub(crate) omitted: usize,
@@ -85,7 +85,7 @@ pub(crate) struct TracePass {
     pub(crate) megaflow: String,
     /// Operations of the megaflow.
     pub(crate) operations: String,
-    /// What becomes of the packet.
+    /// Result for the packet.
     pub(crate) verdict: String,
     /// Whether it is dropped.
     pub(crate) dropped: bool,

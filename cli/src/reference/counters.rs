@@ -3,12 +3,12 @@
 use super::schema::Schemas;
 use crate::api::{metrics, routes};
 use console::markdown;
-use host::{Report, SpreadCounts};
+use host::{DistributorCounts, Report};
 use port::{DropReason, PortDetail};
 use serve::http::Http;
 use serve::{Kv, Server};
 
-const SHARED: &str = "For each worker `spread_received + spread_copied = spread_kept + handed_over + handoff_full`. The sum \
+const SHARED: &str = "For each worker `rss_received + rss_copied = rss_kept + handed_over + handoff_full`. The sum \
     of `handed_over` is that of `taken_over`, except for packets in a queue at the end.";
 
 /// Name and meaning of a counter.
@@ -61,7 +61,7 @@ fn of_stack(page: &mut String) {
     let sets: [(&str, &str, Vec<Meaning>); 5] = [
         ("The TCP/IP stack", "Frames and packets by result.", stack::Counters::meanings().collect()),
         ("The loop of a worker", "Rounds of the thread, and its ports.", Report::loop_meanings().collect()),
-        ("A port of several workers", SHARED, SpreadCounts::meanings().collect()),
+        ("A port of several workers", SHARED, DistributorCounts::meanings().collect()),
         ("`serve http`", "Counters of the server, in its results only.", Http::meanings()),
         ("`serve kv`", "Counters of the server, in its results only.", Kv::meanings()),
     ];

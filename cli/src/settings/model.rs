@@ -144,7 +144,7 @@ impl ModelSettings {
         match (self.model, self.rss_mode) {
             (ModelKind::RunToCompletion, RssMode::Queues) => engine::Model::RunToCompletion,
             (ModelKind::Stealing, _) => engine::Model::Stealing,
-            (ModelKind::RunToCompletion, RssMode::Software) => engine::Model::Spreading(handoffs),
+            (ModelKind::RunToCompletion, RssMode::Software) => engine::Model::SoftwareRss(handoffs),
             (ModelKind::Pipeline, _) => {
                 let roles = roles.map(RoleSettings::engine).collect();
                 engine::Model::Pipeline(engine::PipelineConfig { roles, handoffs })

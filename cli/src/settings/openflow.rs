@@ -50,7 +50,7 @@ pub(crate) struct OpenflowSettings {
     pub(crate) access: Access,
 }
 
-/// What a bridge does while no controller is connected.
+/// Behaviour of a bridge while no controller is connected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum FailMode {

@@ -1,4 +1,4 @@
-//! What a port may do on its bridge: VLANs, limits and security. Ports, bonds and the ports of applications have the same
+//! Policy of a port on its bridge: VLANs, limits and security. Ports, bonds and the ports of applications have the same
 //! keys; `config` validates them against other sections.
 
 use super::reader::fields::Fields;

@@ -47,7 +47,7 @@ fn invalid_input_of_serve_is_refused_with_a_remedy() {
         (&["--mtu", "1000"], "1000 is not in 1280..=65535"),
         (&["--address", "10.9.0.2"], "expected an address with a prefix length"),
         (&["--workers", "4..2"], "the first number of a range is the lower one"),
-        (&["--workers", "1..2", "--spread", "arrival"], "remedy: write --workers 2"),
+        (&["--workers", "1..2", "--steering", "arrival"], "remedy: write --workers 2"),
         (&["--workers", "1..2", "--threads", "split"], "--workers 1..2: the load of a program"),
         (&["--threads", "merge"], "remedy: add --cpus with a CPU for each worker"),
     ] {

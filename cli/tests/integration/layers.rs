@@ -136,7 +136,7 @@ fn modules_of_a_folder_have_no_cycles() {
     for top in ["settings", "dataplane", "api", "args", "commands", "reference"] {
         let graph = within(top);
         assert!(graph.values().any(|used| !used.is_empty()), "no dependency was found in {top}");
-        // What is left also has the modules that use those of the cycle.
+        // The rest also has the modules that use those of the cycle.
         let cycle = cycle(graph);
         assert!(cycle.is_empty(), "modules of {top} with a cycle: {cycle:?}");
     }

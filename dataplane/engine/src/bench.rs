@@ -9,7 +9,7 @@ use crate::handoff::{self, Handoffs, store};
 use crate::link::{Doorbell, Link, ResponseLimit};
 use crate::model::HandoffConfig;
 use crate::sleeper::Sleeper;
-use crate::stage::{Deliver, Spreader};
+use crate::stage::{Deliver, Distributor};
 use crate::worker::{Alone, Parts, Stage, Worker};
 use mem::copy::Choice;
 use mem::ticks;
@@ -75,12 +75,12 @@ impl SteppedWorker {
         let pool = handoff::pool(&handoffs, 2, 1).map_err(std::io::Error::other)?;
         store::open(&pool);
         let debts = Arc::new(WorkDebts::new(config.max_ports));
-        let spreader: Box<dyn Pipeline> =
-            Box::new(Spreader::new(handoffs.order, Rss::default(), &[handoff::port(config.max_ports, 1)]));
+        let distributor: Box<dyn Pipeline> =
+            Box::new(Distributor::new(handoffs.order, Rss::default(), &[handoff::port(config.max_ports, 1)]));
         let mut stages = Vec::new();
         let mut counters = Vec::new();
         let last: Box<dyn Pipeline> = Box::new(Deliver);
-        for (pipeline, waits) in [(spreader, true), (pipeline, true), (last, false)] {
+        for (pipeline, waits) in [(distributor, true), (pipeline, true), (last, false)] {
             let (parts, counted) = parts(config, &sender, pipeline, waits)?;
             stages.push(Worker::new(WorkerConfig::default(), parts, Stage::new(debts.clone())));
             counters.push(counted);

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 pub(crate) enum Request {
     Add(PortId, Box<dyn PortControl>),
     /// [`Request::Add`] with software RSS over all workers.
-    AddSpread(PortId, Box<dyn PortControl>),
+    AddRssPort(PortId, Box<dyn PortControl>),
     /// Adds a stage whose thread is running.
     Stage(Role, Arc<Link>, Sender<std::io::Result<()>>),
     /// Removes a port. The reply names a worker that may still use resources of the port.
@@ -169,7 +169,7 @@ impl Control {
     fn handle_request(&mut self, request: Request) -> bool {
         match request {
             Request::Add(port, control) => self.add(port, control),
-            Request::AddSpread(port, control) => {
+            Request::AddRssPort(port, control) => {
                 self.placement.rss.insert(port);
                 self.add(port, control);
             }

@@ -169,11 +169,11 @@ impl Engine {
     }
 
     /// [`Engine::add_reserved`] with software RSS: each packet is handed to the worker of its flow, independent of the
-    /// worker that serves the queue. Requires [`Model::Spreading`]. A pipeline does this for every port; in the other
+    /// worker that serves the queue. Requires [`Model::SoftwareRss`]. A pipeline does this for every port; in the other
     /// models it is the same as [`Engine::add_reserved`].
-    pub fn add_spread(&self, id: PortId, control: Box<dyn PortControl>) -> Result<(), EngineError> {
+    pub fn add_rss_port(&self, id: PortId, control: Box<dyn PortControl>) -> Result<(), EngineError> {
         self.registry.update(id, control.status(), control.details());
-        self.request(Request::AddSpread(id, control))
+        self.request(Request::AddRssPort(id, control))
     }
 
     /// Removes a port: stops its queues and closes its memory and sockets.

@@ -11,9 +11,9 @@ pub enum Model {
     /// Run to completion with work stealing: an idle worker takes whole bursts from the fullest queue of another
     /// worker.
     Stealing,
-    /// Run to completion with software RSS for ports that request it ([`crate::Engine::add_spread`]): their packets
+    /// Run to completion with software RSS for ports that request it ([`crate::Engine::add_rss_port`]): their packets
     /// are handed to the worker of their flow. For ports with one queue pair.
-    Spreading(HandoffConfig),
+    SoftwareRss(HandoffConfig),
     /// Stages joined by handoff queues.
     Pipeline(PipelineConfig),
 }
@@ -150,7 +150,7 @@ impl Model {
     pub(crate) fn handoffs(&self) -> Option<HandoffConfig> {
         match self {
             Model::RunToCompletion | Model::Stealing => None,
-            Model::Spreading(handoffs) | Model::Pipeline(PipelineConfig { handoffs, .. }) => {
+            Model::SoftwareRss(handoffs) | Model::Pipeline(PipelineConfig { handoffs, .. }) => {
                 Some(handoffs.sound())
             }
         }
@@ -160,7 +160,7 @@ impl Model {
     pub(crate) fn roles(&self, threads: usize) -> Vec<Vec<Role>> {
         match self {
             Model::RunToCompletion | Model::Stealing => vec![vec![Role::All]; threads],
-            Model::Spreading(_) => vec![vec![Role::All, Role::Rx]; threads],
+            Model::SoftwareRss(_) => vec![vec![Role::All, Role::Rx]; threads],
             Model::Pipeline(config) => {
                 let none = Roles::default();
                 (0..threads).map(|i| config.roles.get(i).unwrap_or(&none).each().collect()).collect()

@@ -11,7 +11,7 @@ use crate::link::{Doorbell, Link, ResponseLimit};
 use crate::model::{HandoffConfig, Order, Role};
 use crate::rounds;
 use crate::sleeper::Sleeper;
-use crate::stage::{CoScheduled, Deliver, Spreader};
+use crate::stage::{CoScheduled, Deliver, Distributor};
 use crate::worker::{Alone, Parts, Sharing, Stage as Joined, Worker};
 use mem::copy::Choice;
 use mem::pool::Pool;
@@ -87,7 +87,7 @@ impl WorkerBuilder {
             Role::All | Role::Work => classify(),
             // Until the stage is joined, its packets have no handoff queue and are dropped.
             Role::Rx => {
-                Box::new(Spreader::new(Order::default(), self.rss, &[handoff::port(self.max_ports, 0)]))
+                Box::new(Distributor::new(Order::default(), self.rss, &[handoff::port(self.max_ports, 0)]))
             }
             Role::Tx => Box::new(Deliver),
         };

@@ -112,7 +112,7 @@ pub struct Burst {
     /// Maximum number of buffers to take.
     limit: usize,
     /// Whether the packets are derived from another burst ([`Burst::begin_from`]).
-    is_made: bool,
+    is_derived: bool,
     pins: Vec<Option<Pin>>,
     pool_bufs: PoolBufs,
     route: Route,
@@ -156,7 +156,7 @@ impl Burst {
             buf_ids: [BufId::default(); BURST],
             returned: 0,
             limit: BURST,
-            is_made: false,
+            is_derived: false,
             pins: Vec::new(),
             pool_bufs: PoolBufs::default(),
             route: Route::default(),
@@ -175,7 +175,7 @@ impl Burst {
     pub fn begin_limited(&mut self, source: usize, limit: usize) {
         debug_assert!((1..=BURST).contains(&limit));
         (self.n, self.returned, self.source, self.limit) = (0, 0, source, limit);
-        (self.heads, self.offloads, self.shape, self.is_made) = (Heads::Absent, false, Shape::Wide, false);
+        (self.heads, self.offloads, self.shape, self.is_derived) = (Heads::Absent, false, Shape::Wide, false);
         self.spill.clear();
         self.pool_bufs.clear();
         self.meta.clear();

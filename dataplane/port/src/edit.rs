@@ -206,7 +206,7 @@ impl Edits {
         if self.encapsulates { needs.encapsulated(self.has_checksum) } else { needs }
     }
 
-    /// What an output needs to accept a packet with these offloads after edit `id`.
+    /// Offloads that an output must support to accept a packet with these offloads after edit `id`.
     #[inline]
     pub fn needs_after(&self, id: EditId, offload: Offload) -> Capabilities {
         if !self.encapsulates {
@@ -319,7 +319,7 @@ impl Burst {
         id: EditId,
     ) -> Result<(), DropReason> {
         let number = match edits.get(id) {
-            None => self.push_made(source.head(i), source.frame(i).rest()),
+            None => self.push_derived(source.head(i), source.frame(i).rest()),
             Some(_) if !source.frame(i).is_head_only() && edits.removed(id) > 0 => {
                 self.push_by_copy(source, i, edits, id)
             }
@@ -331,7 +331,7 @@ impl Burst {
         let number = number.ok_or(DropReason::TooShort)?;
         let keep = edits.keep(id);
         if self.frame_len(number) > keep {
-            self.truncate_made(keep);
+            self.truncate_derived(keep);
             self.copy_notes(number, source, i);
             return Ok(());
         }
@@ -363,7 +363,7 @@ impl Burst {
     ) -> Result<(), DropReason> {
         self.copy_notes(number, source, i);
         let Ok((offload, _)) = edits.offload(id, source.offload(i), source.frame_len(i)) else {
-            self.pop_made();
+            self.pop_derived();
             return Err(DropReason::BadOffload);
         };
         self.set_offload(number, offload);
@@ -383,7 +383,7 @@ impl Burst {
         if len + source.frame_len(i) - have < ETHERNET_HEADER {
             return None;
         }
-        self.push_made(&head[..len], rest.take(&frame, usize::MAX))
+        self.push_derived(&head[..len], rest.take(&frame, usize::MAX))
     }
 }
 

@@ -263,7 +263,7 @@ impl Capabilities {
         self.0 & needs.0 == needs.0
     }
 
-    /// What is needed after an encapsulation, possibly with a checksum, of packets that need this.
+    /// Offloads that packets which need these need after an encapsulation, possibly with a checksum.
     #[must_use]
     pub(crate) const fn encapsulated(self, has_checksum: bool) -> Self {
         let tunnel = if self.0 & Self::SEGMENTATION == 0 { 0 } else { Self::TUNNEL };

@@ -4,7 +4,7 @@
 use sim::memory::Memory;
 use sim::memory::Width::Eight;
 use sim::program::Program;
-use sim::{Profile, Stuck};
+use sim::{Deadlock, Profile};
 
 const SLOTS: u64 = 256;
 const ITEMS: u64 = 50_000;
@@ -32,7 +32,7 @@ fn side<M: Memory>(memory: &mut M, tail: u64, batch: u64, fills: bool) {
     }
 }
 
-fn main() -> Result<(), Stuck> {
+fn main() -> Result<(), Deadlock> {
     for (name, tail, batch) in [("together", HEAD + 8, 1), ("apart", HEAD + 256, 16)] {
         let program = Program::new(1 << 16).thread(move |memory| side(memory, tail, batch, true));
         let program = program.thread(move |memory| side(memory, tail, batch, false));

@@ -41,7 +41,7 @@ pub use counters::{Counters, Source};
 pub use machine::Machine;
 pub use prefetch::Prefetchers;
 pub use profile::Profile;
-pub use run::{Simulated, Stuck, run};
+pub use run::{Deadlock, Simulated, run};
 pub use sockets::Sockets;
 
 /// Virtual time in sixteenths of a cycle, so that each of four instructions issued per cycle has its own time.

@@ -29,7 +29,7 @@ pub(super) enum Next {
     /// All cores are done
     Finished,
     /// Every core that is not done waits for another
-    Stuck,
+    Deadlock,
 }
 
 /// The simulated machine.
@@ -146,7 +146,11 @@ impl Machine {
             }
         }
         let idle = || {
-            if self.cores.iter().all(|core| core.state == State::Done) { Next::Finished } else { Next::Stuck }
+            if self.cores.iter().all(|core| core.state == State::Done) {
+                Next::Finished
+            } else {
+                Next::Deadlock
+            }
         };
         best.map_or_else(idle, |(_, _, next)| next)
     }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use super::memory::{Address, Width};
 use crate::Prefetchers;
-use crate::{Counters, Machine, Profile, Simulated, Stuck, TICKS, run};
+use crate::{Counters, Deadlock, Machine, Profile, Simulated, TICKS, run};
 
 /// Body of a thread; returns the thread's result.
 type Body<T> = Box<dyn FnOnce(&mut Simulated<'_>) -> T>;
@@ -25,9 +25,9 @@ pub struct Program<T = ()> {
 
 /// Result of a program.
 #[derive(Clone, Debug)]
-pub struct Ran<T = ()> {
+pub struct ProgramResult<T = ()> {
     /// Result of each thread, in the order in which they were added
-    pub said: Vec<T>,
+    pub results: Vec<T>,
     /// Counters of each thread's core
     pub counters: Vec<Counters>,
 }
@@ -67,7 +67,7 @@ impl<T: 'static> Program<T> {
     }
 
     /// Runs all threads to completion on the processor of this profile.
-    pub fn simulate(self, profile: &Profile) -> Result<Ran<T>, Stuck> {
+    pub fn simulate(self, profile: &Profile) -> Result<ProgramResult<T>, Deadlock> {
         let many = self.threads.len();
         let mut machine = Machine::new(profile, many, self.bytes, self.prefetchers);
         if !self.parts.is_empty() {
@@ -76,23 +76,23 @@ impl<T: 'static> Program<T> {
         for (at, value) in self.values {
             machine.poke(at, Width::Eight, value);
         }
-        let said: Rc<RefCell<Vec<Option<T>>>> = Rc::new(RefCell::new((0..many).map(|_| None).collect()));
+        let results: Rc<RefCell<Vec<Option<T>>>> = Rc::new(RefCell::new((0..many).map(|_| None).collect()));
         let bodies = self.threads.into_iter().enumerate().map(|(core, body)| {
-            let said = Rc::clone(&said);
+            let results = Rc::clone(&results);
             let body: crate::run::Body = Box::new(move |memory| {
                 let value = body(memory);
-                said.borrow_mut()[core] = Some(value);
+                results.borrow_mut()[core] = Some(value);
             });
             body
         });
         let machine = run(machine, bodies.collect())?;
         // Every thread has ended, so each has a result.
-        let said = said.take().into_iter().flatten().collect();
-        Ok(Ran { said, counters: (0..many).map(|core| machine.counters(core)).collect() })
+        let results = results.take().into_iter().flatten().collect();
+        Ok(ProgramResult { results, counters: (0..many).map(|core| machine.counters(core)).collect() })
     }
 }
 
-impl<T> Ran<T> {
+impl<T> ProgramResult<T> {
     /// Cycles until the last thread ended.
     pub fn cycles(&self) -> f64 {
         let longest = self.counters.iter().map(|counters| counters.time).max();
@@ -117,7 +117,7 @@ mod tests {
             .thread(|memory| memory.load(64, Width::Eight))
             .thread(|memory| memory.load(128, Width::Eight));
         let ran = program.simulate(&Profile::study()).expect("no core waits");
-        assert_eq!(ran.said, [7, 9]);
+        assert_eq!(ran.results, [7, 9]);
         assert_eq!((ran.counters.len(), ran.lines_moved()), (2, 0));
         assert!(ran.cycles() > 0.0);
     }
@@ -127,6 +127,6 @@ mod tests {
         let program: Program = Program::new(1 << 12).thread(|memory| {
             memory.load_until(0, Width::Eight, |value| value == 1);
         });
-        assert_eq!(program.simulate(&Profile::study()).expect_err("no core stores"), Stuck);
+        assert_eq!(program.simulate(&Profile::study()).expect_err("no core stores"), Deadlock);
     }
 }

@@ -17,7 +17,7 @@ use crate::memory::{Address, Cleaning, Copying, Intent, LINE, Memory, Width};
 /// Deadlock: every thread that has not ended waits for a line that no thread will change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the simulated threads are deadlocked: each waits for a line that no other will change")]
-pub struct Stuck;
+pub struct Deadlock;
 
 /// Body of a thread of the simulated program.
 pub type Body = Box<dyn FnOnce(&mut Simulated<'_>)>;
@@ -30,7 +30,7 @@ pub struct Simulated<'a> {
 }
 
 /// Runs one thread on each core to completion; returns the machine with its counters.
-pub fn run(machine: Machine, bodies: Vec<Body>) -> Result<Machine, Stuck> {
+pub fn run(machine: Machine, bodies: Vec<Body>) -> Result<Machine, Deadlock> {
     let shared = Rc::new(RefCell::new(machine));
     // A core without a thread is done from the start.
     let cores = shared.borrow().cores.len();
@@ -48,7 +48,7 @@ pub fn run(machine: Machine, bodies: Vec<Body>) -> Result<Machine, Stuck> {
                 }
             }
             Next::Finished => break,
-            Next::Stuck => return Err(Stuck),
+            Next::Deadlock => return Err(Deadlock),
         }
     }
     drop(threads);

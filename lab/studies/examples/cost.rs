@@ -8,7 +8,7 @@ use std::time::Instant;
 use sim::Prefetchers;
 use sim::memory::{Address, Memory, Width};
 use sim::run::Body;
-use sim::{Machine, Profile, Stuck, run};
+use sim::{Deadlock, Machine, Profile, run};
 use studies::experiment::{Length, simulate};
 use studies::model::Config;
 
@@ -16,7 +16,7 @@ use studies::model::Config;
 const APART: Address = 1 << 16;
 const SLOTS: u64 = 512;
 
-fn main() -> Result<(), Stuck> {
+fn main() -> Result<(), Deadlock> {
     let packets = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(60_000);
     println!("cores, {packets} items for each pair");
     for cores in [2, 4, 6, 8, 10, 12, 14, 16] {
@@ -38,7 +38,7 @@ fn main() -> Result<(), Stuck> {
 }
 
 /// Prints the cost per item.
-fn row(what: u64, items: u64, act: impl Fn() -> Result<(), Stuck>) -> Result<(), Stuck> {
+fn row(what: u64, items: u64, act: impl Fn() -> Result<(), Deadlock>) -> Result<(), Deadlock> {
     let mut best = f64::INFINITY;
     for _ in 0..3 {
         let begin = Instant::now();
@@ -49,13 +49,13 @@ fn row(what: u64, items: u64, act: impl Fn() -> Result<(), Stuck>) -> Result<(),
     Ok(())
 }
 
-fn base(packets: u64, config: &Config) -> Result<(), Stuck> {
+fn base(packets: u64, config: &Config) -> Result<(), Deadlock> {
     let length = Length { packets, warm_up: 6000.min(packets) };
     simulate(&Profile::study(), config, length).map(|_| ())
 }
 
 /// Cores in pairs: the first passes items to the second through slots that both sides poll.
-fn pairs(cores: usize, items: u64) -> Result<(), Stuck> {
+fn pairs(cores: usize, items: u64) -> Result<(), Deadlock> {
     let on = Prefetchers { stream: true, adjacent: true };
     let machine = Machine::new(&Profile::study(), cores, cores as u64 * APART, on);
     let body = |core: usize| -> Body {

@@ -8,7 +8,7 @@ use super::results::LineRow;
 use super::warming::warm;
 use sim::memory::LINE;
 use sim::run::Body;
-use sim::{Counters, Machine, Profile, Simulated, Stuck, TICKS, run};
+use sim::{Counters, Deadlock, Machine, Profile, Simulated, TICKS, run};
 
 /// Length of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,14 +27,14 @@ impl Default for Length {
 
 /// Counts of one thread over the counted packets.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tally {
+pub struct ThreadCounts {
     /// Counted packets
     pub packets: u64,
     /// Counters over these packets
     pub counters: Counters,
 }
 
-impl Tally {
+impl ThreadCounts {
     /// First-level load misses per thousand instructions.
     pub fn l1_mpki(&self) -> f64 {
         self.counters.l1_misses as f64 * 1000.0 / self.counters.instructions as f64
@@ -62,13 +62,13 @@ pub struct Outcome {
     /// Transmitted packets in millions per second
     pub mpps: f64,
     /// Counts of Rx, Guest and Tx
-    pub threads: [Tally; 3],
+    pub threads: [ThreadCounts; 3],
     /// Ring lines that moved from one core's cache to another's
     pub lines: Vec<LineRow>,
 }
 
 /// Runs one configuration in the simulator.
-pub fn simulate(profile: &Profile, config: &Config, length: Length) -> Result<Outcome, Stuck> {
+pub fn simulate(profile: &Profile, config: &Config, length: Length) -> Result<Outcome, Deadlock> {
     let layout = Layout::new(config);
     let mut machine = Machine::new(profile, 3, layout.bytes(), config.prefetchers).seeded(config.seed);
     for (at, width, value) in layout.empty_rings() {
@@ -92,10 +92,10 @@ pub fn simulate(profile: &Profile, config: &Config, length: Length) -> Result<Ou
 }
 
 /// Counts of each thread, and its loads from other cores' modified lines, by line.
-type Tallies = Rc<RefCell<[(Tally, Vec<u64>); 3]>>;
+type Tallies = Rc<RefCell<[(ThreadCounts, Vec<u64>); 3]>>;
 
 /// Returns the ring lines that a thread fetched from another core.
-fn lines(layout: &Layout, tallies: &[(Tally, Vec<u64>); 3]) -> Vec<LineRow> {
+fn lines(layout: &Layout, tallies: &[(ThreadCounts, Vec<u64>); 3]) -> Vec<LineRow> {
     let row = |(line, name): (usize, String)| LineRow {
         address: line as u64 * LINE,
         name,
@@ -138,5 +138,5 @@ fn drive<T: Thread>(
     }
     let counters = memory.counters().since(&before);
     let lines = memory.line_hits().iter().zip(&lines_before).map(|(after, before)| after - before).collect();
-    tallies.borrow_mut()[place] = (Tally { packets: batches * config.batch, counters }, lines);
+    tallies.borrow_mut()[place] = (ThreadCounts { packets: batches * config.batch, counters }, lines);
 }

@@ -17,8 +17,8 @@ pub fn simulated(profile: &Profile) -> Provenance {
 }
 
 /// Returns the provenance of results measured on this machine.
-pub fn measured(processor: &Processor, seats: &CpuPinning) -> Provenance {
-    Provenance { build: build(), profile: None, machine: Some(Machine::here(processor, seats)) }
+pub fn measured(processor: &Processor, pinning: &CpuPinning) -> Provenance {
+    Provenance { build: build(), profile: None, machine: Some(Machine::here(processor, pinning)) }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use measure::{Estimate, Kind};
 use serde::{Deserialize, Serialize};
 
-use super::experiment::{Outcome, Tally};
+use super::experiment::{Outcome, ThreadCounts};
 use super::model::STEP;
 use super::trial::record::Record;
 use measure::provenance::Provenance;
@@ -158,7 +158,7 @@ impl ThreadRow {
         self.l2_misses * 1000.0 / self.instructions
     }
 
-    pub(super) fn new(thread: &str, tally: &Tally) -> ThreadRow {
+    pub(super) fn new(thread: &str, tally: &ThreadCounts) -> ThreadRow {
         let counters = &tally.counters;
         let (count, time) = (|n| tally.per_packet(n), |t| tally.cycles_per_packet(t));
         ThreadRow {

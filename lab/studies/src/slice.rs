@@ -63,7 +63,7 @@ pub struct Bench {
     /// The host's processor
     pub processor: Processor,
     /// CPUs of the threads
-    pub seats: CpuPinning,
+    pub pinning: CpuPinning,
     /// Clock for timing
     pub clock: Clock,
 }
@@ -93,7 +93,7 @@ pub fn slice<W: Watch>(
         counted: length.packets.div_ceil(config.batch).max(1),
     };
     let stage = Stage { arena, clock: &bench.clock, config, batches, watch };
-    let (watches, times) = match bench.seats {
+    let (watches, times) = match bench.pinning {
         CpuPinning::Three(cpus) => stage.three(cpus)?,
         CpuPinning::Two(cpus) => stage.two(cpus)?,
         CpuPinning::InTurn => stage.in_turn(),

@@ -12,7 +12,7 @@ use port::Now;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What the switch is, and what it offers.
+/// Identity and features of the switch.
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// Identifier of the switch; it should be unique in the network.

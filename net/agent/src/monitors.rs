@@ -147,7 +147,7 @@ fn hold(held: &mut HashMap<usize, Event>, event: Event) {
     }
 }
 
-/// What changes did in the end: without flows that they added and removed again. Removals come first, as other flows can
+/// Net result of changes: without flows that they added and removed again. Removals come first, as other flows can
 /// have the same match.
 fn final_events(changes: &Changes) -> impl Iterator<Item = (FlowEvent, &Flow, u8)> {
     let is_short = changes.added.is_empty() || changes.removed.is_empty();

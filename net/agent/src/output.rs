@@ -81,7 +81,7 @@ impl Output {
         part_of_answer(&mut self.bytes, part, false, dialect, 0);
     }
 
-    /// What waits, and then the next parts.
+    /// Waiting messages, and then the next parts.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         self.refill();
         std::mem::take(&mut self.bytes)

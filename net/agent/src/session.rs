@@ -117,7 +117,7 @@ pub(crate) struct Session {
     pub(crate) id: SessionId,
     pub(crate) kind: Kind,
     pub(crate) auxiliary: Option<Auxiliary>,
-    /// What the HELLO messages agreed on; `None` before.
+    /// Version negotiated by the HELLO messages; `None` before.
     pub(crate) dialect: Option<Dialect>,
     pub(crate) role: Role,
     pub(crate) settings: Settings,

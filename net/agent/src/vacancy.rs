@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 /// A table whose vacancy was configured.
 struct Watched {
     thresholds: Vacancy,
-    /// What it reports next; `None` if it reports nothing.
+    /// Next report; `None` if it reports nothing.
     next: Option<TableReason>,
 }
 

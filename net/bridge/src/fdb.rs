@@ -20,7 +20,7 @@ use super::bucket::Entry;
 use super::config::{BridgeConfig, MacMoves};
 use super::hash::Buckets;
 use super::key::Key;
-use super::outside::Outside;
+use super::pair_listener::PairListener;
 use super::share::Share;
 use super::table::{Hit, Search, Table};
 use mem::line::Padded;
@@ -72,7 +72,7 @@ pub(super) struct Fdb {
     capacity: usize,
     ageing: u32,
     guarded: bool,
-    outside: Outside,
+    pair_listener: PairListener,
 }
 
 impl Fdb {
@@ -87,13 +87,13 @@ impl Fdb {
             capacity: config.capacity,
             ageing: config.ageing_seconds,
             guarded: config.mac_moves == MacMoves::Guarded,
-            outside: Outside::default(),
+            pair_listener: PairListener::default(),
         }
     }
 
-    /// Tells `outside` which ports stations leave.
-    pub(super) fn telling(self, outside: Outside) -> Self {
-        Self { outside, ..self }
+    /// Tells `pair_listener` which ports stations leave.
+    pub(super) fn telling(self, pair_listener: PairListener) -> Self {
+        Self { pair_listener, ..self }
     }
 
     /// Change count of `port`, for caching answers. Must be read before the look-up.
@@ -254,7 +254,7 @@ impl Fdb {
     /// Invalidates what is cached for a port that a station has left.
     fn left(&self, port: PortId) {
         self.shares[port.0 as usize].changed();
-        self.outside.changed(Some(port));
+        self.pair_listener.changed(Some(port));
     }
 
     fn count(&self, writer: &mut Writer, entry: &Entry, by: i32) {

@@ -5,7 +5,7 @@
 //! table of `table`, whose cache lines are `bucket`, selected by the keyed `hash`), and floods within the port's rate
 //! limits (`limit`), or sends a multicast packet to the ports of its group (`multicast`). Several ports can be one port of
 //! a bridge (`bond`), and mirrors copy packets (`mirror`), for this and for other pipelines (`wrapped`). Pairs of stations
-//! can be forwarded elsewhere (`outside`). [`Switch`] is the control API.
+//! can be forwarded elsewhere (`pair_listener`). [`Switch`] is the control API.
 //!
 //! Workers do not block: they read the table without locks and use `try_lock` only for new or moved stations; a station
 //! that cannot be learned now is learned from a later packet.
@@ -24,7 +24,7 @@ mod key;
 mod limit;
 mod listing;
 mod mirror;
-mod outside;
+mod pair_listener;
 mod ports;
 mod protocols;
 mod refusals;
@@ -48,6 +48,6 @@ pub use error::{
 };
 pub use listing::{BridgeStatistics, PortStatistics, RefusedMove, Selection, Station};
 pub use mirror::{MirrorConfig, MirrorError, MirrorOutput, MirrorStatistics};
-pub use switch::{LinkEvent, Outlet, Switch};
+pub use switch::{LinkEvent, Switch, VlanPort};
 pub use vlan_set::{ParseVlanSetError, VlanSet};
 pub use wrapped::Wrapped;

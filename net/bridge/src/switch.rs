@@ -16,12 +16,12 @@ use super::error::{AddBridgeError, AddPortError, RemoveBridgeError, RemovePortEr
 use super::fdb::Fdb;
 use super::listing::{BridgeStatistics, PortStatistics};
 use super::mirror::{self, Mirror, MirrorConfig, MirrorError, MirrorStatistics};
-use super::outside::Outside;
+use super::pair_listener::PairListener;
 use super::ports::{Bridge, Member, Place, PortTable, Published, View};
 use super::refusals::Refusals;
 use super::worker::Worker;
 use super::wrapped::Wrapped;
-pub use multicast::Outlet;
+pub use multicast::VlanPort;
 use observer::{Observer, Watch};
 use port::{Pipeline, Pipelines, PortId, PortObserver, Rss};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,7 +36,7 @@ const MAX_PINNED_VLANS: usize = 64;
 /// All bridges of the process and their ports. Shared by the control thread and, as [`Pipelines`], by the workers.
 pub struct Switch {
     pub(super) published: Arc<Published>,
-    pub(super) outside: Outside,
+    pub(super) pair_listener: PairListener,
     /// Serialises changes of the port table and related state.
     changing: Mutex<()>,
     bonds: Arc<Bonds>,
@@ -63,7 +63,7 @@ impl Switch {
         let watch = Watch::new(published.clone());
         let events = watch.clone();
         let bonds = Arc::new(Bonds::new(move |event| events.bond(event)));
-        Self { published, outside: Outside::default(), changing, bonds, watch, ports, rss }
+        Self { published, pair_listener: PairListener::default(), changing, bonds, watch, ports, rss }
     }
 
     /// The port table, for a worker.
@@ -81,9 +81,9 @@ impl Switch {
     fn publish(&self, table: PortTable) {
         // Before the change, so that it takes effect for all packets; and behind it, because pairs may have been looked up
         // in the old table meanwhile.
-        self.outside.changed(None);
+        self.pair_listener.changed(None);
         self.published.publish(Arc::new(table));
-        self.outside.changed(None);
+        self.pair_listener.changed(None);
     }
 
     /// Adds a bridge without ports and allocates its table.
@@ -100,7 +100,7 @@ impl Switch {
         if free >= u16::MAX as usize {
             return Err(AddBridgeError::TooMany(name.to_owned()));
         }
-        let fdb = Fdb::new(&config, self.ports).telling(self.outside.clone());
+        let fdb = Fdb::new(&config, self.ports).telling(self.pair_listener.clone());
         let groups = config.multicast_snooping.then(|| port::Published::new(Arc::default()));
         let (name, refusals) = (name.to_owned(), Refusals::default());
         let bridge = Arc::new(Bridge { name, config, fdb, refusals, groups });
@@ -247,7 +247,7 @@ impl Pipelines for Switch {
 
     fn observer(&self) -> Option<Box<dyn PortObserver>> {
         let (watch, bonds) = (self.watch.clone(), self.bonds.clone());
-        Some(Box::new(Observer { watch, bonds, outside: self.outside.clone() }))
+        Some(Box::new(Observer { watch, bonds, pair_listener: self.pair_listener.clone() }))
     }
 }
 

@@ -118,7 +118,7 @@ impl Timeouts {
     }
 }
 
-/// What workers read of a configuration, which control may change at any time.
+/// Part of a configuration that workers read, and that control may change at any time.
 pub(crate) struct Rules {
     checks_window: AtomicBool,
     timeouts: [AtomicU32; 11],

@@ -68,7 +68,7 @@ impl Outcome {
     }
 }
 
-/// What a packet did to its connection.
+/// Effect of a packet on its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Update {
     /// It belongs to the established connection.

@@ -21,7 +21,7 @@ pub enum Helper {
     Tftp,
 }
 
-/// What an expected connection gets from the connection that announced it.
+/// Properties of an expected connection that come from the connection that announced it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Parent {
     pub(crate) original: Tuple,

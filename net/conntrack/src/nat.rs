@@ -19,7 +19,7 @@ pub enum Direction {
 /// Translation of a packet, and of the connection that it begins (ovs-actions(7), `ct(nat(...))`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Nat {
-    /// What is translated in a new connection; `None` for nothing.
+    /// Translation in a new connection; `None` for none.
     pub direction: Option<Direction>,
     /// First and last address; `None`, or the unspecified address, keeps the address.
     pub addresses: Option<(IpAddr, IpAddr)>,

@@ -22,7 +22,7 @@ pub(crate) struct Packet<'a> {
     pub(crate) payload: &'a [u8],
 }
 
-/// What the packet means for its connection.
+/// Event of the packet for its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     Tcp(Segment),

@@ -27,7 +27,7 @@ pub struct Exhausted {
     pub tried: u32,
 }
 
-/// What to do with a packet: the arguments of the action `ct`.
+/// Arguments of the action `ct`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// Zone.

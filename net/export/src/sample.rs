@@ -25,7 +25,7 @@ pub const MAX_HEADER: usize = 256;
 /// Samples that wait in the queue of a worker at most.
 pub const QUEUE: usize = 1024;
 
-/// What a sample is for. Each has its own sampling rate; its value is an index.
+/// Purpose of a sample. Each has its own sampling rate; its value is an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// sFlow.

@@ -48,7 +48,7 @@ impl Subfield {
     }
 }
 
-/// What happens to a packet.
+/// Action on a packet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Sends to a port. A controller gets at most `max_len` bytes.

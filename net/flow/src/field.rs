@@ -45,7 +45,7 @@ pub enum Access {
     Write,
 }
 
-/// What a match must contain before it may contain a field (OpenFlow 1.3.5, 7.2.3.6).
+/// Prerequisite of a field: fields that a match must contain before it (OpenFlow 1.3.5, 7.2.3.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prerequisite {
     /// Nothing.
@@ -107,7 +107,7 @@ pub struct FieldInfo {
     pub nxm: Option<Oxm>,
     /// How it can be matched.
     pub masking: Masking,
-    /// What a match on it requires.
+    /// Prerequisite of a match on it.
     pub requires: Prerequisite,
     /// Whether actions can write it.
     pub access: Access,

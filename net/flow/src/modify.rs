@@ -44,7 +44,7 @@ impl TableId {
     }
 }
 
-/// What a [`FlowMod`] does.
+/// Command of a [`FlowMod`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowCommand {
     /// Adds a flow, or replaces one with the same match and priority.
@@ -78,7 +78,7 @@ pub struct FlowFlags {
 /// A change of flows (OpenFlow 1.3.5, 7.3.4.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowMod {
-    /// What to do.
+    /// Command.
     pub command: FlowCommand,
     /// Table; [`TableId::ALL`] for deletion in all.
     pub table: TableId,
@@ -127,7 +127,7 @@ impl FlowMod {
     }
 }
 
-/// What a [`GroupMod`] does.
+/// Command of a [`GroupMod`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupCommand {
     /// Adds a group.
@@ -171,7 +171,7 @@ pub enum GroupKind {
 /// A change of groups (7.3.4.3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupMod {
-    /// What to do.
+    /// Command.
     pub command: GroupCommand,
     /// Kind; changes of single buckets do not change it.
     pub kind: GroupKind,
@@ -181,7 +181,7 @@ pub struct GroupMod {
     pub buckets: Vec<Bucket>,
 }
 
-/// What a [`MeterMod`] does.
+/// Command of a [`MeterMod`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MeterCommand {
     /// Adds a meter.
@@ -217,7 +217,7 @@ pub struct Band {
 /// A change of meters (7.3.4.4).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeterMod {
-    /// What to do.
+    /// Command.
     pub command: MeterCommand,
     /// Unit and options.
     pub flags: MeterFlags,

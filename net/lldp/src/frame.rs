@@ -109,9 +109,9 @@ impl Id {
 /// Capabilities of a system, a bit each (8.5.8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// What the system can be.
+    /// Capabilities of the system.
     pub supported: u16,
-    /// What it is.
+    /// Enabled capabilities.
     pub enabled: u16,
 }
 
@@ -151,7 +151,7 @@ pub struct Vlan {
     pub name: String,
 }
 
-/// What an end of a link tells about itself.
+/// Information that an end of a link sends about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lldpdu {
     /// System.

@@ -9,7 +9,7 @@ pub const MAX_NEIGHBORS: usize = 8;
 /// A neighbour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Neighbor {
-    /// What it tells.
+    /// Received information.
     pub lldpdu: Lldpdu,
     /// When it was first received.
     pub since: Duration,

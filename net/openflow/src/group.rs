@@ -294,7 +294,7 @@ impl GroupStats {
     }
 }
 
-/// What groups can do. Arrays are in the order of the kinds: all, select, indirect, fast failover.
+/// Capabilities of groups. Arrays are in the order of the kinds: all, select, indirect, fast failover.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupFeatures {
     /// Bits of supported kinds.

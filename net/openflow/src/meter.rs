@@ -143,7 +143,7 @@ impl MeterStats {
 }
 
 record! {
-    /// What meters can do.
+    /// Capabilities of meters.
     pub struct MeterFeatures {
         /// Maximum number of meters.
         max_meters: u32,

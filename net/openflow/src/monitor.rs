@@ -28,7 +28,7 @@ pub const NO_ABBREV: u16 = 32;
 pub const ONLY_OWN: u16 = 64;
 
 numbered! {
-    /// What a request does with a monitor.
+    /// Command of a monitor request.
     pub enum MonitorCommand: u8 {
         /// Adds it.
         Add = 0,

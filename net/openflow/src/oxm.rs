@@ -31,7 +31,7 @@ pub struct OxmId {
     pub experimenter: u32,
 }
 
-/// What a header names.
+/// Field that a header names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// A field, with the width of [`Field::bytes`].

@@ -7,7 +7,7 @@ use flow::PortNo;
 
 /// Lowest reserved number.
 const RESERVED: u16 = 0xff00;
-/// What reserved numbers of 32 bits have more.
+/// Bits that distinguish reserved numbers of 32 bits from those of 16.
 const OFFSET: u32 = 0xffff_0000;
 
 /// The number in 32 bits.

@@ -50,7 +50,7 @@ pub enum Rates {
     },
 }
 
-/// What happens to packets of a colour.
+/// Action on packets of a colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Action {
     /// They pass unchanged.

@@ -11,7 +11,7 @@ use wire::MacAddress;
 /// Seconds that [`Bridge::tick`] makes up for at most: after that, all received information has aged.
 const MAX_CATCH_UP: u64 = 128;
 
-/// What the caller has to do, in order.
+/// Tasks of the caller, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Send a frame.

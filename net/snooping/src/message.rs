@@ -89,7 +89,7 @@ pub enum Body {
     Router,
 }
 
-/// What a host reports about a group. Older messages are converted: a report to [`Change::IsExclude`], a leave or done
+/// Report of a host about a group. Older messages are converted: a report to [`Change::IsExclude`], a leave or done
 /// message to [`Change::ToInclude`], each without sources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {

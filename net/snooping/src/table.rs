@@ -1,4 +1,4 @@
-//! What workers read: the ports of each group.
+//! Table that workers read: the ports of each group.
 
 use crate::traffic::is_always_flooded;
 use std::collections::HashMap;

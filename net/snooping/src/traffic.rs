@@ -1,4 +1,4 @@
-//! What a worker does with a multicast packet, from its first bytes. No checks: control makes them on its copy.
+//! Classification of a multicast packet by a worker, from its first bytes. No checks: control makes them on its copy.
 
 use crate::message::{IGMP, IGMP_LEAVE, IGMP_REPORT_1, IGMP_REPORT_2, IGMP_REPORT_3, MLD_DONE, MLD_QUERY};
 use crate::message::{MLD_REPORT_1, MLD_REPORT_2, PIM};

@@ -65,7 +65,7 @@ impl Check {
     }
 }
 
-/// What the outer headers of a packet say.
+/// Fields of the outer headers of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
     /// Sender.

@@ -44,7 +44,7 @@ pub struct Outer<'a> {
     pub options: &'a [u8],
 }
 
-/// What the headers depend on in each packet.
+/// Properties of each packet that the headers depend on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Inner {
     /// Length of the payload in bytes. It may exceed 65535 if the packet is segmented later, with new lengths.

@@ -7,7 +7,7 @@ use crate::queue::linerate_completion;
 use crate::workers::Worker;
 use api::queue::{MAX_BATCH, Queue};
 use engine::Polling;
-use host::{BufferPool, Host, Options, PoolLimits, Spread, SpreadOptions};
+use host::{BufferPool, FlowSteering, Host, Options, PoolLimits, SteeringOptions};
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
@@ -121,14 +121,14 @@ pub unsafe extern "C" fn linerate_host_new(
 /// Creates `count` hosts, 1 to LINERATE_MAX_WORKERS, for as many threads, and stores them at `hosts`. They have the same
 /// addresses and share their ports. Each must call the same functions linerate_open_... in the same order: the first
 /// call opens the port, the others join it, and the settings of the first call hold. Addresses, routes, listeners and UDP
-/// sockets are those of one host and are added to each; DHCP gives its lease to all if it is started on the first. `spread`
+/// sockets are those of one host and are added to each; DHCP gives its lease to all if it is started on the first. `steering`
 /// is LINERATE_HASH or LINERATE_ARRIVAL. Once a port is open, all hosts must be used: each serves its own connections, and
 /// packets for a host whose thread does not wait are lost after some time. The port is closed with the last host.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linerate_workers_new(
     options: *const linerate_options,
     count: usize,
-    spread: u32,
+    steering: u32,
     hosts: *mut *mut linerate_host,
 ) -> c_int {
     call(|| {
@@ -136,18 +136,18 @@ pub unsafe extern "C" fn linerate_workers_new(
         if !(1..=LINERATE_MAX_WORKERS).contains(&count) {
             return Err(invalid(format_args!("count is {count}"), "pass 1 to LINERATE_MAX_WORKERS"));
         }
-        let rule = match spread {
-            LINERATE_HASH => Spread::Hash,
-            LINERATE_ARRIVAL => Spread::Arrival,
+        let rule = match steering {
+            LINERATE_HASH => FlowSteering::Hash,
+            LINERATE_ARRIVAL => FlowSteering::Arrival,
             other => {
-                let reason = format_args!("spread is {other}");
+                let reason = format_args!("steering is {other}");
                 return Err(invalid(reason, "pass LINERATE_HASH or LINERATE_ARRIVAL"));
             }
         };
         // SAFETY: null or valid, by the contract of the interface.
         let options = unsafe { options.as_ref() }.copied().unwrap_or_default();
-        let spread = SpreadOptions { rule, ..SpreadOptions::default() };
-        let made = host::hosts(count, &settings(&options)?, &spread)
+        let steering = SteeringOptions { rule, ..SteeringOptions::default() };
+        let made = host::hosts(count, &settings(&options)?, &steering)
             .map_err(|error| Failure::new(code::NO_MEMORY, error, "free memory"))?;
         for (index, (host, worker)) in made.into_iter().zip(Worker::all(count, rule)).enumerate() {
             // SAFETY: not null, so memory for `count` pointers by the contract of the interface.

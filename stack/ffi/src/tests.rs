@@ -53,10 +53,10 @@ fn functions_without_a_host_reject_invalid_arguments() {
         let options = linerate_options { polling: 7, ..Default::default() };
         failed(linerate_host_new(&raw const options, &mut null_mut()), code::INVALID, "options.polling is 7");
         let mut hosts = [null_mut(); 2];
-        for (count, spread, words) in
-            [(0, LINERATE_HASH, "count is 0"), (33, LINERATE_HASH, "count is 33"), (2, 2, "spread is 2")]
+        for (count, steering, words) in
+            [(0, LINERATE_HASH, "count is 0"), (33, LINERATE_HASH, "count is 33"), (2, 2, "steering is 2")]
         {
-            let made = linerate_workers_new(null(), count, spread, hosts.as_mut_ptr());
+            let made = linerate_workers_new(null(), count, steering, hosts.as_mut_ptr());
             failed(made, code::INVALID, words);
         }
         failed(linerate_workers_new(null(), 2, LINERATE_HASH, null_mut()), code::INVALID, "hosts is null");

@@ -6,7 +6,7 @@
 use crate::call::{Failure, code, invalid};
 use crate::open::Opened;
 use engine::SharedPort;
-use host::{Host, Share, Spread, SpreadOptions, divide};
+use host::{FlowSteering, Host, Share, SteeringOptions, divide};
 use stack::ip::{InterfaceConfig, InterfaceId};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,14 +22,14 @@ struct Divided {
 pub(crate) struct Worker {
     index: usize,
     count: usize,
-    rule: Spread,
+    rule: FlowSteering,
     /// By number of the interface. Dropped with the last host.
     ports: Arc<Mutex<Vec<Divided>>>,
 }
 
 impl Worker {
     /// The places of `count` hosts, in order.
-    pub(crate) fn all(count: usize, rule: Spread) -> impl Iterator<Item = Self> {
+    pub(crate) fn all(count: usize, rule: FlowSteering) -> impl Iterator<Item = Self> {
         let ports = Arc::default();
         (0..count).map(move |index| Self { index, count, rule, ports: Arc::clone(&ports) })
     }
@@ -48,8 +48,8 @@ impl Worker {
         if number == ports.len() {
             let failed = |error| Failure::new(code::NO_DEVICE, error, "create fewer hosts, or free memory");
             let control = open(self.count as u16)?;
-            let spread = SpreadOptions { rule: self.rule, ..SpreadOptions::default() };
-            let (port, shares) = divide(self.count, (name, control), interface, &spread).map_err(failed)?;
+            let steering = SteeringOptions { rule: self.rule, ..SteeringOptions::default() };
+            let (port, shares) = divide(self.count, (name, control), interface, &steering).map_err(failed)?;
             let shares = shares.into_iter().map(Some).collect();
             ports.push(Divided { name: name.to_owned(), shares, _port: port });
         }

@@ -1,6 +1,6 @@
 //! Counters of a [`Report`] with their names and meanings: those of the loop, of the stack, and of a shared port.
 
-use crate::{Report, SpreadCounts};
+use crate::{DistributorCounts, Report};
 use stack::Counters;
 
 /// Names and meanings of the counters of the loop.
@@ -18,7 +18,7 @@ impl Report {
         let (busy, idle, sleeps) = self.rounds;
         let of_loop = LOOP.into_iter().zip([busy, idle, sleeps, self.dropped, self.faults]);
         let of_loop = of_loop.map(|((name, _), value)| (name, value));
-        of_loop.chain(self.counters.named()).chain(self.spread.named())
+        of_loop.chain(self.counters.named()).chain(self.distributor.named())
     }
 
     /// Names and meanings of the counters of a host's loop.
@@ -28,7 +28,7 @@ impl Report {
 
     /// Names and meanings of all counters.
     pub fn meanings() -> impl Iterator<Item = (&'static str, &'static str)> {
-        Self::loop_meanings().chain(Counters::meanings()).chain(SpreadCounts::meanings())
+        Self::loop_meanings().chain(Counters::meanings()).chain(DistributorCounts::meanings())
     }
 }
 
@@ -48,9 +48,9 @@ mod tests {
 
     #[test]
     fn values_have_the_names_of_their_counters() {
-        let spread = SpreadCounts { taken: 6, ..SpreadCounts::default() };
+        let distributor = DistributorCounts { taken: 6, ..DistributorCounts::default() };
         let counters = Counters { tcp_in: 7, ..Counters::default() };
-        let report = Report { rounds: (1, 2, 3), dropped: 4, faults: 5, spread, counters, ended: None };
+        let report = Report { rounds: (1, 2, 3), dropped: 4, faults: 5, distributor, counters, ended: None };
         let values: Vec<_> = report.named().filter(|(_, value)| *value > 0).collect();
         let of_loop = [
             ("rounds_busy", 1),

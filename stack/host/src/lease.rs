@@ -12,7 +12,7 @@ use stack::{Lease, Time};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What all workers of a port have in common.
+/// State that all workers of a port share.
 #[derive(Debug)]
 struct Place {
     /// The lease, and the clock of its times.

@@ -10,6 +10,7 @@
 
 mod clock;
 mod counts;
+mod distributor;
 mod frame;
 mod inspect;
 mod lease;
@@ -19,10 +20,13 @@ mod pool;
 mod runner;
 mod scale;
 mod split;
-mod spread;
 mod summed;
 mod workers;
 
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub use distributor::fuzz_distributor;
+pub use distributor::{DistributorCounts, FlowSteering, Indirection};
 pub use frame::Received;
 pub use inspect::{
     CaptureError, CaptureFilter, CaptureOptions, CaptureStatus, InspectError, Inspector, PAGE, Page,
@@ -34,8 +38,4 @@ pub use pool::{BufferPool, PoolLimits};
 pub use runner::{App, Host, Options, Report};
 pub use scale::Activity;
 pub use split::{Calls, Part, Remote, Threads, run_split};
-#[cfg(any(test, feature = "fuzz"))]
-#[doc(hidden)]
-pub use spread::fuzz_spread;
-pub use spread::{Indirection, Spread, SpreadCounts};
-pub use workers::{MAX_WORKERS, Share, SpreadOptions, Workers, WorkersError, divide, hosts};
+pub use workers::{MAX_WORKERS, Share, SteeringOptions, Workers, WorkersError, divide, hosts};

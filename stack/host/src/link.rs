@@ -5,9 +5,9 @@
 //! interface has no room when it is full.
 
 use crate::Buffer;
+use crate::distributor::Distributor;
 use crate::inspect::Capture;
 use crate::lease::SharedLease;
-use crate::spread::Spreader;
 use engine::LocalPort;
 use port::{Capabilities, GeneratedBurst, MAX_HEAD, Now, Offload, PLACES};
 use stack::ip::InterfaceId;
@@ -22,7 +22,7 @@ const MAX_SEGMENTED: u32 = 65_535;
 pub(crate) struct Interface {
     pub(crate) port: LocalPort,
     /// Present if other threads have shares of the port.
-    pub(crate) spreader: Option<Spreader>,
+    pub(crate) distributor: Option<Distributor>,
     /// Present then, too.
     pub(crate) lease: Option<SharedLease>,
     burst: GeneratedBurst,
@@ -67,7 +67,7 @@ impl Interface {
         let (capabilities, held) = (Capabilities::NONE, Vec::new());
         Self {
             port,
-            spreader: None,
+            distributor: None,
             lease: None,
             burst,
             sent: 0,

@@ -6,12 +6,12 @@
 //! least ten times per second in sleep, because a signal handler can only set a flag.
 
 use crate::clock::Clock;
+use crate::distributor::{Distributor, DistributorCounts};
 use crate::frame::Memory;
 use crate::inspect::Inspection;
 use crate::link::{Interface, Ports};
 use crate::scale::Meter;
 use crate::split::RemoteLimits;
-use crate::spread::{SpreadCounts, Spreader};
 use crate::{Buffer, BufferPool, Received, Share};
 use engine::{LocalPort, Polling};
 use mem::copy::{Kernel, chosen};
@@ -104,7 +104,7 @@ impl Host {
         let (index, now) = (port.exchange.index(), self.clock.now());
         self.meter = activity.clone().map(|activity| Meter::new(activity, index, now));
         let mut interface = Interface::new(port.port);
-        interface.spreader = Some(Spreader::new(rule, port.exchange, activity));
+        interface.distributor = Some(Distributor::new(rule, port.exchange, activity));
         interface.lease = Some(lease);
         self.ports.interfaces.push(interface);
         self.stack.add_interface(config)
@@ -175,17 +175,18 @@ impl Host {
 
     /// Counters so far.
     fn report(&self) -> Report {
-        let mut spread = SpreadCounts::default();
-        let spreaders = self.ports.interfaces.iter().filter_map(|interface| interface.spreader.as_ref());
-        spreaders.for_each(|spreader| spread.add(&spreader.counts()));
-        self.meter.iter().for_each(|meter| spread.add(&meter.counts()));
+        let mut distributor_counts = DistributorCounts::default();
+        let distributors =
+            self.ports.interfaces.iter().filter_map(|interface| interface.distributor.as_ref());
+        distributors.for_each(|distributor| distributor_counts.add(&distributor.counts()));
+        self.meter.iter().for_each(|meter| distributor_counts.add(&meter.counts()));
         let ports = || self.ports.interfaces.iter().map(|interface| &interface.port);
         Report {
             counters: *self.stack.counters(),
             rounds: self.rounds,
             dropped: ports().map(LocalPort::dropped).sum(),
             faults: ports().map(LocalPort::faults).sum(),
-            spread,
+            distributor: distributor_counts,
             ended: self.ended(),
         }
     }
@@ -282,13 +283,13 @@ impl Host {
         let Ports { interfaces, capture, .. } = ports;
         let mut came = 0;
         for (number, interface) in (0..).map(InterfaceId).zip(interfaces) {
-            let Interface { port, spreader, .. } = interface;
+            let Interface { port, distributor, .. } = interface;
             came += port.receive(
                 1,
                 || Now(now.0),
                 |burst| {
                     burst.load_heads::<K>();
-                    let Some(spreader) = spreader else {
+                    let Some(distributor) = distributor else {
                         if let Some(capture) = capture {
                             capture.received::<K>(burst, &PLACES[..burst.len()]);
                         }
@@ -297,19 +298,22 @@ impl Host {
                         }
                         return;
                     };
-                    let own = spreader.split(burst, stack, now);
+                    let own = distributor.split(burst, stack, now);
                     if let Some(capture) = capture {
                         capture.received::<K>(burst, own.as_slice());
                     }
                     for &i in own.as_slice() {
                         stack.receive(number, &mut Received::<K>::new(burst, i.into(), memory), now);
                     }
-                    spreader.release(burst);
+                    distributor.release(burst);
                 },
             );
             while let Some(Handoff { to, frame }) = stack.take_handoff() {
-                // Without a spreader, no other stack has the interface.
-                interface.spreader.iter_mut().for_each(|spreader| spreader.hand_over(&frame, to.into()));
+                // Without a distributor, no other stack has the interface.
+                interface
+                    .distributor
+                    .iter_mut()
+                    .for_each(|distributor| distributor.hand_over(&frame, to.into()));
             }
             interface.port.prefetch();
         }
@@ -325,7 +329,7 @@ impl Host {
         fence(Ordering::SeqCst);
         for interface in &mut self.ports.interfaces {
             interface.port.notify();
-            interface.spreader.iter_mut().for_each(Spreader::notify);
+            interface.distributor.iter_mut().for_each(Distributor::notify);
         }
     }
 }

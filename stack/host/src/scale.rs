@@ -16,7 +16,7 @@ use std::time::Duration;
 
 mod policy;
 
-use crate::SpreadCounts;
+use crate::DistributorCounts;
 use policy::Policy;
 
 /// Which workers are active. Shared by all of them, and read by others.
@@ -28,7 +28,7 @@ pub struct Activity {
     workers: Box<[Padded<Own>]>,
 }
 
-/// What one worker writes.
+/// Values that one worker writes.
 #[derive(Debug, Default)]
 struct Own {
     /// Nanoseconds in which it had work.
@@ -52,7 +52,7 @@ impl Activity {
     /// Number of active workers.
     #[inline]
     pub fn active(&self) -> usize {
-        // Workers may see a change at different times: see `spread::steer`.
+        // Workers may see a change at different times: see `steering::steer`.
         self.active.load(Ordering::Relaxed)
     }
 
@@ -152,9 +152,14 @@ impl Meter {
         }
     }
 
-    pub(crate) fn counts(&self) -> SpreadCounts {
+    pub(crate) fn counts(&self) -> DistributorCounts {
         let (added, drained) = self.sampler.as_ref().map_or((0, 0), |own| (own.added, own.drained));
-        SpreadCounts { active: u64::from(!self.is_drained()), added, drained, ..SpreadCounts::default() }
+        DistributorCounts {
+            active: u64::from(!self.is_drained()),
+            added,
+            drained,
+            ..DistributorCounts::default()
+        }
     }
 }
 

@@ -235,7 +235,7 @@ pub fn run_split<A: App<Remote> + Send>(
         on_start(Part::Stack);
         host.run(&mut of_stack, stop);
     });
-    // What was on its way when both threads stopped, such as the events of a port that has ended.
+    // Messages in flight when both threads stopped, such as the events of a port that has ended.
     let now = host.now();
     while of_stack.push() | of_app.take(app, now) | of_stack.replay(host.stack(), now) {}
     Ok(())

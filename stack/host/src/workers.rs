@@ -2,12 +2,12 @@
 //!
 //! A worker has queue pairs of its own as far as the port has enough, and its own connections, sockets, neighbours and
 //! timers. Nothing is shared on the path of a packet; packets that arrive at another worker than their owner go through
-//! handoff queues ([`crate::Spread`]). Each worker resolves neighbours for itself, and all of them learn from replies. The
+//! handoff queues ([`crate::FlowSteering`]). Each worker resolves neighbours for itself, and all of them learn from replies. The
 //! first worker obtains an address by DHCP for all.
 
+use crate::distributor::steer;
 use crate::lease::SharedLease;
-use crate::spread::steer;
-use crate::{Activity, App, Host, Indirection, Options, Part, Remote, Report, Spread, run_split};
+use crate::{Activity, App, FlowSteering, Host, Indirection, Options, Part, Remote, Report, run_split};
 use engine::{EngineError, PortShare, SharedPort};
 use port::{PortControl, PortFault};
 use stack::Affinity;
@@ -26,12 +26,12 @@ pub const MAX_WORKERS: usize = 32;
 
 /// How packets of a port reach their workers.
 #[derive(Clone, Debug, Default)]
-pub struct SpreadOptions {
+pub struct SteeringOptions {
     /// Owner of connections that peers open.
-    pub rule: Spread,
+    pub rule: FlowSteering,
     /// How the port distributes packets, if known: active opens choose ports whose replies arrive at their worker.
     pub arrivals: Option<Arc<Indirection>>,
-    /// Which workers receive new connections; `None` for all. Only with [`Spread::Hash`].
+    /// Which workers receive new connections; `None` for all. Only with [`FlowSteering::Hash`].
     pub activity: Option<Arc<Activity>>,
 }
 
@@ -57,7 +57,7 @@ pub enum WorkersError {
 pub struct Share {
     pub(crate) port: PortShare,
     pub(crate) lease: SharedLease,
-    pub(crate) rule: Spread,
+    pub(crate) rule: FlowSteering,
     pub(crate) activity: Option<Arc<Activity>>,
     pub(crate) interface: InterfaceConfig,
 }
@@ -66,13 +66,13 @@ pub struct Share {
 ///
 /// # Errors
 /// If there are too many, or memory cannot be allocated.
-pub fn hosts(count: usize, options: &Options, spread: &SpreadOptions) -> Result<Vec<Host>, WorkersError> {
+pub fn hosts(count: usize, options: &Options, steering: &SteeringOptions) -> Result<Vec<Host>, WorkersError> {
     if count > MAX_WORKERS {
         return Err(WorkersError::TooMany(count));
     }
     let host = |index: usize| {
         let mut options = options.clone();
-        options.stack.affinity = affinity(index as u16, count as u16, spread);
+        options.stack.affinity = affinity(index as u16, count as u16, steering);
         Host::new(options)
     };
     Ok((0..count).map(host).collect::<Result<_, _>>()?)
@@ -87,14 +87,14 @@ pub fn divide(
     count: usize,
     (name, control): (&str, Box<dyn PortControl>),
     interface: &InterfaceConfig,
-    spread: &SpreadOptions,
+    steering: &SteeringOptions,
 ) -> Result<(SharedPort, Vec<Share>), WorkersError> {
-    let (rule, activity) = (spread.rule, &spread.activity);
+    let (rule, activity) = (steering.rule, &steering.activity);
     if let Some((_, most)) = activity.as_ref().map(|own| own.range()).filter(|own| own.1 != count) {
         return Err(WorkersError::Range(most, count));
     }
     // A worker that owns flows by their hash must be able to send, whatever queues the peer uses.
-    let exclusive = rule == Spread::Arrival;
+    let exclusive = rule == FlowSteering::Arrival;
     let leases = SharedLease::sides(count).map_err(EngineError::from)?;
     let (port, shares) = SharedPort::open(name, control, count, exclusive)?;
     let share =
@@ -119,10 +119,10 @@ impl Workers {
         options: &Options,
         port: (&str, Box<dyn PortControl>),
         interface: &InterfaceConfig,
-        spread: &SpreadOptions,
+        steering: &SteeringOptions,
     ) -> Result<Self, WorkersError> {
-        let mut hosts = hosts(count, options, spread)?;
-        let (port, shares) = divide(count, port, interface, spread)?;
+        let mut hosts = hosts(count, options, steering)?;
+        let (port, shares) = divide(count, port, interface, steering)?;
         for (host, share) in hosts.iter_mut().zip(shares) {
             host.add_share(share);
         }
@@ -221,15 +221,15 @@ impl Workers {
 }
 
 /// Place of a worker's stack.
-fn affinity(index: u16, count: u16, spread: &SpreadOptions) -> Affinity {
-    let home = spread.arrivals.clone().map(|arrivals| -> Arc<stack::Home> {
+fn affinity(index: u16, count: u16, steering: &SteeringOptions) -> Affinity {
+    let home = steering.arrivals.clone().map(|arrivals| -> Arc<stack::Home> {
         Arc::new(move |local, remote| arrivals.worker(local, remote) == index)
     });
-    let owners = match spread.rule {
-        Spread::Hash => Some(Arc::new(Indirection::symmetric(count))),
-        Spread::Arrival => spread.arrivals.clone(),
+    let owners = match steering.rule {
+        FlowSteering::Hash => Some(Arc::new(Indirection::symmetric(count))),
+        FlowSteering::Arrival => steering.arrivals.clone(),
     };
-    let activity = spread.activity.clone();
+    let activity = steering.activity.clone();
     let flows = owners.map(|owners| -> Arc<stack::Flows> {
         Arc::new(move |local, remote| match &activity {
             Some(activity) => steer::owner(owners.flow_hash(local, remote), activity.active()) as u16,

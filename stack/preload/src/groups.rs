@@ -12,7 +12,7 @@ const GROUP_ADDRESS: usize = 8;
 /// Options that remain to be passed on before a socket is bound, at most: the kernel's limit of memberships.
 pub(crate) const MAX_DEFERRED: usize = 20;
 
-/// What an option changes.
+/// Effect of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// A membership, on the interface with this own address, which may be unspecified.

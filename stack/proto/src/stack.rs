@@ -211,7 +211,7 @@ impl<P: Payload> Stack<P> {
 
     /// Sends what is due, while the links have room.
     pub fn transmit<L: Link<Payload = P>>(&mut self, link: &mut L, now: Time) {
-        // What waits goes first: connections hold back what has no room, and would not leave any.
+        // The outbox goes first: connections hold back data without room, and would not leave any.
         self.ip.transmit(link, &mut self.counters);
         let (tcp, mut io) = self.split(now);
         tcp.transmit(link, &mut io);

@@ -63,7 +63,7 @@ fn capture(frame: &[u8]) {
         (Tag::default().write(KEY), Tag { time: 9, sequence: 1, ..Tag::default() }.write(KEY));
     let mut burst = GeneratedBurst::new();
     burst.begin(0);
-    burst.push_made(template.head(), std::iter::empty());
+    burst.push_derived(template.head(), std::iter::empty());
     template.write(burst.head_mut(0), &mut [], &first);
     let sound = |head: &[u8], tag: &[u8; TAG]| {
         let mut whole = [head, template.body()].concat();

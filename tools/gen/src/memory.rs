@@ -82,7 +82,7 @@ mod tests {
                 let mut burst = Burst::new();
                 burst.begin(0);
                 burst.pin(memory.map());
-                burst.push_made(&[1, 2], [memory.seg(0, 100), memory.tag(i)].into_iter());
+                burst.push_derived(&[1, 2], [memory.seg(0, 100), memory.tag(i)].into_iter());
                 assert_eq!(burst.frame(0).tail::<K, TAG>(), Some([i as u8; TAG]));
                 assert_eq!(burst.frame(0).tail::<K, 120>().unwrap()[..3], [1, 2, 7]);
                 assert_eq!(burst.frame(0).tail::<K, 121>(), None);

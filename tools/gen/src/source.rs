@@ -143,11 +143,11 @@ impl Source {
         let place = if template.is_long() {
             let body = memory.seg(own.bodies[at], template.body().len());
             let tail = memory.tag(burst.len());
-            let place = burst.push_made(template.head(), [body, tail].into_iter());
+            let place = burst.push_derived(template.head(), [body, tail].into_iter());
             memory.write_tag::<K>(burst.len() - 1, &bytes);
             place
         } else {
-            burst.push_made(template.head(), std::iter::empty::<VolatileSlice>())
+            burst.push_derived(template.head(), std::iter::empty::<VolatileSlice>())
         };
         let Some(i) = place else { return };
         template.write(burst.head_mut(i), &mut own.values, &bytes);

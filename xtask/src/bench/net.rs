@@ -21,7 +21,7 @@ const BUILD: Duration = Duration::from_mins(30);
 pub(crate) struct Arguments {
     #[command(flatten)]
     options: Options,
-    /// What is sent
+    /// Traffic
     #[arg(long, value_enum, default_value_t)]
     load: Load,
     /// TOML lines for the sections of our ports, such as `io = "calls"`

@@ -9,7 +9,7 @@ mod shown;
 #[cfg(test)]
 mod tests;
 
-use crate::args::end::SpreadRule;
+use crate::args::end::SteeringRule;
 use crate::args::load::{ClientArgs, EchoArgs, HttpArgs, KvArgs, LoadCommand};
 use crate::commands::end::{self, still_there, texts};
 use crate::commands::workers::Hosts;
@@ -141,9 +141,9 @@ fn validate(args: &ClientArgs) -> Result<(), Diagnostic> {
         let (place, reason) = (format!("--workers {count}"), "each worker needs a connection");
         return Err(Diagnostic::bad(place, reason, format!("write --connections {count} or more")));
     }
-    if count > 1 && args.workers.spread == SpreadRule::Arrival {
+    if count > 1 && args.workers.steering == SteeringRule::Arrival {
         let reason = "the worker at which replies to a port arrive is not known before the port is chosen";
-        return Err(Diagnostic::bad("--spread arrival", reason, "leave --spread out"));
+        return Err(Diagnostic::bad("--steering arrival", reason, "leave --steering out"));
     }
     Ok(())
 }

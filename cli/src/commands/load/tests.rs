@@ -49,8 +49,8 @@ fn workers_divide_connections_and_rates() {
     assert_eq!(share(&all, 0, 1).connections, 7);
     let refused = |more: &str| validate(&client(more).unwrap()).unwrap_err();
     assert_eq!(refused("--to 10.9.0.1:7 --workers 2").remedy, "write --connections 2 or more");
-    assert_eq!(refused("--to 10.9.0.1:7 -c 2 --workers 2 --spread arrival").remedy, "leave --spread out");
-    assert!(validate(&client("--to 10.9.0.1:7 --workers 1 --spread arrival").unwrap()).is_ok());
+    assert_eq!(refused("--to 10.9.0.1:7 -c 2 --workers 2 --steering arrival").remedy, "leave --steering out");
+    assert!(validate(&client("--to 10.9.0.1:7 --workers 1 --steering arrival").unwrap()).is_ok());
     let texts = |more: &str| sources(&client(more).unwrap()).map(|all| texts(&all));
     assert_eq!(texts("--to 10.9.0.1:7 -c 60000 --workers 2").unwrap_err().remedy, "write --sources 2");
     assert!(texts("--to 10.9.0.1:7 -c 60000").is_ok());

@@ -1,4 +1,4 @@
-//! What the kernel forwards without the switch.
+//! Flows that the kernel forwards without the switch.
 
 use crate::dataplane::offload_report::{OffloadEntry, OffloadReport};
 use console::units::{bytes, count};

@@ -25,7 +25,7 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
 
-/// What other tasks tell the task of a connection.
+/// Messages from other tasks to the task of a connection.
 pub(super) struct Session {
     pub(super) id: SessionId,
     wake: Notify,

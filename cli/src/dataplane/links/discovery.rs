@@ -1,6 +1,6 @@
 //! LLDP of all ports that have it: what they tell, and their neighbours.
 
-use super::Outside;
+use super::Environment;
 use crate::dataplane::link_report::{LldpPortReport, NeighborReport, NeighborsReport};
 use crate::settings::links::address_of;
 use crate::settings::topology::{PortSettings, SwitchSettings};
@@ -15,7 +15,7 @@ const MAX_VLANS: usize = 32;
 
 pub(super) struct Discovery {
     agent: Agent,
-    /// What all ports tell.
+    /// Information that all ports send.
     system: Lldpdu,
     /// Names of the ports, by number.
     names: BTreeMap<u16, String>,
@@ -59,11 +59,11 @@ impl Discovery {
     }
 
     /// Tells all neighbours that the ports stop.
-    pub(super) fn leave(&mut self, outside: &Outside) {
+    pub(super) fn leave(&mut self, environment: &Environment) {
         for port in std::mem::take(&mut self.names).into_keys() {
             self.agent.remove_port(port);
         }
-        self.send(outside);
+        self.send(environment);
     }
 
     pub(super) fn set_link(&mut self, port: PortId, is_up: bool, now: Duration) {
@@ -77,15 +77,15 @@ impl Discovery {
     }
 
     /// Runs the timers and sends what is due. Returns the time of the next call; `None` if no timer runs.
-    pub(super) fn tick(&mut self, now: Duration, outside: &Outside) -> Option<Duration> {
+    pub(super) fn tick(&mut self, now: Duration, environment: &Environment) -> Option<Duration> {
         let next = self.agent.tick(now);
-        self.send(outside);
+        self.send(environment);
         next
     }
 
-    fn send(&mut self, outside: &Outside) {
+    fn send(&mut self, environment: &Environment) {
         for (port, frame) in self.agent.take_frames() {
-            outside.send(PortId(port), frame);
+            environment.send(PortId(port), frame);
         }
     }
 

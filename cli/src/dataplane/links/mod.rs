@@ -44,7 +44,7 @@ pub(super) struct Links {
 /// State of the protocols, for the thread and for reports.
 struct Shared {
     protocols: Mutex<Protocols>,
-    outside: Outside,
+    environment: Environment,
     /// Events until the thread takes them.
     waiting: Mutex<Option<Receiver<Event>>>,
     inbox: Arc<Inbox>,
@@ -69,8 +69,8 @@ struct Protocols {
     discovery: Discovery,
 }
 
-/// What the protocols act on.
-struct Outside {
+/// Switch, engine and flow tables that the protocols control.
+struct Environment {
     switch: Arc<Switch>,
     /// Flow tables of bridges, if there are any.
     flows: Option<Arc<FlowSwitch>>,
@@ -97,7 +97,7 @@ enum Event {
     Quit,
 }
 
-impl Outside {
+impl Environment {
     /// Sends a frame on a port, or on the active member of a bond. It is lost if too many wait; the protocols repeat
     /// theirs.
     fn send(&self, port: PortId, frame: Box<[u8]>) {
@@ -139,7 +139,7 @@ impl Inbox {
 impl Shared {
     /// Time of all protocols.
     fn now(&self) -> Duration {
-        Duration::from_nanos(self.outside.engine.now().0)
+        Duration::from_nanos(self.environment.engine.now().0)
     }
 
     /// A poisoned lock is valid: the state of a protocol is whole between two of its functions.
@@ -150,13 +150,13 @@ impl Shared {
     /// Runs timers. Returns the time until the next call; `None` if no timer runs.
     fn tick(&self) -> Option<Duration> {
         let now = self.now();
-        let bonds = self.outside.switch.run_bonds(Now(now.as_nanos() as u64));
+        let bonds = self.environment.switch.run_bonds(Now(now.as_nanos() as u64));
         let bonds = bonds.map(|due| Duration::from_nanos(due.0));
         let mut protocols = self.protocols();
         let Protocols { trees, multicasts, discovery } = &mut *protocols;
-        let others = discovery.tick(now, &self.outside).into_iter().chain(bonds);
+        let others = discovery.tick(now, &self.environment).into_iter().chain(bonds);
         let trees = trees.iter_mut().filter_map(|(bridge, tree)| {
-            let next = tree.tick(now, &self.outside);
+            let next = tree.tick(now, &self.environment);
             let flushed = tree.take_flushed();
             if let Some(multicast) = multicasts.get_mut(bridge).filter(|_| !flushed.is_empty()) {
                 multicast.topology_changed(&flushed, now);
@@ -164,7 +164,8 @@ impl Shared {
             next
         });
         let due = trees.chain(others).min();
-        let multicasts = multicasts.values_mut().filter_map(|multicast| multicast.tick(now, &self.outside));
+        let multicasts =
+            multicasts.values_mut().filter_map(|multicast| multicast.tick(now, &self.environment));
         let due = multicasts.chain(due).min();
         due.map(|at| at.saturating_sub(self.now()).max(PAUSE))
     }
@@ -183,12 +184,12 @@ impl Shared {
             }
             Event::AddToTree { port, name, bridge, config } => {
                 if let Some(tree) = trees.get_mut(&bridge) {
-                    tree.add_port(port, &name, config, &self.outside);
+                    tree.add_port(port, &name, config, &self.environment);
                 }
             }
             Event::Remove(port) => {
                 for tree in trees.values_mut() {
-                    tree.remove_port(port, &self.outside);
+                    tree.remove_port(port, &self.environment);
                 }
                 for multicast in multicasts.values_mut() {
                     multicast.remove_port(port);
@@ -198,7 +199,7 @@ impl Shared {
             Event::Link(event) => self.handle_link(&mut protocols, event),
             Event::Publish => {}
             Event::Quit => {
-                discovery.leave(&self.outside);
+                discovery.leave(&self.environment);
                 return false;
             }
         }
@@ -211,13 +212,13 @@ impl Shared {
         match event {
             LinkEvent::Bond(port, is_up) | LinkEvent::Changed(port, is_up) => {
                 for tree in trees.values_mut() {
-                    tree.set_link(port, is_up, &self.outside);
+                    tree.set_link(port, is_up, &self.environment);
                 }
                 for multicast in multicasts.values_mut() {
                     multicast.set_link(port, is_up, now);
                 }
                 if matches!(event, LinkEvent::Bond(..)) {
-                    self.outside.flows.iter().for_each(|flows| flows.set_link(port, is_up));
+                    self.environment.flows.iter().for_each(|flows| flows.set_link(port, is_up));
                 } else {
                     discovery.set_link(port, is_up, now);
                 }
@@ -231,7 +232,7 @@ impl Shared {
             LinkEvent::Received(port, frame) => {
                 self.inbox.frames.fetch_sub(1, Ordering::Relaxed);
                 for tree in trees.values_mut() {
-                    tree.receive(port, &frame, &self.outside);
+                    tree.receive(port, &frame, &self.environment);
                 }
                 discovery.receive(port, &frame, now);
             }
@@ -282,7 +283,7 @@ impl Links {
         let injector = engine.injector();
         let shared = Shared {
             protocols: Mutex::new(protocols),
-            outside: Outside { switch, flows, engine, injector },
+            environment: Environment { switch, flows, engine, injector },
             waiting: Mutex::new(Some(waiting)),
             inbox: Arc::new(inbox),
         };
@@ -345,7 +346,7 @@ impl Links {
         let shared = self.shared.clone();
         *running = Some(thread.name("links".to_owned()).spawn(move || shared.run())?);
         let inbox = self.shared.inbox.clone();
-        self.shared.outside.switch.listen(move |event| inbox.pass(event));
+        self.shared.environment.switch.listen(move |event| inbox.pass(event));
         Ok(())
     }
 

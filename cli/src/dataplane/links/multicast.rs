@@ -2,12 +2,12 @@
 //!
 //! A table is published every [`PAUSE`] at most: hosts determine how often memberships change.
 
-use super::Outside;
+use super::Environment;
 use crate::dataplane::multicast_report::MulticastReport;
 use crate::settings::links::address_of;
 use crate::settings::topology::{BridgeSettings, PortSettings};
 use crate::settings::vlan::Vlan;
-use bridge::Outlet;
+use bridge::VlanPort;
 use port::PortId;
 use snooping::{PortConfig, Query, Snooper};
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,10 +66,10 @@ impl Multicast {
     }
 
     /// Runs the timers, publishes and sends. Returns the time of the next call; `None` if no timer runs.
-    pub(super) fn tick(&mut self, now: Duration, outside: &Outside) -> Option<Duration> {
+    pub(super) fn tick(&mut self, now: Duration, environment: &Environment) -> Option<Duration> {
         let next = self.snooper.tick(now);
         for query in self.snooper.take_queries() {
-            self.send(&query, outside);
+            self.send(&query, environment);
         }
         if !self.snooper.is_changed() {
             return next;
@@ -79,18 +79,18 @@ impl Multicast {
         }
         if let Some(table) = self.snooper.take_table() {
             // The bridge exists as long as the switch.
-            let _ = outside.switch.set_groups(&self.name, table);
+            let _ = environment.switch.set_groups(&self.name, table);
             self.next = now + PAUSE;
         }
         next
     }
 
-    fn send(&self, query: &Query, outside: &Outside) {
-        let outlets = outside.switch.outlets(&self.name, query.vlan).unwrap_or_default();
-        let is_wanted = |outlet: &&Outlet| query.port.is_none_or(|port| port == outlet.port.0);
-        for outlet in outlets.iter().filter(is_wanted) {
-            let tag = VlanId::new(query.vlan).filter(|_| outlet.is_tagged);
-            outside.send(outlet.sender, tagged(&query.frame, tag));
+    fn send(&self, query: &Query, environment: &Environment) {
+        let vlan_ports = environment.switch.vlan_ports(&self.name, query.vlan).unwrap_or_default();
+        let is_wanted = |vlan_port: &&VlanPort| query.port.is_none_or(|port| port == vlan_port.port.0);
+        for vlan_port in vlan_ports.iter().filter(is_wanted) {
+            let tag = VlanId::new(query.vlan).filter(|_| vlan_port.is_tagged);
+            environment.send(vlan_port.sender, tagged(&query.frame, tag));
         }
     }
 

@@ -37,7 +37,7 @@ fn events_are_not_lost_if_the_thread_cannot_be_started_at_first() {
 fn the_engine_ends_with_the_switch() {
     let links = links();
     links.start().unwrap();
-    let engine = Arc::downgrade(&links.shared.outside.engine);
+    let engine = Arc::downgrade(&links.shared.environment.engine);
     drop(links);
     assert!(engine.upgrade().is_none());
 }

@@ -2,7 +2,7 @@
 //!
 //! A neighbour that reports topology changes without end costs one flush a second.
 
-use super::Outside;
+use super::Environment;
 use crate::dataplane::link_report::{StpPortReport, StpReport};
 use crate::dataplane::log_limit::LogLimit;
 use crate::settings::links::address_of;
@@ -68,50 +68,50 @@ impl Tree {
         })
     }
 
-    pub(super) fn add_port(&mut self, id: PortId, name: &str, config: PortConfig, outside: &Outside) {
+    pub(super) fn add_port(&mut self, id: PortId, name: &str, config: PortConfig, environment: &Environment) {
         match self.bridge.add_port(number(id), config) {
             Ok(()) => {
                 self.ports.insert(number(id), Port { name: name.to_owned(), lines: LogLimit::default() });
                 // The number may have been that of a removed port, whose last state was published since.
-                outside.switch.set_states(&self.name, [(id, PortState::Discarding)].into_iter());
+                environment.switch.set_states(&self.name, [(id, PortState::Discarding)].into_iter());
             }
             Err(reason) => warn!(port = name, bridge = self.name, %reason, "not in the spanning tree"),
         }
-        self.act(outside);
+        self.act(environment);
     }
 
-    pub(super) fn remove_port(&mut self, id: PortId, outside: &Outside) {
+    pub(super) fn remove_port(&mut self, id: PortId, environment: &Environment) {
         if self.ports.remove(&number(id)).is_some() {
             self.bridge.remove_port(number(id));
-            self.act(outside);
+            self.act(environment);
         }
     }
 
-    pub(super) fn set_link(&mut self, id: PortId, is_up: bool, outside: &Outside) {
+    pub(super) fn set_link(&mut self, id: PortId, is_up: bool, environment: &Environment) {
         self.bridge.set_link(number(id), is_up);
-        self.act(outside);
+        self.act(environment);
     }
 
-    pub(super) fn receive(&mut self, id: PortId, frame: &[u8], outside: &Outside) {
+    pub(super) fn receive(&mut self, id: PortId, frame: &[u8], environment: &Environment) {
         if frame.starts_with(&rstp::GROUP.octets()) {
             self.bridge.receive(number(id), frame);
-            self.act(outside);
+            self.act(environment);
         }
     }
 
     /// Runs the timers. Returns the time of the next call; `None` without ports.
-    pub(super) fn tick(&mut self, now: Duration, outside: &Outside) -> Option<Duration> {
+    pub(super) fn tick(&mut self, now: Duration, environment: &Environment) -> Option<Duration> {
         let next = self.bridge.tick(now);
         let seconds = now.saturating_sub(self.flushes.counted_at).as_secs();
         self.flushes.counted_at += Duration::from_secs(seconds);
         let allowed = self.flushes.allowed.saturating_add(u32::try_from(seconds).unwrap_or(MAX_FLUSHES));
         self.flushes.allowed = allowed.min(MAX_FLUSHES);
-        self.act(outside);
+        self.act(environment);
         (!self.ports.is_empty()).then_some(next)
     }
 
     /// Carries out the events of the state machines: states first, so that a frame tells what is true.
-    fn act(&mut self, outside: &Outside) {
+    fn act(&mut self, environment: &Environment) {
         let (mut states, mut frames) = (BTreeMap::new(), Vec::new());
         for event in self.bridge.take_events() {
             match event {
@@ -121,14 +121,14 @@ impl Tree {
                 Event::Guarded(number) => self.log_guarded(number),
             }
         }
-        self.publish(&states, outside);
+        self.publish(&states, environment);
         for (number, frame) in frames {
-            outside.send(port(number), frame as Box<[u8]>);
+            environment.send(port(number), frame as Box<[u8]>);
         }
-        self.flush(outside);
+        self.flush(environment);
     }
 
-    fn publish(&mut self, states: &BTreeMap<u16, State>, outside: &Outside) {
+    fn publish(&mut self, states: &BTreeMap<u16, State>, environment: &Environment) {
         let ports = states.iter().map(|(number, state)| {
             let state = match state {
                 State::Discarding => PortState::Discarding,
@@ -138,7 +138,7 @@ impl Tree {
             (port(*number), state)
         });
         if !states.is_empty() {
-            outside.switch.set_states(&self.name, ports);
+            environment.switch.set_states(&self.name, ports);
         }
         for (number, state) in states {
             self.log_state(*number, *state);
@@ -159,13 +159,13 @@ impl Tree {
         warn!(port, bridge = self.name, "stopped: a BPDU was received (bpdu_guard)");
     }
 
-    fn flush(&mut self, outside: &Outside) {
+    fn flush(&mut self, environment: &Environment) {
         let Flushes { done, due, allowed, .. } = &mut self.flushes;
         if due.is_empty() || *allowed == 0 {
             return;
         }
         // The bridge exists as long as the switch.
-        let _ = outside.switch.flush_ports(&self.name, due);
+        let _ = environment.switch.flush_ports(&self.name, due);
         self.flushed.append(due);
         (*done, *allowed) = (*done + 1, *allowed - 1);
     }

@@ -120,7 +120,7 @@ impl Switch {
         let usual = if port.queue_pairs == 1 { self.rss_mode } else { RssMode::Queues };
         let control = Box::new(Logged::new(&port.name, control));
         match port.rss_mode.unwrap_or(usual) {
-            RssMode::Software => self.engine.add_spread(id, control),
+            RssMode::Software => self.engine.add_rss_port(id, control),
             RssMode::Queues => self.engine.add_reserved(id, control),
         }
     }

@@ -1,4 +1,4 @@
-//! What the control API and reports ask of a running switch.
+//! Requests of the control API and of reports to a running switch.
 
 use super::{Switch, not_running};
 use crate::dataplane::bond_report::BondState;

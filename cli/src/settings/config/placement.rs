@@ -188,8 +188,8 @@ fn stays_isolated(topology: &Topology, placement: &Placement, notes: &mut Findin
     let usual = |port: &PortSettings| {
         if port.queue_pairs == 1 { topology.model.rss_mode } else { RssMode::Queues }
     };
-    let is_spread = |port: &&PortSettings| port.rss_mode.unwrap_or(usual(port)) == RssMode::Software;
-    let Some(port) = topology.ports.iter().find(is_spread) else { return };
+    let is_software = |port: &&PortSettings| port.rss_mode.unwrap_or(usual(port)) == RssMode::Software;
+    let Some(port) = topology.ports.iter().find(is_software) else { return };
     if topology.model.rss_mode == RssMode::Software && !placement.isolated.is_empty() {
         let name = &port.name;
         let reason = format!("`isolated` has no effect: port \"{name}\" is distributed over all workers");

@@ -393,11 +393,11 @@ fn rss(topology: &Topology, section: Section, port: &PortSettings, notes: &mut F
     let (place, model) = ((section, "rss_mode"), topology.model);
     match (port.rss_mode, model.model) {
         (Some(_), ModelKind::Pipeline) => {
-            notes.wrong(place, super::workers::PIPELINES_SPREAD, "remove it");
+            notes.wrong(place, super::workers::PIPELINES_DISTRIBUTE, "remove it");
         }
         (Some(_), ModelKind::Stealing) => {
             let remedy = "remove it, or choose model = \"run-to-completion\" in [worker]";
-            notes.wrong(place, super::workers::NO_SPREADING, remedy);
+            notes.wrong(place, super::workers::NO_SOFTWARE_RSS, remedy);
         }
         (Some(RssMode::Software), _) if model.rss_mode != RssMode::Software => {
             let reason = "`rss_mode` is \"software\", which [worker] does not enable";

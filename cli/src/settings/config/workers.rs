@@ -15,10 +15,10 @@ pub(super) const CPU: RangeInclusive<i128> = 0..=65_535;
 /// Keys valid for pipeline stages only.
 const OF_STAGES: [&str; 5] = ["ring", "write_unit", "read_unit", "full", "order"];
 /// Reason why `rss_mode` is not supported in a pipeline.
-pub(super) const PIPELINES_SPREAD: &str =
+pub(super) const PIPELINES_DISTRIBUTE: &str =
     "`rss_mode` has no effect in a pipeline, which distributes every port";
 /// Reason why `rss_mode` is not supported with work stealing.
-pub(super) const NO_SPREADING: &str = "`rss_mode` has no effect with work stealing";
+pub(super) const NO_SOFTWARE_RSS: &str = "`rss_mode` has no effect with work stealing";
 
 /// Reads workers and their model, as far as configured. `by`: where the stages are configured.
 pub(super) fn read(
@@ -93,7 +93,7 @@ fn read_model(
 ) -> (RssMode, Vec<WorkerSettings>) {
     match model {
         ModelKind::Pipeline => {
-            fields.foreign("rss_mode", PIPELINES_SPREAD, "remove it");
+            fields.foreign("rss_mode", PIPELINES_DISTRIBUTE, "remove it");
             let workers = match by {
                 StagesBy::Placement => unplaced(fields, habits),
                 StagesBy::Lists => staged(fields, habits, true),
@@ -103,7 +103,7 @@ fn read_model(
         }
         ModelKind::Stealing => {
             let remedy = "remove it, or choose model = \"run-to-completion\"";
-            fields.foreign("rss_mode", NO_SPREADING, remedy);
+            fields.foreign("rss_mode", NO_SOFTWARE_RSS, remedy);
             (RssMode::default(), whole(fields, model, habits))
         }
         ModelKind::RunToCompletion => {

@@ -22,7 +22,7 @@ const CLASSES: RangeInclusive<i128> = 0..=255;
 /// Default time to live.
 const TTL: u32 = ::tunnel::TTL as u32;
 
-/// What decides in place of the configuration.
+/// Source of a value that the configuration does not set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Source {

@@ -131,8 +131,8 @@ impl Placement {
     pub(super) fn place(&mut self, key: QueueKey) -> (usize, usize) {
         let at = self.assigned(key);
         let at = if self.is_responsive(at) { at } else { self.least_loaded() };
-        let spreads = self.rss.contains(&key.port).then(|| self.layout.spreaders.get(at)).flatten();
-        (at, *spreads.unwrap_or(&self.layout.rx_stages[at]))
+        let distributor = self.rss.contains(&key.port).then(|| self.layout.distributors.get(at)).flatten();
+        (at, *distributor.unwrap_or(&self.layout.rx_stages[at]))
     }
 
     /// Worker of each pair of the port, current or assigned for pairs without a running receive queue.

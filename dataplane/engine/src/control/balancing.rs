@@ -60,7 +60,7 @@ impl Control {
     /// Current counts of every worker that receives packets.
     pub(super) fn sample(&mut self) -> Sample {
         let layout = &self.placement.layout;
-        let workers: Vec<usize> = layout.rx_stages.iter().chain(&layout.spreaders).copied().collect();
+        let workers: Vec<usize> = layout.rx_stages.iter().chain(&layout.distributors).copied().collect();
         let asked = self.placement.post_to(&workers, || Command::ReportLoad);
         let links = &self.placement.links;
         let answer = |(worker, number): (usize, u64)| {
@@ -69,10 +69,10 @@ impl Control {
         let told: HashMap<usize, LoadReport> = asked.into_iter().filter_map(answer).collect();
         let at_ns = self.placement.clock().now().0;
         let busy = |worker: &usize| told.get(worker).map(|load| self.placement.clock().ns(load.busy_ticks));
-        // Except in a pipeline, an Rx stage and the spreader with the same index share a thread.
+        // Except in a pipeline, an Rx stage and the distributor with the same index share a thread.
         let busy_ns = layout.rx_stages.iter().enumerate().map(|(at, rx_stage)| {
-            let spreader = layout.spreaders.get(at).filter(|spreader| *spreader != rx_stage);
-            Some(busy(rx_stage)? + spreader.map_or(Some(0), busy)?)
+            let distributor = layout.distributors.get(at).filter(|distributor| *distributor != rx_stage);
+            Some(busy(rx_stage)? + distributor.map_or(Some(0), busy)?)
         });
         let busy_ns = busy_ns.collect();
         Sample { at_ns, busy_ns, queues: self.queue_samples(&told), open: self.open() }

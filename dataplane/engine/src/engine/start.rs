@@ -166,11 +166,11 @@ mod tests {
 
     #[test]
     fn too_many_stages_or_ports_are_rejected() {
-        let spreading = Model::Spreading(HandoffConfig::default());
+        let software_rss = Model::SoftwareRss(HandoffConfig::default());
         let refused = |model: &Model, threads, ports| check(model, &model.roles(threads), ports).is_err();
-        assert!(!refused(&spreading, MAX_STAGES / 2, NUMBERS - MAX_STAGES));
-        assert!(refused(&spreading, MAX_STAGES / 2 + 1, 2), "each thread has two stages");
-        assert!(refused(&spreading, 1, NUMBERS - MAX_STAGES + 1));
+        assert!(!refused(&software_rss, MAX_STAGES / 2, NUMBERS - MAX_STAGES));
+        assert!(refused(&software_rss, MAX_STAGES / 2 + 1, 2), "each thread has two stages");
+        assert!(refused(&software_rss, 1, NUMBERS - MAX_STAGES + 1));
         assert!(!refused(&Model::RunToCompletion, 1000, NUMBERS));
         assert!(refused(&Model::RunToCompletion, 1, NUMBERS + 1));
     }

@@ -5,7 +5,7 @@
 //! spread over one worker more. The queues of ports hold arriving packets meanwhile. A new Rx or Tx stage serves
 //! ports that start later.
 
-use super::{Layout, Spreader};
+use super::{Distributor, Layout};
 use crate::attachment::Placement;
 use crate::command::{Command, Generation, QueueKey};
 use crate::handoff;
@@ -29,17 +29,17 @@ impl Joiner {
     /// Connects all stages of a layout, before the first port is added.
     pub(crate) fn join_all(&self, links: &[Arc<Link>], layout: &Layout) -> io::Result<()> {
         self.join(links, layout.connections())?;
-        self.spread_over(links, layout);
+        self.distribute_over(links, layout);
         Ok(())
     }
 
-    /// Has every spreader spread over all classifiers.
-    fn spread_over(&self, links: &[Arc<Link>], layout: &Layout) {
+    /// Has every distributor spread over all classifiers.
+    fn distribute_over(&self, links: &[Arc<Link>], layout: &Layout) {
         let classifiers: Vec<_> =
             layout.classifiers.iter().map(|&classify| handoff::port(self.max_ports, classify)).collect();
-        for &spreader in &layout.spreaders {
-            let pipeline = Spreader::new(self.handoffs.order, self.rss, &classifiers);
-            links[spreader].post(Command::SetPipeline(Box::new(pipeline)));
+        for &distributor in &layout.distributors {
+            let pipeline = Distributor::new(self.handoffs.order, self.rss, &classifiers);
+            links[distributor].post(Command::SetPipeline(Box::new(pipeline)));
         }
     }
 
@@ -73,7 +73,7 @@ impl Joiner {
             Role::Tx => layout.outlets.push(stage),
             Role::Rx | Role::All => {
                 layout.rx_stages.push(stage);
-                layout.spreaders.push(stage);
+                layout.distributors.push(stage);
             }
         }
         if role == Role::Work {
@@ -81,7 +81,7 @@ impl Joiner {
         }
         self.join(&placement.links, connections_of(&layout, stage))?;
         placement.layout = layout;
-        self.spread_over(&placement.links, &placement.layout);
+        self.distribute_over(&placement.links, &placement.layout);
         Ok(())
     }
 
@@ -89,16 +89,16 @@ impl Joiner {
         for (port, outlet) in &placement.outlets {
             placement.links[stage].post(Command::Route(*port, Some(*outlet as u8)));
         }
-        placement.post_and_wait(&layout.spreaders, || Command::Pause(true));
+        placement.post_and_wait(&layout.distributors, || Command::Pause(true));
         for workers in placement.drain_groups() {
             placement.post_and_wait(&workers, || Command::Drain);
         }
         let joined = self.join(&placement.links, connections_of(&layout, stage));
         if joined.is_ok() {
             placement.layout = layout;
-            self.spread_over(&placement.links, &placement.layout);
+            self.distribute_over(&placement.links, &placement.layout);
         }
-        placement.post_and_wait(&placement.layout.spreaders, || Command::Pause(false));
+        placement.post_and_wait(&placement.layout.distributors, || Command::Pause(false));
         joined
     }
 }
@@ -112,7 +112,7 @@ impl Placement {
     /// Groups of stages whose handoff queues must be drained, in this order, until all are empty.
     pub(crate) fn drain_groups(&self) -> Vec<Vec<usize>> {
         let layout = &self.layout;
-        match (layout.routed, layout.spreaders.is_empty()) {
+        match (layout.routed, layout.distributors.is_empty()) {
             (true, _) => vec![layout.classifiers.clone(), layout.outlets.clone()],
             (false, false) => vec![layout.classifiers.clone()],
             (false, true) => Vec::new(),

@@ -8,7 +8,7 @@ pub(crate) struct Layout {
     /// Receive packets of ports.
     pub(crate) rx_stages: Vec<usize>,
     /// Receive packets of ports with software RSS.
-    pub(crate) spreaders: Vec<usize>,
+    pub(crate) distributors: Vec<usize>,
     /// Classify packets.
     pub(crate) classifiers: Vec<usize>,
     /// Have the transmit queues of ports.
@@ -32,9 +32,9 @@ impl Layout {
             of(Role::Tx).collect(),
         );
         match model {
-            Model::RunToCompletion | Model::Spreading(_) | Model::Stealing => Self {
+            Model::RunToCompletion | Model::SoftwareRss(_) | Model::Stealing => Self {
                 rx_stages: all.clone(),
-                spreaders: rx,
+                distributors: rx,
                 classifiers: all.clone(),
                 outlets: all,
                 routed: false,
@@ -43,7 +43,7 @@ impl Layout {
             },
             Model::Pipeline(_) => Self {
                 rx_stages: rx.clone(),
-                spreaders: rx,
+                distributors: rx,
                 classifiers: work,
                 outlets: tx,
                 routed: true,
@@ -59,10 +59,10 @@ impl Layout {
         Self { rx_stages: all.clone(), classifiers: all.clone(), outlets: all, paired, ..Self::default() }
     }
 
-    /// Pairs of connected stages: every spreader to every classifier and, in a pipeline, every classifier to every
+    /// Pairs of connected stages: every distributor to every classifier and, in a pipeline, every classifier to every
     /// outlet.
     pub(crate) fn connections(&self) -> impl Iterator<Item = (usize, usize)> {
-        let fan = self.spreaders.iter().flat_map(|from| self.classifiers.iter().map(|to| (*from, *to)));
+        let fan = self.distributors.iter().flat_map(|from| self.classifiers.iter().map(|to| (*from, *to)));
         let outlets: &[usize] = if self.routed { &self.outlets } else { &[] };
         fan.chain(self.classifiers.iter().flat_map(move |from| outlets.iter().map(|to| (*from, *to))))
     }
@@ -84,9 +84,9 @@ mod tests {
     }
 
     #[test]
-    fn each_spreader_is_connected_to_every_worker() {
-        let layout = layout(&Model::Spreading(HandoffConfig::default()), 2);
-        assert_eq!((&layout.rx_stages[..], &layout.spreaders[..]), (&[0, 2][..], &[1, 3][..]));
+    fn each_distributor_is_connected_to_every_worker() {
+        let layout = layout(&Model::SoftwareRss(HandoffConfig::default()), 2);
+        assert_eq!((&layout.rx_stages[..], &layout.distributors[..]), (&[0, 2][..], &[1, 3][..]));
         assert_eq!(layout.connections().collect::<Vec<_>>(), [(1, 0), (1, 2), (3, 0), (3, 2)]);
     }
 

@@ -8,12 +8,12 @@
 
 mod co_scheduled;
 mod deliver;
+mod distributor;
 mod joining;
 mod layout;
-mod spreader;
 
 pub(crate) use co_scheduled::CoScheduled;
 pub(crate) use deliver::Deliver;
+pub(crate) use distributor::Distributor;
 pub(crate) use joining::Joiner;
 pub(crate) use layout::Layout;
-pub(crate) use spreader::Spreader;

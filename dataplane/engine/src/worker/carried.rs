@@ -38,7 +38,7 @@ impl Carried {
     /// Releases packets and memory tables.
     pub(super) fn clear(&mut self) {
         self.burst.unpin();
-        self.delivery.made.unpin();
+        self.delivery.derived.unpin();
         self.delivery.rests.clear();
         self.delivery.edits.clear();
         if let Some(edited) = &mut self.delivery.edited {
@@ -73,7 +73,7 @@ pub(super) struct Delivery {
     /// Edited form of that packet, if the output needs one.
     pub(super) edited: Option<Box<Burst>>,
     /// Its current segments.
-    pub(super) made: Burst,
+    pub(super) derived: Burst,
     /// Deadline for waiting for full queues; one for the burst, independent of the number of outputs.
     pub(super) deadline: Option<Now>,
 }

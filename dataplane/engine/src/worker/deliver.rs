@@ -39,10 +39,10 @@ impl Delivery {
 
     /// Creates the edited form of one packet, to be segmented.
     fn edit(&mut self, source: &Source<'_>, packet: u8, edit: EditId) -> Result<&Burst, DropReason> {
-        let made = self.edited.get_or_insert_default();
-        made.begin_from(source.burst);
-        made.push_edited(source.burst, usize::from(packet), source.edits, edit)?;
-        Ok(made)
+        let derived = self.edited.get_or_insert_default();
+        derived.begin_from(source.burst);
+        derived.push_edited(source.burst, usize::from(packet), source.edits, edit)?;
+        Ok(derived)
     }
 }
 
@@ -170,7 +170,7 @@ impl Transmit {
         let whole = if edited == EditId::NONE {
             Ok((&*source.burst, usize::from(packet)))
         } else {
-            delivery.edit(source, packet, edited).map(|made| (made, 0))
+            delivery.edit(source, packet, edited).map(|derived| (derived, 0))
         };
         let started = whole
             .and_then(|(burst, i)| SoftGso::start(burst, i).map_err(|BadOffload| DropReason::BadOffload));
@@ -226,24 +226,24 @@ impl Transmit {
             part.left = packets;
         }
         self.counters.port(from.port).replicated.add(taking * (packets as u64 - 1));
-        delivery.made.begin(0);
+        delivery.derived.begin(0);
         delivery.cut = Some(cut);
     }
 
     /// Sends the segments to every output that takes part, then creates more. Returns `false` if some output is
     /// waited for.
     fn push_segments(&mut self, source: &mut Source<'_>, delivery: &mut Delivery) -> bool {
-        let Delivery { rests, made, cut, .. } = delivery;
+        let Delivery { rests, derived, cut, .. } = delivery;
         let flooded = source.flooded.of_one(cut.as_ref().map_or(0, |cut| cut.packet));
         for rest in rests.iter_mut() {
-            let Some(part) = rest.cut.filter(|part| part.sent < made.len()) else { continue };
+            let Some(part) = rest.cut.filter(|part| part.sent < derived.len()) else { continue };
             if self.spent >= SLICE {
                 return true;
             }
-            let indices = &PLACES[part.sent..made.len()];
-            let is_done = self.send(made, source.from, rest.port(), indices, &flooded);
+            let indices = &PLACES[part.sent..derived.len()];
+            let is_done = self.send(derived, source.from, rest.port(), indices, &flooded);
             let waiting = if is_done { 0 } else { self.leftover.indices().as_slice().len() };
-            let sent = made.len() - waiting;
+            let sent = derived.len() - waiting;
             rest.cut = Some(OutputProgress { sent, left: part.left - (sent - part.sent) });
             if waiting > 0 {
                 return false;
@@ -256,7 +256,7 @@ impl Transmit {
     fn make_segments(&mut self, source: &mut Source<'_>, delivery: &mut Delivery) -> bool {
         let mut taking = 0;
         // All segments except the last have the same length.
-        let len = if delivery.made.is_empty() { 0 } else { delivery.made.frame_len(0) };
+        let len = if delivery.derived.is_empty() { 0 } else { delivery.derived.frame_len(0) };
         for rest in &mut delivery.rests {
             let Some(part) = rest.cut.filter(|part| part.left > 0) else { continue };
             if self.has_room(rest.port(), len) {
@@ -268,19 +268,19 @@ impl Transmit {
                 rest.cut = Some(OutputProgress { left: 0, ..part });
             }
         }
-        let made = match &mut delivery.cut {
+        let derived = match &mut delivery.cut {
             Some(cut) if taking > 0 => match delivery.edited.as_deref().filter(|_| cut.edited) {
-                Some(edited) => cut.segments.fill(edited, 0, &mut delivery.made),
-                None => cut.segments.fill(source.burst, usize::from(cut.packet), &mut delivery.made),
+                Some(edited) => cut.segments.fill(edited, 0, &mut delivery.derived),
+                None => cut.segments.fill(source.burst, usize::from(cut.packet), &mut delivery.derived),
             },
             _ => false,
         };
-        if !made {
+        if !derived {
             end_cut(delivery);
             return true;
         }
-        let bytes: usize = (0..delivery.made.len()).map(|i| delivery.made.frame_len(i)).sum();
-        self.spent += delivery.made.len() as u64 * work::SEGMENT + bytes as u64 / work::BYTES;
+        let bytes: usize = (0..delivery.derived.len()).map(|i| delivery.derived.frame_len(i)).sum();
+        self.spent += delivery.derived.len() as u64 * work::SEGMENT + bytes as u64 / work::BYTES;
         for part in delivery.rests.iter_mut().filter_map(|rest| rest.cut.as_mut()) {
             // An output with nothing left to receive counts as complete.
             part.sent = if part.left > 0 { 0 } else { usize::MAX };

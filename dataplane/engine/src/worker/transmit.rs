@@ -155,22 +155,22 @@ impl Transmit {
         edits: &Edits,
         flooded: &Flooded,
     ) -> bool {
-        let (to, mut made) = (emissions.port(), self.edited.take().unwrap_or_default());
-        made.begin_from(burst);
+        let (to, mut derived) = (emissions.port(), self.edited.take().unwrap_or_default());
+        derived.begin_from(burst);
         let (mut places, mut lost) = ([0; BURST], BurstStats::default());
-        let alike = made.push_alike(burst, emissions.indices(), edits, |place| emissions.edit(place));
+        let alike = derived.push_alike(burst, emissions.indices(), edits, |place| emissions.edit(place));
         places[..alike].copy_from_slice(&PLACES[..alike]);
         for (place, &i) in emissions.indices().iter().enumerate().skip(alike) {
-            match made.push_edited(burst, usize::from(i), edits, emissions.edit(place)) {
-                Ok(()) => places[made.len() - 1] = place as u8,
+            match derived.push_edited(burst, usize::from(i), edits, emissions.edit(place)) {
+                Ok(()) => places[derived.len() - 1] = place as u8,
                 Err(reason) => lost.drop(reason, 1),
             }
         }
         self.counters.port(to).count_drops(&lost);
-        self.spent += made.len() as u64 * work::EDIT;
-        let n = made.len();
+        self.spent += derived.len() as u64 * work::EDIT;
+        let n = derived.len();
         let origins = places[..n].iter().map(|place| emissions.indices()[usize::from(*place)]);
-        let is_done = self.send(&mut made, from, to, &PLACES[..n], &flooded.of_copies(origins));
+        let is_done = self.send(&mut derived, from, to, &PLACES[..n], &flooded.of_copies(origins));
         if !is_done {
             // Maps indices of the edited burst back to the original one.
             let left = std::mem::replace(&mut self.leftover, Batch::new(to));
@@ -180,8 +180,8 @@ impl Transmit {
             }
         }
         // No memory table must stay referenced for a burst that was sent.
-        made.unpin();
-        self.edited = Some(made);
+        derived.unpin();
+        self.edited = Some(derived);
         is_done
     }
 

@@ -26,9 +26,9 @@ impl Frames for Endless {
 type Fault = (PortFault, Option<QueueId>);
 
 /// A port that records its fault.
-struct Told(Source<Queue<Endless>>, Arc<Mutex<Option<Fault>>>);
+struct RecordFault(Source<Queue<Endless>>, Arc<Mutex<Option<Fault>>>);
 
-impl PortControl for Told {
+impl PortControl for RecordFault {
     fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -93,7 +93,7 @@ fn config() -> EngineConfig {
 /// Waits, calling `turn` repeatedly, until the port has received the fault.
 fn told(engine: &Engine, what: &str, mut turn: impl FnMut()) {
     let fault = Arc::new(Mutex::new(None));
-    engine.add_port("source", Box::new(Told(Source(Some(Queue(Endless))), fault.clone()))).unwrap();
+    engine.add_port("source", Box::new(RecordFault(Source(Some(Queue(Endless))), fault.clone()))).unwrap();
     let until = Instant::now() + TIMEOUT;
     while fault.lock().unwrap().is_none() {
         assert!(Instant::now() < until, "{what}: the port ended without a reason");

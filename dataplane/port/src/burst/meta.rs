@@ -155,7 +155,7 @@ impl Burst {
         if have >= len {
             return true;
         }
-        if self.is_made || len > self.frame_len(i) || start + len > SLOT {
+        if self.is_derived || len > self.frame_len(i) || start + len > SLOT {
             return false;
         }
         self.settle();

@@ -130,7 +130,7 @@ impl Burst {
     /// Clears the burst for packets derived from those of `source`, whose memory they continue to use.
     pub fn begin_from(&mut self, source: &Burst) {
         self.begin(0);
-        (self.now, self.heads, self.is_made) = (source.now, Heads::Whole, true);
+        (self.now, self.heads, self.is_derived) = (source.now, Heads::Whole, true);
         match source.pins.get(source.source) {
             Some(Some(pin)) => self.pin(&pin.map),
             _ => self.pins[0] = None,
@@ -140,7 +140,7 @@ impl Burst {
     /// Adds a packet with the private head `head`, of at most [`MAX_HEAD`] bytes plus the headroom, and the
     /// segments `rest` of the pinned map. Returns its index, or `None` if the burst is full or the head too long.
     #[inline]
-    pub fn push_made(&mut self, head: &[u8], rest: impl Iterator<Item = VolatileSlice>) -> Option<usize> {
+    pub fn push_derived(&mut self, head: &[u8], rest: impl Iterator<Item = VolatileSlice>) -> Option<usize> {
         let i = self.n;
         if i == BURST || head.len() > SLOT {
             return None;
@@ -160,7 +160,7 @@ impl Burst {
     }
 
     /// Cuts the last packet, which must have been created here, to `keep` bytes. It has no offload then.
-    pub(crate) fn truncate_made(&mut self, keep: usize) {
+    pub(crate) fn truncate_derived(&mut self, keep: usize) {
         let i = self.n - 1;
         let have = usize::from(self.head[i]).min(keep);
         if !self.is_whole() {
@@ -177,7 +177,7 @@ impl Burst {
     }
 
     /// Removes the last packet, which must have been created here.
-    pub(crate) fn pop_made(&mut self) {
+    pub(crate) fn pop_derived(&mut self) {
         self.n -= 1;
     }
 
@@ -277,7 +277,7 @@ impl Burst {
         if rest.is_empty() {
             return self.push_own(head);
         }
-        let is_pushed = self.push_made(head, std::iter::once(VolatileSlice::of_private(rest))).is_some();
+        let is_pushed = self.push_derived(head, std::iter::once(VolatileSlice::of_private(rest))).is_some();
         // As for a frame without a rest.
         self.heads = self.heads.max(Heads::Loaded);
         is_pushed

@@ -56,7 +56,7 @@ fn a_short_private_head_is_compared_with_its_own_bytes() {
     source.begin(0);
     source.pin(&map);
     made.begin_from(&source);
-    made.push_made(&[7; 8], std::iter::once(region.seg(0, 392).unwrap())).unwrap();
+    made.push_derived(&[7; 8], std::iter::once(region.seg(0, 392).unwrap())).unwrap();
     assert_eq!((made.head(0), made.frame_len(0)), (&[7; 8][..], 400));
     assert_eq!((made.alike(&[7; 8]), made.alike(&[7; 12])), (1, 0));
 }

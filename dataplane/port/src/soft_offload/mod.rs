@@ -84,7 +84,7 @@ impl SoftGso {
         let head = &mut head[..headers + private];
         self.plan.write_headers(head, self.next);
         let frame = source.frame(i);
-        let number = made.push_made(head, self.pieces.take(&frame, payload - private));
+        let number = made.push_derived(head, self.pieces.take(&frame, payload - private));
         if let Some(number) = number {
             made.copy_notes(number, source, i);
             self.plan.write_checksum(made, number);

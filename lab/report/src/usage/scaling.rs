@@ -117,7 +117,7 @@ fn simulated_table(rows: &[simulated::Row]) -> Table {
 fn measured_figure(rows: &[measured::Row], from: &str) -> Option<Figure> {
     let bar = |(n, row): (usize, &measured::Row)| {
         let mpps = row.pps / 1e6;
-        let way = if row.way == Distribution::Software { ", spread in software" } else { "" };
+        let way = if row.way == Distribution::Software { ", software RSS" } else { "" };
         let name = format!("workers {}, queues {}{way}", row.cpus.len(), row.queues);
         let gap = n > 0 && (rows[n - 1].way, rows[n - 1].cpus.len()) != (row.way, row.cpus.len());
         Bar { gap, ..Bar::stacked(name, &["Mpps"], &[mpps], format!("{mpps:.3}")) }

@@ -6,7 +6,7 @@ use super::small;
 use crate::Prefetchers;
 use crate::memory::{Address, Copying, Memory, Width};
 use crate::run::Body;
-use crate::{Machine, Profile, Simulated, Stuck, run};
+use crate::{Deadlock, Machine, Profile, Simulated, run};
 
 fn machine(profile: &Profile, cores: usize) -> Machine {
     Machine::new(profile, cores, 64 * 64, Prefetchers { stream: true, adjacent: true })
@@ -66,7 +66,7 @@ proptest! {
 fn core_that_waits_without_a_pending_store_is_stuck() {
     let body = || -> Body { Box::new(|memory| await_value(memory, 0, 1)) };
     let result = run(machine(&Profile::study(), 2), vec![body(), body()]);
-    assert_eq!(result.err(), Some(Stuck));
+    assert_eq!(result.err(), Some(Deadlock));
 }
 
 #[test]

@@ -16,7 +16,7 @@ use super::factors::{Named, UnknownConfiguration, find};
 use super::results::{ConstantRow, Results, Row};
 use crate::origin;
 use measure::Kind;
-use sim::{Profile, Stuck};
+use sim::{Deadlock, Profile};
 
 /// Settings of simulated experiments. On real memory a set is one trial in rounds instead ([`super::trial`]).
 #[derive(Clone, Debug)]
@@ -61,7 +61,7 @@ pub enum Event {
     /// An experiment finished
     Done(Row),
     /// An experiment is at a deadlock
-    Failed(String, Stuck),
+    Failed(String, Deadlock),
 }
 
 /// Receives each event and returns whether to continue. After a break no new experiment begins, and running ones

@@ -69,7 +69,7 @@ impl Effort {
 
 /// Meaning of a measured time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Says {
+pub(super) enum Meaning {
     /// A constant, in nanoseconds
     Constant(&'static str),
     /// A point of the chase curve, by bytes
@@ -82,7 +82,7 @@ pub(super) enum Says {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     pub(super) task: Task,
-    pub(super) says: Says,
+    pub(super) meaning: Meaning,
 }
 
 /// Returns all benchmarks of a round.
@@ -91,7 +91,7 @@ pub(super) fn list(caches: &Caches, places: Places, effort: Effort, seed: u64) -
     steps.extend((1..=AT_ONCE).map(|at_once| misses(places, effort, seed, at_once)));
     steps.extend(all_stores(caches, places, effort));
     let (base, lines) = (places.zeroes, effort.lines.min(places.zeroes / LINE - 1));
-    let constant = |name, task| Step { task, says: Says::Constant(name) };
+    let constant = |name, task| Step { task, meaning: Meaning::Constant(name) };
     steps.push(constant("stream", Task::Stream { base, lines }));
     steps.push(constant("past", Task::Past { base, lines }));
     steps.extend(shared_lines(places, effort, seed));
@@ -113,15 +113,18 @@ fn chases(caches: &Caches, places: Places, effort: Effort, seed: u64) -> Vec<Ste
         let warm = (bytes / LINE).min(effort.warm);
         Task::Chase { bytes, seed, warm, steps: effort.steps }
     };
-    let levels = levels.into_iter().map(|(name, size)| Step { task: task(size), says: Says::Constant(name) });
-    levels.chain(sizes.into_iter().map(|size| Step { task: task(size), says: Says::Chase(size) })).collect()
+    let levels =
+        levels.into_iter().map(|(name, size)| Step { task: task(size), meaning: Meaning::Constant(name) });
+    levels
+        .chain(sizes.into_iter().map(|size| Step { task: task(size), meaning: Meaning::Chase(size) }))
+        .collect()
 }
 
 fn misses(places: Places, effort: Effort, seed: u64, at_once: u64) -> Step {
     let scatter = Scatter { base: places.zeroes, lines: places.zeroes / LINE };
     let first = seed.wrapping_mul(1 << 20) + at_once * 65_536;
     let task = Task::Misses { scatter, at_once, first, groups: effort.groups, translated: effort.translated };
-    Step { task, says: Says::Misses(at_once as usize) }
+    Step { task, meaning: Meaning::Misses(at_once as usize) }
 }
 
 fn all_stores(caches: &Caches, places: Places, effort: Effort) -> Vec<Step> {
@@ -134,14 +137,14 @@ fn all_stores(caches: &Caches, places: Places, effort: Effort) -> Vec<Step> {
     let step = |(name, size): (&'static str, u64)| {
         let lines = ((size / LINE + 1).next_power_of_two() / 2).max(2);
         let scatter = Scatter { base: places.zeroes, lines };
-        Step { task: Task::Stores { scatter, count: effort.stores }, says: Says::Constant(name) }
+        Step { task: Task::Stores { scatter, count: effort.stores }, meaning: Meaning::Constant(name) }
     };
     levels.into_iter().map(step).collect()
 }
 
 fn shared_lines(places: Places, effort: Effort, seed: u64) -> Vec<Step> {
     let line = places.shared;
-    let constant = |name, task| Step { task, says: Says::Constant(name) };
+    let constant = |name, task| Step { task, meaning: Meaning::Constant(name) };
     let counters = |apart| Task::Increments { line, apart, count: effort.additions };
     // Lines without recent accesses, in pairs of a page that a round does not share with the previous one.
     let handed = |left: Left| {

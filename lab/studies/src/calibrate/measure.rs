@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Barrier;
 
-use super::list::{Effort, Places, Says, Step, list};
+use super::list::{Effort, Meaning, Places, Step, list};
 use super::task::Task;
 use super::{Caches, CalibrateError, Calibration, Measured};
 use crate::trial::Progress;
@@ -79,20 +79,20 @@ impl Bench {
         })?;
         samples.add("frequency", "GHz", ghz);
         let mut groups = Vec::new();
-        for Step { task, says } in list(&self.caches, self.places, Effort::REAL, seed) {
+        for Step { task, meaning } in list(&self.caches, self.places, Effort::REAL, seed) {
             if matches!(task, Task::Past { .. }) && !can_go_past() {
                 continue;
             }
             let took = self.time(&task)?;
-            match says {
-                Says::Constant(name) => samples.add(name, "ns", took),
-                Says::Misses(at_once) => {
+            match meaning {
+                Meaning::Constant(name) => samples.add(name, "ns", took),
+                Meaning::Misses(at_once) => {
                     groups.push(took);
                     samples.misses.entry(at_once).or_default().push(took);
                 }
-                Says::Chase(size) => samples.chase.entry(size).or_default().push(took),
+                Meaning::Chase(size) => samples.chase.entry(size).or_default().push(took),
             }
-            if let (Task::Chase { bytes, .. }, Says::Constant(_)) = (task, says) {
+            if let (Task::Chase { bytes, .. }, Meaning::Constant(_)) = (task, meaning) {
                 samples.chase.entry(bytes).or_default().push(took);
             }
         }

@@ -29,7 +29,7 @@ use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 
-use super::experiment::{Length, Tally};
+use super::experiment::{Length, ThreadCounts};
 use dpdk::Dpdk;
 use guest::Guest;
 use instructions::Counts;
@@ -39,7 +39,7 @@ use sim::Prefetchers;
 use sim::memory::{LINE, Memory};
 use sim::moves::Moved;
 use sim::run::Body;
-use sim::{Counters, Machine, Profile, Simulated, Stuck, run};
+use sim::{Counters, Deadlock, Machine, Profile, Simulated, run};
 pub use virtqueue::RingKind;
 
 /// Method by which a switch moves a packet between rings.
@@ -188,9 +188,9 @@ pub struct Outcome {
     /// Frames forwarded by the switch, in millions per second
     pub mpps: f64,
     /// Counters of the switch's core
-    pub switch: Tally,
+    pub switch: ThreadCounts,
     /// Counters of the guest's core, over the switch's packets
-    pub guest: Tally,
+    pub guest: ThreadCounts,
     /// Line transfers between the two cores, by part
     pub parts: Vec<Part>,
     /// Ring polls of the switch
@@ -207,7 +207,7 @@ impl Outcome {
 }
 
 /// Runs one path in the simulator.
-pub fn simulate(profile: &Profile, path: &Path, length: Length) -> Result<Outcome, Stuck> {
+pub fn simulate(profile: &Profile, path: &Path, length: Length) -> Result<Outcome, Deadlock> {
     let places = Places::new(path);
     let mut machine = Machine::new(profile, 2, places.bytes, Prefetchers { stream: true, adjacent: true });
     machine.watch_moves(places.own);
@@ -218,8 +218,8 @@ pub fn simulate(profile: &Profile, path: &Path, length: Length) -> Result<Outcom
     let packets = shared.packets;
     Ok(Outcome {
         mpps: packets as f64 / machine.seconds(shared.switch.time) / 1e6,
-        switch: Tally { packets, counters: shared.switch },
-        guest: Tally { packets, counters: shared.guest },
+        switch: ThreadCounts { packets, counters: shared.switch },
+        guest: ThreadCounts { packets, counters: shared.guest },
         parts: parts(&machine, &places, packets),
         switch_polls: shared.switch_polls,
         guest_polls: shared.guest_polls,

@@ -9,7 +9,7 @@ use super::{Change, Outcome, Part, Path, RingKind, Scheme, Taken, simulate};
 use crate::experiment::Length;
 use crate::results::{ConstantRow, ThreadRow};
 use measure::store::{StoreError, Stored};
-use sim::{Profile, Stuck};
+use sim::{Deadlock, Profile};
 
 /// Rings and frame sizes of the comparison.
 pub const CASES: [(RingKind, u64); 4] =
@@ -118,7 +118,7 @@ pub fn case(
     (ring, bytes): (RingKind, u64),
     packets: u64,
     changes: bool,
-) -> Result<Case, Stuck> {
+) -> Result<Case, Deadlock> {
     let length = Length { packets, warm_up: packets };
     let side = |scheme, change| {
         let path = Path { change, ..Path::new(scheme, ring, bytes) };

@@ -1,4 +1,4 @@
-//! What each study compares, varies and measures.
+//! Description of each study: subjects, parameters and measurements.
 
 use super::study::Study;
 

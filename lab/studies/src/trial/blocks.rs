@@ -142,9 +142,9 @@ impl Blocks<'_> {
             switches: SwitchCounter::default(),
             counters: events.zip(group).map(|(events, group)| events.watch(group)),
         };
-        let before = stolen(self.bench.seats.cpus());
+        let before = stolen(self.bench.pinning.cpus());
         let slice = slice(self.bench, self.arena, &named.config, length, &watch)?;
-        let ticks = stolen(self.bench.seats.cpus()).saturating_sub(before);
+        let ticks = stolen(self.bench.pinning.cpus()).saturating_sub(before);
         let switches = slice.watches.iter().map(|(_, watch)| watch.switches.switches()).sum();
         Ok((slice, Disturbance { ticks, switches }))
     }

@@ -159,12 +159,12 @@ impl<'a> Stage<'a> {
             requirements::validate(&processor, named)?;
         }
         let all = with_controls(&plan.configurations, &processor);
-        let seats = CpuPinning::here()?;
+        let pinning = CpuPinning::here()?;
         let events = if plan.counted { Some(counted::Events::here(&processor)?) } else { None };
         let bytes = all.iter().map(|named| Layout::new(&named.config).bytes()).max().unwrap_or(0);
         let arena = Arena::new(bytes)?;
         let clock = Clock::calibrated(&processor);
-        Ok(Stage { plan, all, bench: Bench { processor, seats, clock }, events, arena })
+        Ok(Stage { plan, all, bench: Bench { processor, pinning, clock }, events, arena })
     }
 
     /// Returns the results of this trial before any round.
@@ -173,7 +173,7 @@ impl<'a> Stage<'a> {
         Results {
             memory: if self.plan.counted { Kind::Counted } else { Kind::Real },
             processor: self.bench.processor.name.clone(),
-            provenance: origin::measured(&self.bench.processor, &self.bench.seats),
+            provenance: origin::measured(&self.bench.processor, &self.bench.pinning),
             packets: 0,
             seed: self.plan.seed,
             constants: Vec::new(),
@@ -231,7 +231,7 @@ impl<'a> Stage<'a> {
         let seed = self.plan.seed;
         let processor = &self.bench.processor;
         let rows = record.rows(seed);
-        let mut notes = vec![format!("measured on {}, {}", processor.name, self.bench.seats)];
+        let mut notes = vec![format!("measured on {}, {}", processor.name, self.bench.pinning)];
         notes.extend(record.notes(seed, tries(self.plan)));
         notes.extend(self.events.as_ref().map(counted::Events::note));
         notes.extend(significance::notes(&rows, &null_names(processor)));

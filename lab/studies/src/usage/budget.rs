@@ -106,7 +106,7 @@ pub enum BudgetError {
     Cpu(#[from] PinningError),
     /// Deadlock of the simulated threads.
     #[error(transparent)]
-    Stuck(#[from] sim::Stuck),
+    Deadlock(#[from] sim::Deadlock),
     /// A thread could not be started, or panicked.
     #[error("the laboratory's second thread could not run: {0}")]
     Thread(String),

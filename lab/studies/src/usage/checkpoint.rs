@@ -112,7 +112,8 @@ fn differences(there: &Results, here: &Results) -> Vec<String> {
 fn provenance(results: &Results) -> Provenance {
     let place = &results.environment;
     let cpu = |cpu: Option<usize>| cpu.map_or("any".to_owned(), |cpu| cpu.to_string());
-    let seats = format!("measured on CPU {} with CPU {}", cpu(place.used.switch), cpu(place.used.generator));
-    let machine = Machine { processor: place.processor.clone(), cpus: place.cpus, pinning: seats };
+    let pinning =
+        format!("measured on CPU {} with CPU {}", cpu(place.used.switch), cpu(place.used.generator));
+    let machine = Machine { processor: place.processor.clone(), cpus: place.cpus, pinning };
     Provenance { build: place.build.clone(), profile: None, machine: Some(machine) }
 }

@@ -21,7 +21,7 @@ type Send = Box<dyn Fn(PortId, Box<[u8]>, u32) -> bool + std::marker::Send + Syn
 /// Gets events in their order, while bonds are locked; must not use them.
 type Listener = Box<dyn Fn(BondEvent) + std::marker::Send + Sync>;
 
-/// What follows from an event of a member or a timer.
+/// Result of an event of a member or a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BondEvent {
     /// Whether a bond has a usable member has changed.

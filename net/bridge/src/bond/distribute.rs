@@ -8,7 +8,7 @@ use port::{Burst, DropReason, Rss, Steering, Verdicts};
 use std::sync::Arc;
 use wire::Ethernet;
 
-/// What one worker needs to distribute packets to members.
+/// State of one worker for the distribution of packets to members.
 pub(crate) struct Distribution {
     worker: usize,
     steering: Steering,

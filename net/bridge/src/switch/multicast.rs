@@ -28,23 +28,23 @@ impl Switch {
     ///
     /// # Errors
     /// If no bridge has this name.
-    pub fn outlets(&self, bridge: &str, vlan: u16) -> Result<Vec<Outlet>, UnknownBridge> {
+    pub fn vlan_ports(&self, bridge: &str, vlan: u16) -> Result<Vec<VlanPort>, UnknownBridge> {
         let table = self.published.current();
         let (_, view) = table.named(bridge).ok_or_else(|| UnknownBridge(bridge.to_owned()))?;
-        let outlet = |port: &PortId| {
+        let vlan_port = |port: &PortId| {
             let mode = &table.member(*port)?.vlan;
             let is_tagged = view.vlan_aware && mode.tags(vlan);
             let bond = view.bonds.iter().find(|bond| bond.port == *port);
             let sender = bond.map_or(Some(*port), |bond| bond.member(0))?;
-            carries(mode, view.vlan_aware, vlan).then_some(Outlet { port: *port, sender, is_tagged })
+            carries(mode, view.vlan_aware, vlan).then_some(VlanPort { port: *port, sender, is_tagged })
         };
-        Ok(view.flooded.iter().filter_map(outlet).collect())
+        Ok(view.flooded.iter().filter_map(vlan_port).collect())
     }
 }
 
 /// A port that sends packets of a VLAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outlet {
+pub struct VlanPort {
     /// The port or bond.
     pub port: PortId,
     /// The port, or a member of the bond.

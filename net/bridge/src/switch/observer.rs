@@ -1,14 +1,14 @@
-//! What control learns from the engine and from bonds: links, and frames of protocols.
+//! Events that control gets from the engine and from bonds: links, and frames of protocols.
 
 use super::{Switch, multicast};
 use crate::bond::{BondEvent, Bonds};
-use crate::outside::Outside;
+use crate::pair_listener::PairListener;
 use crate::ports::Published;
 use lacp::SLOW_PROTOCOLS;
 use port::{Now, PortId, PortObserver, Punted};
 use std::sync::{Arc, OnceLock};
 
-/// What control learns about the links of ports.
+/// Events of the links of ports.
 #[derive(Clone, Debug)]
 pub enum LinkEvent {
     /// Whether a port can send has changed.
@@ -89,12 +89,12 @@ impl Switch {
 pub(super) struct Observer {
     pub(super) watch: Watch,
     pub(super) bonds: Arc<Bonds>,
-    pub(super) outside: Outside,
+    pub(super) pair_listener: PairListener,
 }
 
 impl PortObserver for Observer {
     fn changed(&mut self, port: PortId, is_up: bool, now: Now) {
-        self.outside.link(port, is_up);
+        self.pair_listener.link(port, is_up);
         self.bonds.changed(port, is_up, now, || self.watch.tell(LinkEvent::Changed(port, is_up)));
     }
 

@@ -1,7 +1,7 @@
 //! Multicast snooping: packets of groups with and without members, membership messages, VLANs and bonds.
 
 use crate::harness::{BROADCAST, Lab, SECOND, access, mac, trunk};
-use bridge::{BondConfig, BridgeConfig, LinkEvent, MemberConfig, Outlet, PortConfig, PortState, Rate};
+use bridge::{BondConfig, BridgeConfig, LinkEvent, MemberConfig, PortConfig, PortState, Rate, VlanPort};
 use port::{Now, PortId};
 use snooping::{Config, Snooper};
 use std::net::Ipv4Addr;
@@ -180,9 +180,9 @@ fn groups_are_separate_in_each_vlan() {
     let ports: Vec<Vec<u16>> = fate.sent.iter().map(|sent| sent.keys().copied().collect()).collect();
     assert_eq!(ports, [vec![1, 4], vec![2, 4]]);
     assert_eq!((fate.sent[0][&1][12], fate.sent[0][&4][12]), (0x08, 0x81), "tags are removed and kept");
-    let outlet = |port, is_tagged| Outlet { port: PortId(port), sender: PortId(port), is_tagged };
-    let outlets = lab.switch.outlets("br0", 20).unwrap();
-    assert_eq!(outlets, [outlet(0, true), outlet(2, false), outlet(4, true)]);
+    let vlan_port = |port, is_tagged| VlanPort { port: PortId(port), sender: PortId(port), is_tagged };
+    let vlan_ports = lab.switch.vlan_ports("br0", 20).unwrap();
+    assert_eq!(vlan_ports, [vlan_port(0, true), vlan_port(2, false), vlan_port(4, true)]);
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn ports_that_do_not_forward_receive_nothing() {
     assert_eq!(lab.ports(0, data(10, GROUP)), [2]);
     assert_eq!(lab.loss(1, report(11)), Some("stp-blocked"));
     assert_eq!(lab.punted(), 0);
-    assert_eq!(lab.switch.outlets("br0", 0).unwrap().len(), 2);
+    assert_eq!(lab.switch.vlan_ports("br0", 0).unwrap().len(), 2);
 }
 
 #[test]
@@ -216,7 +216,8 @@ fn a_bond_is_a_member_as_one_port() {
             .unwrap();
     }
     let mut control = Control::new(&lab, Config::default());
-    let active = lab.switch.outlets("br0", 0).unwrap().iter().find(|o| o.port == PortId(9)).unwrap().sender.0;
+    let active =
+        lab.switch.vlan_ports("br0", 0).unwrap().iter().find(|o| o.port == PortId(9)).unwrap().sender.0;
     control.receive(&mut lab, active, report(15));
     assert_eq!(lab.ports(0, data(10, GROUP)), [active]);
     assert_eq!(lab.loss(active, data(15, GROUP)), Some("no-destination"));

@@ -66,9 +66,9 @@ fn heap() -> u64 {
 }
 
 /// Prints the seed of the current script on panic.
-struct Told(u64);
+struct PrintSeed(u64);
 
-impl Drop for Told {
+impl Drop for PrintSeed {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("to play this script first, set SEED={}", self.0);
@@ -163,7 +163,7 @@ fn scenario<R: DriverRing>(
         let mut before = 0;
         for n in 0..scripts {
             let seed = seed() + n;
-            let _told = Told(seed);
+            let _told = PrintSeed(seed);
             perform(stage, &mut port, &bytes(seed, most));
             if n % SCRIPTS_PER_GUEST == 0 {
                 stage.recover::<R>();

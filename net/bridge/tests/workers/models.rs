@@ -78,7 +78,7 @@ fn frame_wakes_stages_in_order() {
 fn workers_that_run_to_completion_hand_flows_to_each_other() {
     for full in [QueueFull::Drop, QueueFull::Wait] {
         let handoffs = HandoffConfig { full, ..HandoffConfig::default() };
-        let rig = || Rig::in_model(&Model::Spreading(handoffs), 2);
+        let rig = || Rig::in_model(&Model::SoftwareRss(handoffs), 2);
         churn::scenario::<Split>(rig(), false);
         sleep::scenario::<Split>(rig(), rig(), RingKind::Split, true);
     }

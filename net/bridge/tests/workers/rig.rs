@@ -21,7 +21,7 @@ pub(crate) struct Rig {
     bridge: Switch,
     folder: TempDir,
     /// Whether ports use software RSS.
-    spreads: bool,
+    is_software_rss: bool,
 }
 
 impl Rig {
@@ -33,14 +33,14 @@ impl Rig {
     pub(crate) fn with(start: impl FnOnce(&Switch) -> Engine) -> Self {
         let bridge = Switch::new(PORTS);
         bridge.add_bridge("lan", BridgeConfig::default()).unwrap();
-        Self { engine: start(&bridge), bridge, folder: tempfile::tempdir().unwrap(), spreads: false }
+        Self { engine: start(&bridge), bridge, folder: tempfile::tempdir().unwrap(), is_software_rss: false }
     }
 
     /// An engine with another execution model, on `threads` threads.
     pub(crate) fn in_model(model: &Model, threads: usize) -> Self {
         let config = EngineConfig { workers: vec![WorkerConfig::default(); threads], ..config() };
         let rig = Self::with(|bridge| Engine::start_as(config, model.clone(), bridge).unwrap());
-        Self { spreads: matches!(model, Model::Spreading(_)), ..rig }
+        Self { is_software_rss: matches!(model, Model::SoftwareRss(_)), ..rig }
     }
 
     /// Adds a pipeline stage.
@@ -58,8 +58,8 @@ impl Rig {
         self.bridge.add_port(id, "lan", &PortConfig::default()).unwrap();
         let options = Options { queue_pairs: PAIRS, mtu: Some(MTU), ..Options::default() };
         let control = Box::new(VhostUser::listen(self.socket(name), options).unwrap());
-        if self.spreads {
-            self.engine.add_spread(id, control).unwrap();
+        if self.is_software_rss {
+            self.engine.add_rss_port(id, control).unwrap();
         } else {
             self.engine.add_reserved(id, control).unwrap();
         }

@@ -39,7 +39,7 @@ pub(super) enum TransportKey {
     Icmp([u8; 2]),
 }
 
-/// What a packet adds to the counters of its flow.
+/// Increments of a flow's counters by one packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Amount {
     /// Bytes of the IP packet; 0 for others.

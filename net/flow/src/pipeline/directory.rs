@@ -1,8 +1,8 @@
 //! Ports of OpenFlow bridges: numbers of the engine and numbers of OpenFlow. Changed rarely, read per burst.
 
-use super::again::TunnelCounts;
 use super::drops::Drops;
 use super::exchange::take;
+use super::recirculation::TunnelCounts;
 use crate::Key;
 use crate::modify::PortNo;
 use crate::tables::{Changes, Control, Tables};

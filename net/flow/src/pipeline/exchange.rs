@@ -1,5 +1,5 @@
-//! What workers and the engine pass to control: flows that packets learn or end, and states of ports. They do not wait
-//! for it, but wake it.
+//! Messages from workers and the engine to control: flows that packets learn or end, and states of ports. The senders do
+//! not wait for control, but wake it.
 
 use super::directory::Bridge;
 use super::packet_out::PacketOuts;
@@ -33,7 +33,7 @@ pub struct PortEvent {
     pub is_up: bool,
 }
 
-/// What the packets of a result do to the flows of their bridge.
+/// Effects of the packets of a result on the flows of their bridge.
 #[derive(Default)]
 pub(super) struct Effects {
     pub(super) learned: Box<[Arc<LearnedFlow>]>,
@@ -59,7 +59,7 @@ pub(super) struct Noted {
     pub(super) used: Now,
 }
 
-/// What all threads share. Workers wait for none of the locks.
+/// State shared by all threads. Workers wait for none of the locks.
 pub(super) struct Exchange {
     waker: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Whether the waker was called since control took something.

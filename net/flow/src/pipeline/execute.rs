@@ -2,9 +2,9 @@
 //!
 //! The packet in the burst stays as it is: changes are made to a copy of its head, and become edits of the outputs.
 
-use super::again::{Again, Carried, Onward, What};
 use super::directory::{Member, Place, Scope};
 use super::lookup::Lookup;
+use super::recirculation::{Carried, Cause, Recirculation, Recirculations};
 use super::track::Tracking;
 use super::worker::NORMAL;
 use crate::modify::PortNo;
@@ -29,7 +29,7 @@ pub(super) struct Executor<'a> {
     pub(super) context: &'a Context,
     pub(super) verdicts: &'a mut Verdicts,
     pub(super) rewriter: &'a mut Rewriter,
-    pub(super) onward: &'a mut Onward,
+    pub(super) recirculations: &'a mut Recirculations,
     pub(super) carried: &'a Carried,
     pub(super) tracking: Tracking<'a>,
     /// Edit of the packet as it is now, if it is known.
@@ -49,7 +49,7 @@ impl<'a> Executor<'a> {
         context: &'a Context,
         verdicts: &'a mut Verdicts,
         rewriter: &'a mut Rewriter,
-        (onward, carried): (&'a mut Onward, &'a Carried),
+        (recirculations, carried): (&'a mut Recirculations, &'a Carried),
         tracking: Tracking<'a>,
     ) -> Self {
         let (edit, is_decided, has_port) = (Some(EditId::NONE), false, true);
@@ -62,7 +62,7 @@ impl<'a> Executor<'a> {
             context,
             verdicts,
             rewriter,
-            onward,
+            recirculations,
             carried,
             tracking,
             edit,
@@ -221,7 +221,8 @@ impl<'a> Executor<'a> {
     pub(super) fn punt_noted(&mut self, why: PuntReason, note: PuntNote) -> Result<(), Stopped> {
         if self.edit()? != EditId::NONE {
             let (member, carried) = (self.member, Carried::default());
-            let stage = self.onward.push(Again { member, carried, what: What::Punt(why, note) });
+            let stage =
+                self.recirculations.push(Recirculation { member, carried, cause: Cause::Punt(why, note) });
             return self.recirculate(stage);
         }
         self.verdicts.punt_with(self.packet, why, note);

@@ -9,7 +9,7 @@ use port::Now;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What became of learned flows of a bridge.
+/// Results of learned flows of a bridge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LearnCounts {
     /// Flows that were added.
@@ -57,7 +57,7 @@ impl FlowSwitch {
         changed.into_iter().map(publish).collect()
     }
 
-    /// What became of learned flows of a bridge.
+    /// Results of learned flows of a bridge.
     ///
     /// # Errors
     /// If there is no such bridge.

@@ -4,7 +4,7 @@
 //! its first bytes in the head cache, by its key in the megaflow cache, and in the tables, in this order (`lookup`). If
 //! the tables look at nothing but the ingress port, the burst is not looked at either. The result is a program
 //! (`program`) that the worker executes on the packet (`execute`), possibly with the state of its connection (`track`),
-//! or through a tunnel (`tunnel`). Some packets pass through the pipeline again (`again`). [`FlowSwitch`] is the control
+//! or through a tunnel (`tunnel`). Some packets pass through the pipeline again (`recirculation`). [`FlowSwitch`] is the control
 //! API (`switch`, `change`), `observer` receives the reports of the engine. Workers pass learned flows and what tunnels
 //! need to it (`exchange`, `learn`, `underlay`), and execute its packet-outs (`packet_out`).
 //!
@@ -12,7 +12,6 @@
 //! other workers write, except counters once a millisecond, the rates of meters, and connections. Packets of other
 //! ports, and those for the port `NORMAL`, go to the pipeline that the switch was created with.
 
-mod again;
 mod change;
 mod directory;
 mod drops;
@@ -25,6 +24,7 @@ mod observer;
 mod packet_out;
 mod pass;
 mod program;
+mod recirculation;
 mod switch;
 mod track;
 mod tunnel;
@@ -34,12 +34,12 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-pub use again::TunnelCounts;
 pub use change::check_changes;
 pub use drops::TableDrops;
 pub use error::{AddBridgeError, AddPortError, ChangeError, UnknownBridge};
 pub use exchange::PortEvent;
 pub use learn::LearnCounts;
 pub use packet_out::PacketOutError;
+pub use recirculation::TunnelCounts;
 pub use switch::{CacheCounts, FlowSwitch};
 pub use underlay::TunnelReport;

@@ -34,7 +34,7 @@ pub(super) struct Program {
     pub(super) reads: Reads,
     /// Whether it depends on which ports can send.
     is_live: bool,
-    /// What its lookups have seen.
+    /// Record of its lookups.
     seen: Vec<Seen>,
     flows: Vec<Arc<Entry>>,
     /// The bridge and the last table, if all packets are dropped.
@@ -50,7 +50,7 @@ pub(super) struct Program {
 const _: () = assert!(size_of::<Form>() == 16);
 const _: () = assert!(offset_of!(Megaflow<Program>, value) + offset_of!(Program, reads) <= LINE);
 
-/// What a result depends on, as far as the head cache has to know.
+/// Dependencies of a result that the head cache must know.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reads {
     /// The ingress port, and nothing else.
@@ -59,7 +59,7 @@ pub(super) enum Reads {
     Head,
     /// The time to live too.
     Ttl,
-    /// What heads leave out.
+    /// Dependencies that heads do not contain.
     Other,
 }
 
@@ -78,7 +78,7 @@ impl Reads {
     }
 }
 
-/// What every result depends on: one ingress port and one place in the pipeline.
+/// Dependencies of every result: one ingress port and one place in the pipeline.
 pub(super) fn ingress() -> Key {
     let mut mask = Key::ZERO;
     mask.set(Field::InPort, u128::MAX);

@@ -54,7 +54,7 @@ impl Punts for Controllers {
     }
 }
 
-/// What happened to the packets of a burst.
+/// Result of the packets of a burst.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcome {
     /// Frames, by output port, in order.

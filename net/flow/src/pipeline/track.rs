@@ -3,10 +3,10 @@
 //! A packet that has passed through connection tracking continues at once with its connection state in its key, and
 //! with the changed head: a recirculation by the engine would cost a pass for each packet.
 
-use super::again::{Again, Carried, What};
 use super::execute::{Executor, Stopped};
 use super::lookup::work_of;
 use super::program::Form;
+use super::recirculation::{Carried, Cause, Recirculation};
 use crate::action::Nat;
 use crate::modify::PortNo;
 use crate::translate::{CtOperation, Resume};
@@ -81,8 +81,9 @@ impl Executor<'_> {
         let Tracking { left, depth, states, .. } = &mut self.tracking;
         if !std::mem::take(&mut states.continues) {
             let carried = Carried { states: Some(*states), ..self.carried.clone() };
-            let again = Again { member: self.member, carried, what: What::Resume(rest.clone()) };
-            let stage = self.onward.push(again);
+            let recirculation =
+                Recirculation { member: self.member, carried, cause: Cause::Resume(rest.clone()) };
+            let stage = self.recirculations.push(recirculation);
             return self.recirculate(stage);
         }
         if **left == 0 || *depth == MAX_PASSES {

@@ -1,8 +1,8 @@
 //! Tunnels of a packet in execution.
 
-use super::again::{Carried, TunnelInfo};
 use super::directory::{Member, Scope};
 use super::execute::{Executor, Stopped};
+use super::recirculation::{Carried, TunnelInfo};
 use super::underlay::Local;
 use crate::action::Action;
 use crate::modify::PortNo;
@@ -28,8 +28,8 @@ impl Executor<'_> {
             return self.report_too_long(way);
         }
         let sum = self.rewriter.payload_sum(strip);
-        let identification = self.onward.identification;
-        self.onward.identification = identification.wrapping_add(1);
+        let identification = self.recirculations.identification;
+        self.recirculations.identification = identification.wrapping_add(1);
         let header = way.template.header(&Inner { hash: flow_hash(key), identification, sum, ..inner });
         let checksum = way.template.checksum_start();
         if self.rewriter.encapsulate(header.bytes(), strip, (checksum, sum.is_some())).is_err() {
@@ -37,7 +37,7 @@ impl Executor<'_> {
         }
         self.edit = None;
         if let Some(place) = self.scope.view.ports.get(&way.port) {
-            let counts = self.onward.counts(place.port);
+            let counts = self.recirculations.counts(place.port);
             (counts.tx_packets, counts.tx_bytes) =
                 (counts.tx_packets + 1, counts.tx_bytes + inner.len as u64);
         }
@@ -48,7 +48,7 @@ impl Executor<'_> {
         let view = self.scope.directory.view(way.bridge);
         let (Some(view), Some(operations)) = (view, &way.then) else {
             let member = Member { bridge: way.bridge, number: PortNo::LOCAL };
-            let stage = self.onward.enter(member, Carried::default());
+            let stage = self.recirculations.enter(member, Carried::default());
             return self.recirculate(stage);
         };
         let scope = Scope { view, bridge: way.bridge, is_nested: true, ..self.scope };
@@ -58,7 +58,7 @@ impl Executor<'_> {
         end
     }
 
-    /// What the outer headers depend on, and how many bytes of the packet they replace.
+    /// Inputs of the outer headers, and the number of bytes of the packet that they replace.
     fn inner(&mut self, way: &Encapsulation) -> Result<(Inner, usize), Stopped> {
         let (key, layout) = (*self.rewriter.key(), *self.rewriter.layout());
         let kind = key.get(Field::EthType);
@@ -81,7 +81,7 @@ impl Executor<'_> {
         Ok((inner, strip))
     }
 
-    /// What the header of ERSPAN says about the packet.
+    /// Fields of the ERSPAN header that describe the packet.
     fn mirrored(&mut self, key: &Key, way: &Encapsulation) -> Inner {
         let place = self.scope.view.ports.get(&way.port);
         let Some(place) = place.filter(|_| way.template.kind() == Kind::Erspan) else {
@@ -89,7 +89,7 @@ impl Executor<'_> {
         };
         let vlan = key.get(Field::VlanVid) as u16;
         let tag = (vlan != 0).then(|| vlan & 0xfff | (key.get(Field::VlanPcp) as u16) << 13);
-        Inner { sequence: self.onward.sequence(place.port), tag, ..Inner::default() }
+        Inner { sequence: self.recirculations.sequence(place.port), tag, ..Inner::default() }
     }
 
     /// Length of the payload, or of its longest segment.
@@ -123,8 +123,8 @@ impl Executor<'_> {
         let Unreachable::Unresolved(request) = why else { return self.drop(DropReason::TunnelNoRoute) };
         self.drop(DropReason::TunnelUnresolved);
         let now = self.context.now;
-        if now.0.saturating_sub(self.onward.asked.0) >= ASKED || self.onward.asked.0 == 0 {
-            self.onward.asked = now;
+        if now.0.saturating_sub(self.recirculations.asked.0) >= ASKED || self.recirculations.asked.0 == 0 {
+            self.recirculations.asked = now;
             self.lookup.learner.exchange().resolve(request);
         }
     }
@@ -143,11 +143,11 @@ impl Executor<'_> {
             return self.lose(DropReason::TunnelUnknown);
         };
         self.strip(network, &opened)?;
-        let counts = self.onward.counts(id);
+        let counts = self.recirculations.counts(id);
         let bytes = self.rewriter.frame_len() as u64;
         (counts.rx_packets, counts.rx_bytes) = (counts.rx_packets + 1, counts.rx_bytes + bytes);
         let carried = Carried { tunnel: Some(Arc::new(TunnelInfo::new(&opened))), ..Carried::default() };
-        let stage = self.onward.enter(member, carried);
+        let stage = self.recirculations.enter(member, carried);
         self.recirculate_from(id, stage)
     }
 

@@ -3,10 +3,10 @@
 //! Workers queue what they need, wake control, and never wait. All queues are bounded, and an error about a packet that
 //! does not fit is sent at a limited rate.
 
-use super::again::TunnelCounts;
 use super::directory::Tunneling;
 use super::error::UnknownBridge;
 use super::exchange::lock;
+use super::recirculation::TunnelCounts;
 use super::switch::FlowSwitch;
 use crate::action::Action;
 use crate::modify::PortNo;
@@ -41,7 +41,7 @@ struct TooLong {
 /// A frame for a bridge, and the port on which it was received.
 type LocalFrame = (u16, PortNo, Box<[u8]>);
 
-/// What workers pass to control.
+/// Messages from workers to control.
 #[derive(Default)]
 pub(super) struct Wanted {
     frames: Mutex<VecDeque<LocalFrame>>,
@@ -179,7 +179,7 @@ impl FlowSwitch {
         let directory = self.published.current();
         let Some(view) = directory.view(bridge) else { return };
         let table = Action::Output { port: PortNo::TABLE, max_len: 0 };
-        // What cannot be sent now is lost as on a link; the stack repeats it.
+        // A packet that cannot be sent now is lost as on a link; the stack sends it again.
         let _ = self.packet_out(&view.bridge.name, PortNo::LOCAL, &[table], frame, now);
     }
 

@@ -1,11 +1,11 @@
 //! The pipeline of one worker.
 
-use super::again::{Again, Carried, Onward, What};
 use super::directory::{Bridge, Directory, Member, Scope};
 use super::exchange::{Exchange, Learner};
 use super::lookup::Lookup;
 use super::packet_out::{PacketOut, is_packet_out};
 use super::pass::Pass;
+use super::recirculation::{Carried, Cause, Recirculation, Recirculations};
 use super::track::MAX_RESUMED;
 use crate::modify::PortNo;
 use crate::packet::Rewriter;
@@ -36,7 +36,7 @@ pub(super) struct Worker {
     lookups: Vec<Option<Box<Lookup>>>,
     normal: Box<dyn Pipeline>,
     rewriter: Box<Rewriter>,
-    onward: Onward,
+    recirculations: Recirculations,
     tracker: Arc<Tracker>,
     /// Packets of this burst that may continue after connection tracking.
     left: usize,
@@ -58,7 +58,7 @@ impl Worker {
             lookups: Vec::new(),
             normal,
             rewriter: Box::default(),
-            onward: Onward::default(),
+            recirculations: Recirculations::default(),
             tracker,
             left: 0,
             swept: Now(0),
@@ -105,7 +105,7 @@ impl Worker {
         (member, carried): (Member, &'a Carried),
         verdicts: &'a mut Verdicts,
     ) -> Option<Pass<'a>> {
-        let Self { directory, lookups, rewriter, onward, tracker, left, .. } = self;
+        let Self { directory, lookups, rewriter, recirculations, tracker, left, .. } = self;
         let (bridge, is_nested) = (member.bridge, false);
         let scope = Scope { directory, view: directory.view(bridge)?, bridge, is_nested };
         let lookup = lookups[usize::from(bridge)].as_deref_mut()?;
@@ -118,7 +118,7 @@ impl Worker {
             member,
             verdicts,
             rewriter,
-            onward,
+            recirculations,
             tracker,
             left,
             carried,
@@ -127,30 +127,30 @@ impl Worker {
     }
 
     /// Packets of an earlier pass of this burst.
-    fn again(&mut self, burst: &mut Burst, context: &Context, verdicts: &mut Verdicts) {
-        let Some(again) = self.onward.take(context.stage) else { return };
-        self.execute_again(&again, burst, context, verdicts);
-        self.onward.put_back(context.stage, again);
+    fn recirculated(&mut self, burst: &mut Burst, context: &Context, verdicts: &mut Verdicts) {
+        let Some(recirculation) = self.recirculations.take(context.stage) else { return };
+        self.execute_recirculation(&recirculation, burst, context, verdicts);
+        self.recirculations.put_back(context.stage, recirculation);
     }
 
-    fn execute_again(
+    fn execute_recirculation(
         &mut self,
-        Again { member, carried, what }: &Again,
+        Recirculation { member, carried, cause }: &Recirculation,
         burst: &mut Burst,
         context: &Context,
         verdicts: &mut Verdicts,
     ) {
-        if let What::Punt(reason, note) = what {
+        if let Cause::Punt(reason, note) = cause {
             return (0..burst.len()).for_each(|i| verdicts.punt_with(i, *reason, note.clone()));
         }
         let is_standalone = self.directory.view(member.bridge).is_some_and(|view| view.is_standalone);
         let is_own = member.number == PortNo::LOCAL;
-        if is_standalone && !is_own && matches!(what, What::Enter) {
+        if is_standalone && !is_own && matches!(cause, Cause::Enter) {
             return self.normal(burst, context, verdicts);
         }
         let Some(mut pass) = self.pass(burst, context, (*member, carried), verdicts) else { return };
-        match what {
-            What::Resume(rest) => pass.resumed(rest),
+        match cause {
+            Cause::Resume(rest) => pass.resumed(rest),
             _ if is_standalone => pass.flood(),
             _ => pass.received(),
         }
@@ -168,8 +168,8 @@ impl Worker {
             let Some(own) = self.directory.member(port) else { continue };
             let from = self.directory.member(context.from).filter(|from| from.bridge == own.bridge);
             let member = from.unwrap_or(Member { number: PortNo::ANY, ..own });
-            let (carried, what) = (Carried::default(), What::Resume(tunnel.output.clone()));
-            let stage = self.onward.push(Again { member, carried, what });
+            let (carried, cause) = (Carried::default(), Cause::Resume(tunnel.output.clone()));
+            let stage = self.recirculations.push(Recirculation { member, carried, cause });
             verdicts.recirculate_port(port, Context { stage, ..*context });
         }
     }
@@ -178,7 +178,7 @@ impl Worker {
     #[cold]
     fn packet_out(&mut self, burst: &mut Burst, context: &Context, verdicts: &mut Verdicts) {
         self.follow();
-        self.onward.clear();
+        self.recirculations.clear();
         self.left = MAX_RESUMED;
         let packet_out = self.exchange.packet_outs.take(context.stage);
         let is_done = packet_out.is_some_and(|of| self.execute_packet_out(&of, burst, context, verdicts));
@@ -231,7 +231,7 @@ impl Worker {
 
     /// Adds to the counters of tunnels.
     fn count_tunnels(&mut self) {
-        for (port, counts) in (0..).map(PortId).zip(&mut self.onward.counts) {
+        for (port, counts) in (0..).map(PortId).zip(&mut self.recirculations.counts) {
             let counts = std::mem::take(counts);
             if let Some(tunnel) = self.directory.tunnel(port) {
                 tunnel.counts.add(&counts);
@@ -270,10 +270,10 @@ impl Pipeline for Worker {
             Context::TRANSMIT => return self.normal.process(burst, context, verdicts),
             stage if is_packet_out(stage) => return self.packet_out(burst, context, verdicts),
             0 => {}
-            _ => return self.again(burst, context, verdicts),
+            _ => return self.recirculated(burst, context, verdicts),
         }
         self.follow();
-        self.onward.clear();
+        self.recirculations.clear();
         self.left = MAX_RESUMED;
         match self.directory.by_tables(context.from) {
             None => self.normal(burst, context, verdicts),

@@ -38,7 +38,7 @@ pub struct Removed {
     pub reason: RemovedReason,
 }
 
-/// What a change did.
+/// Result of a change.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     /// Flows that were added.

@@ -86,7 +86,7 @@ fn lower(before: (u16, u16), to: (u16, u16)) -> (u16, u16) {
     (one(before.0, to.0), one(before.1, to.1))
 }
 
-/// What the tables have of a learned flow.
+/// State of a learned flow in the tables.
 pub(crate) enum Learning<'a> {
     /// The flow.
     Known(&'a Flow),
@@ -128,7 +128,7 @@ impl Tables {
         learned.parent.as_ref().is_some_and(|parent| !parent.is_in(self))
     }
 
-    /// What the tables have of a flow that a packet at `used` has learned.
+    /// State in the tables of a flow that a packet at `used` has learned.
     pub(crate) fn learning(&self, learned: &LearnedFlow, used: Now) -> Learning<'_> {
         let flow = &learned.flow;
         let table = self.table(flow.table);

@@ -33,7 +33,7 @@ pub struct Meter {
     bytes: AtomicU64,
 }
 
-/// What a meter does to a packet.
+/// Effect of a meter on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metering {
     /// Nothing.

@@ -24,7 +24,7 @@ enum Place {
 struct Checker<'a> {
     tables: &'a Tables,
     place: Place,
-    /// What is known of packets at this action; `None` if prerequisites are checked for each packet only.
+    /// Known fields of packets at this action; `None` if prerequisites are checked for each packet only.
     known: Option<Match>,
     /// A group that exists, although it is not there yet.
     group: Option<u32>,
@@ -137,7 +137,7 @@ impl Checker<'_> {
                 one_of(*kind, &[0x88e7], "push_pbb")?;
                 self.know_type(*kind);
             }
-            // What follows the tag is not known.
+            // The contents after the tag are not known.
             Action::PopPbb => self.known = None,
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! What changes of flows cost, before they are executed.
+//! Cost of changes of flows, before they are executed.
 //!
 //! A controller's change can look at every flow. Callers bound the sum for what one party may have executed at once.
 

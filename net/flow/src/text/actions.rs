@@ -8,7 +8,7 @@ use crate::field::Field;
 use crate::matching::Match;
 use std::fmt;
 
-/// What stands around the parsed actions.
+/// Context of the parsed actions.
 pub(super) struct Context<'a> {
     /// Names of ports.
     pub ports: &'a dyn PortNames,

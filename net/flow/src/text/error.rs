@@ -13,7 +13,7 @@ pub struct TextError {
     pub word: String,
     /// Its bytes in the text.
     pub range: Range<usize>,
-    /// What is wrong and what to do.
+    /// Reason and remedy.
     pub reason: Reason,
 }
 

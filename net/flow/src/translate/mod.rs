@@ -133,11 +133,11 @@ pub enum TranslateError {
 /// Result of a translation.
 #[derive(Clone, Debug)]
 pub struct Translation {
-    /// What to do with each packet, in order. Without an output, the packet is dropped.
+    /// Operations on each packet, in order. Without an output, the packet is dropped.
     pub operations: Vec<Operation>,
     /// Bits of the key that the result depends on.
     pub mask: Key,
-    /// What the lookups have seen.
+    /// Record of the lookups.
     pub seen: Vec<Seen>,
     /// The last table that was looked up.
     pub last: TableId,

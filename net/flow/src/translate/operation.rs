@@ -23,7 +23,7 @@ pub mod reason {
     pub const ACTION_SET: u8 = 3;
 }
 
-/// What is done with a packet.
+/// Operation on a packet.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operation {
     /// Sends to a port, possibly [`PortNo::LOCAL`].

@@ -44,7 +44,7 @@ pub enum Event {
 pub struct Step {
     /// Number of the steps that it is within.
     pub depth: usize,
-    /// What happened.
+    /// Event.
     pub event: Event,
     /// All fields before and after it, if it has no steps within it and changed a field.
     pub change: Option<Box<(Key, Key)>>,
@@ -81,7 +81,7 @@ pub(crate) struct Record {
     pub(crate) omitted: usize,
     /// Position of each step that has not ended, if it is kept, and the fields before it.
     open: Vec<(Option<usize>, Key)>,
-    /// What recirculations continue with, and the fields before them.
+    /// State with which recirculations continue, and the fields before them.
     pub(crate) rests: Vec<(Arc<Resume>, Key)>,
     /// The fields after all steps.
     pub(crate) last: Key,

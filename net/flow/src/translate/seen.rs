@@ -1,4 +1,4 @@
-//! What the lookups of a translation have seen: their tables, and the fields that differed from those of the packet.
+//! Record of the lookups of a translation: their tables, and the fields that differed from those of the packet.
 //!
 //! A cached result is wrong only if a changed flow may select the key that a lookup has seen. That key has the fields of
 //! the packet, except for those that actions have set before it, and those that are not known.

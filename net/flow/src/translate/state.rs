@@ -1,4 +1,4 @@
-//! What is known of a packet during its translation.
+//! State of a packet during its translation.
 
 use crate::field::Field;
 use crate::key::{Key, WORDS};

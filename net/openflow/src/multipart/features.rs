@@ -138,7 +138,7 @@ impl TableProperty {
 pub struct TableFeatures {
     /// Table.
     pub table: TableId,
-    /// What a request does (`OFPTFC_*`), since OpenFlow 1.5.
+    /// Command (`OFPTFC_*`), since OpenFlow 1.5.
     pub command: u8,
     /// Name; at most 31 bytes.
     pub name: String,

@@ -78,13 +78,13 @@ pub enum MultipartReply {
     Group(Vec<GroupStats>),
     /// Groups.
     GroupDesc(Vec<GroupDesc>),
-    /// What groups can do.
+    /// Capabilities of groups.
     GroupFeatures(GroupFeatures),
     /// Counters of meters.
     Meter(Vec<MeterStats>),
     /// Meters.
     MeterConfig(Vec<MeterConfig>),
-    /// What meters can do.
+    /// Capabilities of meters.
     MeterFeatures(MeterFeatures),
     /// Features of tables.
     TableFeatures(Vec<TableFeatures>),

@@ -50,13 +50,13 @@ pub enum MultipartRequest {
     Group(u32),
     /// Groups; all in OpenFlow 1.3 and 1.4.
     GroupDesc(u32),
-    /// What groups can do.
+    /// Capabilities of groups.
     GroupFeatures,
     /// Counters of a meter, or of all.
     Meter(u32),
     /// A meter, or all.
     MeterConfig(u32),
-    /// What meters can do.
+    /// Capabilities of meters.
     MeterFeatures,
     /// Features of tables: a change, or a request if empty.
     TableFeatures(Vec<TableFeatures>),

@@ -39,7 +39,7 @@ pub(crate) fn vectors() -> impl Iterator<Item = Vector> {
 }
 
 impl Vector {
-    /// What follows the outer headers.
+    /// Contents after the outer headers.
     pub(crate) fn payload(&self) -> &[u8] {
         if self.kind.is_ethernet() { &self.inner } else { &self.inner[14..] }
     }

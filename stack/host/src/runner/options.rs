@@ -1,7 +1,7 @@
 //! Settings of a host, and the result of a run.
 
 use crate::PoolLimits;
-use crate::spread::SpreadCounts;
+use crate::distributor::DistributorCounts;
 use engine::Polling;
 use stack::Counters;
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub struct Report {
     /// Faults of ports.
     pub faults: u64,
     /// Packets of ports that are shared with other workers.
-    pub spread: SpreadCounts,
+    pub distributor: DistributorCounts,
     /// State of a port as text, if all ports have ended ([`crate::Host::ended`]).
     pub ended: Option<String>,
 }
@@ -60,7 +60,7 @@ impl Report {
         (one.0, one.1, one.2) = (one.0 + more.0, one.1 + more.1, one.2 + more.2);
         self.dropped += other.dropped;
         self.faults += other.faults;
-        self.spread.add(&other.spread);
+        self.distributor.add(&other.distributor);
         self.ended = self.ended.take().or_else(|| other.ended.clone());
     }
 }

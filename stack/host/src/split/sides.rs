@@ -32,7 +32,7 @@ pub(super) struct StackSide<'a> {
     stop: &'a AtomicBool,
 }
 
-/// What posted calls opened.
+/// Sockets that posted calls opened.
 #[derive(Default)]
 struct Opened {
     /// Connections by the number of their entry. A later call for an entry follows the last one for the connection

@@ -287,7 +287,7 @@ fn short_pieces_take_as_much_space_as_in_the_stack() {
     assert!(remote.send(name, data(0, 300)).is_ok());
     let pieces = (BUFFER - 300) / send_cost(1);
     assert!((0..pieces).all(|_| remote.send(name, data(0, 1)).is_ok()));
-    // What is left is less than a short piece takes, and usable for one whose bytes fit.
+    // The rest is shorter than a short piece, and usable for one whose bytes fit.
     let left = remote.send_space(name);
     assert!((101..send_cost(1)).contains(&left));
     assert_eq!(remote.send(name, data(0, left + 1)), Err(SendError::Full));

@@ -1,7 +1,7 @@
 //! A host on a granted port: it stops when the switch ends the grant, and its connections end with an error.
 
 use engine::LocalPort;
-use host::{App, Buffer, Host, Options, Report, SpreadOptions, Workers};
+use host::{App, Buffer, Host, Options, Report, SteeringOptions, Workers};
 use port::PortControl;
 use port::vhost_user::{self, VhostUser};
 use port::virtio_user::{self, VirtioUser};
@@ -120,7 +120,7 @@ fn revoked_workers_stop() {
     let far = std::thread::spawn(|| connect_and_revoke(back));
     let options = Options::new().unwrap();
     let mut workers =
-        Workers::open(2, &options, ("web", front), &interface(1), &SpreadOptions::default()).unwrap();
+        Workers::open(2, &options, ("web", front), &interface(1), &SteeringOptions::default()).unwrap();
     let mut apps = [Watched::default(), Watched::default()];
     for (host, app) in workers.hosts().iter_mut().zip(&mut apps) {
         let now = host.now();

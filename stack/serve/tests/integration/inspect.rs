@@ -4,7 +4,7 @@
 use engine::LocalPort;
 use host::{
     App, Buffer, CaptureError, CaptureFilter, CaptureOptions, Host, InspectError, Inspector, Options, PAGE,
-    Recording, SpreadOptions, Workers,
+    Recording, SteeringOptions, Workers,
 };
 use port::memif;
 use port::patch::{Exchange, Patch};
@@ -77,8 +77,8 @@ fn config(last: u8) -> InterfaceConfig {
 
 fn server(exchange: &Exchange, stop: &Arc<AtomicBool>) -> (Vec<Inspector>, std::thread::JoinHandle<()>) {
     let patch = Patch::new("a", "b", memif::Options::default(), exchange).unwrap();
-    let (options, spread) = (Options::new().unwrap(), SpreadOptions::default());
-    let mut workers = Workers::open(2, &options, ("a", Box::new(patch)), &config(2), &spread).unwrap();
+    let (options, steering) = (Options::new().unwrap(), SteeringOptions::default());
+    let mut workers = Workers::open(2, &options, ("a", Box::new(patch)), &config(2), &steering).unwrap();
     let mut echoes = [Echo::default(), Echo::default()];
     let mut inspectors = Vec::new();
     for (host, echo) in workers.hosts().iter_mut().zip(&mut echoes) {
@@ -203,7 +203,7 @@ fn connections_and_counters_agree_with_those_of_the_peer() {
     // arrived.
     until(|| {
         let reports: Vec<_> = running.server.iter().map(|host| host.totals().unwrap().report).collect();
-        let frames: u64 = reports.iter().map(|report| report.spread.received).sum();
+        let frames: u64 = reports.iter().map(|report| report.distributor.received).sum();
         let segments: u64 = reports.iter().map(|report| report.counters.tcp_in).sum();
         let sent = running.client.totals().unwrap().report.counters;
         frames == sent.frames_out && segments == sent.tcp_out + sent.tcp_retransmits

@@ -2,7 +2,7 @@
 
 use crate::MODELS;
 use crate::workers::{ADDRESSES, WORKERS, single, workers};
-use host::{App, Buffer, SpreadOptions, Threads, Workers};
+use host::{App, Buffer, SteeringOptions, Threads, Workers};
 use serve::{Kv, KvLinks, KvOptions, Served, Server};
 use stack::tcp::ConnectionId;
 use stack::{Address, Cidr, Closed, Endpoint, Event, Slice, Stack, Time};
@@ -140,8 +140,8 @@ fn connections_of_every_worker_reach_keys_of_every_worker_in_order() {
 
 fn converse(threads: Threads) {
     let (stop, [front, back]) = (Arc::new(AtomicBool::new(false)), single());
-    let spread = SpreadOptions::default();
-    let (server, mut client) = (workers(WORKERS, 1, back, &spread), workers(1, 0, front, &spread));
+    let steering = SteeringOptions::default();
+    let (server, mut client) = (workers(WORKERS, 1, back, &steering), workers(1, 0, front, &steering));
     let serving = std::thread::spawn({
         let stop = stop.clone();
         move || serve(server, threads, &stop)

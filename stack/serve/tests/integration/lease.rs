@@ -1,7 +1,7 @@
 //! A DHCP lease of several workers. The server at the other end of a stream port gives an address, changes its MTU, and
 //! takes it back, each time when all workers have what it has given before.
 
-use host::{App, Buffer, Options, SpreadOptions, Workers};
+use host::{App, Buffer, Options, SteeringOptions, Workers};
 use port::stream::{SocketAddress, Stream};
 use stack::ip::InterfaceConfig;
 use stack::{Event, Stack, Time};
@@ -17,7 +17,7 @@ const MAC: MacAddress = MacAddress::new([2, 0, 0, 0, 0, 2]);
 const SERVER: (MacAddress, Ipv4Addr) = (MacAddress::new([2, 0, 0, 0, 0, 1]), Ipv4Addr::new(10, 9, 0, 1));
 const LEASED: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 100);
 
-/// What a worker sees of the lease: addresses, and the MTU that the server has given.
+/// Lease as a worker sees it: addresses, and the MTU that the server has given.
 type Seen = (Vec<String>, Option<u16>);
 
 /// Records changes of the lease.
@@ -135,8 +135,8 @@ fn all_workers_have_the_lease_that_the_first_one_obtained_until_it_ends() {
     let path = folder.path().join("socket");
     let port = Stream::listen(&SocketAddress::Unix(path.clone())).unwrap();
     let config = InterfaceConfig { mac: MAC, mtu: 1500, vlan: None };
-    let (options, spread) = (Options::new().unwrap(), SpreadOptions::default());
-    let mut workers = Workers::open(WORKERS, &options, ("port", Box::new(port)), &config, &spread).unwrap();
+    let (options, steering) = (Options::new().unwrap(), SteeringOptions::default());
+    let mut workers = Workers::open(WORKERS, &options, ("port", Box::new(port)), &config, &steering).unwrap();
     for host in workers.hosts() {
         let now = host.now();
         host.stack().start_dhcp(Workers::interface(), now);

@@ -3,7 +3,7 @@
 use crate::workers::{single, workers};
 use crate::{MODELS, drive};
 use engine::LocalPort;
-use host::{Host, Indirection, Options, SpreadOptions, Threads};
+use host::{Host, Indirection, Options, SteeringOptions, Threads};
 use port::memif;
 use port::patch::{Exchange, Patch};
 use serve::load::{EchoLoad, Load, LoadOptions, Mode, Results, Spacing, Team};
@@ -130,8 +130,8 @@ fn thread_models_answer_all_requests() {
 fn run_workers(threads: Threads) -> [Results; 2] {
     let (stop, done, [front, back]) = (Arc::default(), Arc::new(AtomicBool::new(false)), single());
     let arrivals = Some(Arc::new(Indirection::symmetric(2)));
-    let spread = SpreadOptions { arrivals, ..SpreadOptions::default() };
-    let (mut client, mut server) = (workers(2, 0, front, &spread), workers(2, 1, back, &spread));
+    let steering = SteeringOptions { arrivals, ..SteeringOptions::default() };
+    let (mut client, mut server) = (workers(2, 0, front, &steering), workers(2, 1, back, &steering));
     let serving = std::thread::spawn({
         let done = done.clone();
         move || {

@@ -2,8 +2,8 @@
 //! single queue, and the counts of packets between workers.
 
 use host::{
-    Activity, App, Buffer, Indirection, Options, Report, Spread, SpreadCounts, SpreadOptions, Threads,
-    Workers,
+    Activity, App, Buffer, DistributorCounts, FlowSteering, Indirection, Options, Report, SteeringOptions,
+    Threads, Workers,
 };
 use port::PortControl;
 use port::memif;
@@ -60,7 +60,7 @@ pub(crate) fn workers(
     count: usize,
     end: usize,
     control: Box<dyn PortControl>,
-    spread: &SpreadOptions,
+    steering: &SteeringOptions,
 ) -> Workers {
     let mut options = Options::new().unwrap();
     // Ports are the same in each run.
@@ -70,7 +70,7 @@ pub(crate) fn workers(
         options.stack.limits.send_buffer = 1 << 17;
     }
     let config = InterfaceConfig { mac: MacAddress::new([2, 0, 0, 0, 0, end as u8]), mtu: 1500, vlan: None };
-    let mut workers = Workers::open(count, &options, ("port", control), &config, spread).unwrap();
+    let mut workers = Workers::open(count, &options, ("port", control), &config, steering).unwrap();
     for host in workers.hosts() {
         let now = host.now();
         host.stack().add_address(Workers::interface(), ADDRESSES[end].parse().unwrap(), now);
@@ -105,15 +105,15 @@ struct Counted {
 }
 
 impl Counted {
-    fn spread(&self) -> SpreadCounts {
-        let mut sum = SpreadCounts::default();
-        self.reports.iter().for_each(|report| sum.add(&report.spread));
+    fn counts(&self) -> DistributorCounts {
+        let mut sum = DistributorCounts::default();
+        self.reports.iter().for_each(|report| sum.add(&report.distributor));
         sum
     }
 
     /// Every packet is kept, handed over or dropped by name, and every packet handed over arrives.
     fn check(&self) {
-        let sum = self.spread();
+        let sum = self.counts();
         assert_eq!(
             sum.received + sum.copied + sum.forwarded,
             sum.kept + sum.handed_over + sum.handoff_full,
@@ -122,7 +122,7 @@ impl Counted {
         // Packets of the last round may still be in a handoff queue.
         assert!(sum.handed_over - sum.taken < 64, "{sum:?}");
         for report in &self.reports {
-            let SpreadCounts { kept, taken, forwarded, unsettled, .. } = report.spread;
+            let DistributorCounts { kept, taken, forwarded, unsettled, .. } = report.distributor;
             assert_eq!(report.counters.frames_in, kept + taken - forwarded - unsettled, "{report:?}");
             assert_eq!(report.faults, 0, "{report:?}");
         }
@@ -133,13 +133,13 @@ impl Counted {
 fn run(
     [front, back]: Ends,
     clients: usize,
-    (spread, threads): (&SpreadOptions, Threads),
+    (steering, threads): (&SteeringOptions, Threads),
     connections: usize,
     len: usize,
 ) -> [Counted; 2] {
     let stop = Arc::new(AtomicBool::new(false));
-    let mut server = workers(WORKERS, 1, back, spread);
-    let of_client = SpreadOptions { activity: None, ..spread.clone() };
+    let mut server = workers(WORKERS, 1, back, steering);
+    let of_client = SteeringOptions { activity: None, ..steering.clone() };
     let mut client = workers(clients, 0, front, &of_client);
     let server = std::thread::spawn({
         let stop = stop.clone();
@@ -190,22 +190,22 @@ fn run(
 
 #[test]
 fn every_worker_serves_connections_on_its_own_queue_pair() {
-    for rule in [Spread::Hash, Spread::Arrival] {
-        let (folder, spread) =
-            (tempfile::tempdir().unwrap(), SpreadOptions { rule, ..SpreadOptions::default() });
-        let [_, server] = run(pairs(&folder, 2), WORKERS, (&spread, Threads::Unified), 8, 500_000);
+    for rule in [FlowSteering::Hash, FlowSteering::Arrival] {
+        let (folder, steering) =
+            (tempfile::tempdir().unwrap(), SteeringOptions { rule, ..SteeringOptions::default() });
+        let [_, server] = run(pairs(&folder, 2), WORKERS, (&steering, Threads::Unified), 8, 500_000);
         assert!(server.served.iter().all(|served| served.connections > 0), "{:?}", server.served);
         // Each client worker sends on its own pair.
-        assert!(rule == Spread::Hash || server.spread().crossed == 0, "{:?}", server.spread());
+        assert!(rule == FlowSteering::Hash || server.counts().crossed == 0, "{:?}", server.counts());
     }
 }
 
 #[test]
-fn software_spreads_a_port_with_a_single_queue() {
+fn software_distributes_a_port_with_a_single_queue() {
     for clients in [1, WORKERS] {
-        let [_, server] = run(single(), clients, (&SpreadOptions::default(), Threads::Unified), 8, 500_000);
+        let [_, server] = run(single(), clients, (&SteeringOptions::default(), Threads::Unified), 8, 500_000);
         assert!(server.served.iter().all(|served| served.connections > 0), "{:?}", server.served);
-        let counts: Vec<_> = server.reports.iter().map(|report| report.spread).collect();
+        let counts: Vec<_> = server.reports.iter().map(|report| report.distributor).collect();
         assert!(counts[0].handed_over > 0 && counts[1].received == 0, "one worker receives: {counts:?}");
     }
 }
@@ -215,8 +215,8 @@ fn connections_survive_changes_of_the_active_workers() {
     let folder = tempfile::tempdir().unwrap();
     for (ends, is_single) in [(single(), true), (pairs(&folder, 2), false)] {
         let activity = Arc::new(Activity::new(1..=WORKERS, None));
-        let (spread, done) = (
-            SpreadOptions { activity: Some(activity.clone()), ..SpreadOptions::default() },
+        let (steering, done) = (
+            SteeringOptions { activity: Some(activity.clone()), ..SteeringOptions::default() },
             AtomicBool::new(false),
         );
         let [_, server] = std::thread::scope(|scope| {
@@ -230,12 +230,12 @@ fn connections_survive_changes_of_the_active_workers() {
                 }
             });
             let _end = SetOnDrop(&done);
-            run(ends, WORKERS, (&spread, Threads::Unified), 64, 200_000)
+            run(ends, WORKERS, (&steering, Threads::Unified), 64, 200_000)
         });
         assert_eq!(server.served.iter().map(|served| served.aborted).sum::<u64>(), 0);
         // The first worker receives the segments of all connections, also of those that the second one has.
         let are_divided = server.served.iter().all(|served| served.connections > 0);
-        assert!(!is_single || !are_divided || server.spread().crossed > 0, "{:?}", server.spread());
+        assert!(!is_single || !are_divided || server.counts().crossed > 0, "{:?}", server.counts());
     }
 }
 
@@ -251,10 +251,10 @@ impl Drop for SetOnDrop<'_> {
 #[test]
 fn home_ports_keep_segments_on_their_core() {
     let crossed = |arrivals| {
-        let (folder, spread) =
-            (tempfile::tempdir().unwrap(), SpreadOptions { arrivals, ..SpreadOptions::default() });
-        let ends = run(pairs(&folder, 2), WORKERS, (&spread, Threads::Unified), 32, 10_000);
-        ends.map(|end| end.spread()).map(|sum| sum.crossed as f64 / sum.received as f64)
+        let (folder, steering) =
+            (tempfile::tempdir().unwrap(), SteeringOptions { arrivals, ..SteeringOptions::default() });
+        let ends = run(pairs(&folder, 2), WORKERS, (&steering, Threads::Unified), 32, 10_000);
+        ends.map(|end| end.counts()).map(|sum| sum.crossed as f64 / sum.received as f64)
     };
     // Any own port: (n-1)/n of the segments arrive at another worker than their owner's.
     for share in crossed(None) {
@@ -267,8 +267,8 @@ fn home_ports_keep_segments_on_their_core() {
 #[test]
 fn applications_on_threads_of_their_own_return_the_same_bytes() {
     for threads in [Threads::Split, Threads::Merge] {
-        let spread = SpreadOptions::default();
-        let [_, server] = run(single(), 1, (&spread, threads), 8, 500_000);
+        let steering = SteeringOptions::default();
+        let [_, server] = run(single(), 1, (&steering, threads), 8, 500_000);
         assert!(server.served.iter().all(|served| served.connections > 0), "{:?}", server.served);
         assert_eq!(server.served.iter().map(|served| served.aborted).sum::<u64>(), 0);
     }

@@ -1,4 +1,4 @@
-//! What a client shares with one worker, and sets of workers.
+//! Memory that a client shares with one worker, and sets of workers.
 
 use super::lock;
 use super::socket::Socket;

@@ -18,7 +18,7 @@ const MAC: MacAddress = MacAddress::new([2; 6]);
 /// Words of the beginning of a ring: positions, the flag of a consumer, and the first entry.
 const HEAD: u32 = 40;
 
-/// What a client shares with one worker.
+/// Memory that a client shares with one worker.
 pub(super) struct Lane {
     pub(super) commands: Producer<SharedRange>,
     pub(super) completions: Consumer<SharedRange>,
@@ -65,7 +65,7 @@ impl Raw {
         Self { lanes: fds.own.iter().map(lane).collect(), _fds: fds, socket: ours }
     }
 
-    /// What the client shares with the first worker.
+    /// Memory that the client shares with the first worker.
     #[cfg(test)]
     pub(super) fn lane(&mut self) -> &mut Lane {
         &mut self.lanes[0]

@@ -44,7 +44,7 @@ pub struct ServiceOptions {
     pub accept: AcceptPolicy,
     /// Called with one line of text when a client comes or leaves.
     pub on_client: fn(&str),
-    /// Workers that open new connections, as in [`host::SpreadOptions`]; `None` for all.
+    /// Workers that open new connections, as in [`host::SteeringOptions`]; `None` for all.
     pub activity: Option<Arc<Activity>>,
 }
 

@@ -263,7 +263,7 @@ fn clients_have_at_most_their_number_of_groups() {
     // That of all clients leaves one to the second client.
     (1..=2).for_each(|group| second.lane().send(&join(1, 0, group, true)));
     assert_eq!(answers(&mut setup, &mut second), [None, Some(Reason::TooMany)]);
-    // What is left, or ends with its socket, is free again.
+    // Remaining blocks, and those that end with their socket, are free again.
     first.lane().send(&join(2, 0, 2, false));
     first.lane().send(&join(2, 0, 2, false));
     first.lane().send(&Command::Close { id: 1 }.encode());

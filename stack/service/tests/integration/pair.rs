@@ -1,7 +1,7 @@
 //! Two services, each over a stack of its own, at the ends of one wire in shared memory.
 
 use engine::LocalPort;
-use host::{Host, Options, SpreadOptions, Workers};
+use host::{Host, Options, SteeringOptions, Workers};
 use port::memif;
 use port::patch::{Exchange, Patch};
 use service::net::TcpStream;
@@ -59,9 +59,9 @@ impl Running {
                 host.close();
             } else {
                 let control: Box<dyn port::PortControl> = Box::new(patch);
-                let (port, spread) =
-                    ((names[0], control), SpreadOptions { activity, ..SpreadOptions::default() });
-                let mut hosts = Workers::open(services.len(), &options, port, &config, &spread).unwrap();
+                let (port, steering) =
+                    ((names[0], control), SteeringOptions { activity, ..SteeringOptions::default() });
+                let mut hosts = Workers::open(services.len(), &options, port, &config, &steering).unwrap();
                 for host in hosts.hosts() {
                     add_addresses(host, Workers::interface(), &addresses);
                 }

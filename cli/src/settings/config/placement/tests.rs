@@ -110,7 +110,7 @@ fn missing_node_is_reported_with_other_errors() {
 }
 
 #[test]
-fn nothing_is_isolated_where_a_port_is_spread_over_all_workers() {
+fn nothing_is_isolated_if_software_rss_serves_a_port() {
     let worker = "[worker]\nwork = [0, 1]\nrss_mode = \"software\"\n";
     let placement = "[placement]\nisolated = [\"a\"]\n";
     only(

@@ -58,7 +58,7 @@ fn workers_that_run_to_completion_may_be_listed_and_rss_mode_software() {
         [[port]]\nname = \"a\"\nsocket = \"/tmp/lr-a.sock\"\nrss_mode = \"queues\"\n";
     let topology = parse(text, &host(), None).unwrap();
     assert!(
-        matches!(topology.model.engine(std::iter::empty()), engine::Model::Spreading(handoffs) if handoffs.ring == 256)
+        matches!(topology.model.engine(std::iter::empty()), engine::Model::SoftwareRss(handoffs) if handoffs.ring == 256)
     );
     assert_eq!(topology.ports[0].rss_mode, Some(RssMode::Queues));
     assert!(topology.to_string().contains("run-to-completion, RSS in software: rings of 256"));

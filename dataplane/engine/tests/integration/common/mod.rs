@@ -14,7 +14,7 @@ pub(crate) fn models() -> [Model; 4] {
     [
         Model::RunToCompletion,
         Model::Stealing,
-        Model::Spreading(HandoffConfig::default()),
+        Model::SoftwareRss(HandoffConfig::default()),
         Model::Pipeline(PipelineConfig { roles, handoffs: HandoffConfig::default() }),
     ]
 }

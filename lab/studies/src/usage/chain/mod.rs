@@ -23,7 +23,7 @@ use sim::memory::Memory;
 use sim::memory::Width::Eight;
 use sim::moves::Moved;
 use sim::program::Program;
-use sim::{Counters, Profile, Simulated, Stuck, TICKS, Time};
+use sim::{Counters, Deadlock, Profile, Simulated, TICKS, Time};
 use stage::{ChainContext, Stage};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -70,7 +70,7 @@ pub struct PlacedStage {
 /// Selection of the next stage for packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Spreading {
+pub enum Fanout {
     /// Any next stage, by flow.
     Flows,
     /// The next stage of the same number.
@@ -83,7 +83,7 @@ pub struct Layout {
     /// Stages of each core.
     pub cores: Vec<Vec<PlacedStage>>,
     /// Selection of the next stage.
-    pub spreading: Spreading,
+    pub fanout: Fanout,
     /// Whether another core runs a thread that handles no packets.
     pub bystander: bool,
 }
@@ -226,7 +226,7 @@ pub fn simulate(
     layout: &Layout,
     work: Instructions,
     length: Length,
-) -> Result<Outcome, Stuck> {
+) -> Result<Outcome, Deadlock> {
     let plan = Plan::new(layout);
     let places = Places::new(plan.needs);
     let shared = Shared { length: (length.warm_up, length.packets), ..Shared::default() };
@@ -244,9 +244,9 @@ pub fn simulate(
         let context = Rc::clone(&context);
         program = program.thread(move |memory| beside(memory, &context));
     }
-    let said = program.simulate(profile)?.said;
+    let results = program.simulate(profile)?.results;
     let shared = shared.borrow();
-    Ok(outcome(profile, layout, &shared, &said))
+    Ok(outcome(profile, layout, &shared, &results))
 }
 
 /// Runs a thread's rounds until no packet is in transit.
@@ -293,7 +293,7 @@ fn beside(memory: &mut Simulated<'_>, context: &ChainContext) -> ThreadResult {
     ThreadResult::default()
 }
 
-fn outcome(profile: &Profile, layout: &Layout, shared: &Shared, said: &[ThreadResult]) -> Outcome {
+fn outcome(profile: &Profile, layout: &Layout, shared: &Shared, results: &[ThreadResult]) -> Outcome {
     let none = || Moment { time: 0, sent: 0, moves: Vec::new() };
     let begun = shared.begun.clone().unwrap_or_else(none);
     let ended = shared.ended.clone().unwrap_or_else(none);
@@ -306,13 +306,13 @@ fn outcome(profile: &Profile, layout: &Layout, shared: &Shared, said: &[ThreadRe
     };
     let moved = (0..PARTS.len()).map(|part| each(count(&ended, part) - count(&begun, part)));
     let mut pool = Vec::new();
-    for (core, said) in layout.cores.iter().zip(said) {
-        for (thread, counted) in said.caches.iter().enumerate() {
+    for (core, results) in layout.cores.iter().zip(results) {
+        for (thread, counted) in results.caches.iter().enumerate() {
             let roles = core.iter().filter(|placed| placed.thread == thread).map(|placed| placed.role);
             pool.push((roles.collect(), *counted));
         }
     }
-    let waited: u64 = said.iter().map(|said| said.core.stall_core).sum();
+    let waited: u64 = results.iter().map(|results| results.core.stall_core).sum();
     Outcome {
         packets,
         cycles,

@@ -3,7 +3,7 @@
 use super::handoff::{Receiver, Sender};
 use super::places::Needs;
 use super::stage::{ChainContext, Input, Output, Stage};
-use super::{Layout, Role, Spreading};
+use super::{Fanout, Layout, Role};
 use std::rc::Rc;
 
 /// Connections between stages.
@@ -25,7 +25,7 @@ impl<'a> Plan<'a> {
             caches.push(next..next + threads);
             next += threads;
         }
-        let handoffs = joints(&roles, layout.spreading);
+        let handoffs = joints(&roles, layout.fanout);
         let ports = roles.iter().filter(|role| role.takes_from_port()).count();
         let ports = ports.max(roles.iter().filter(|role| role.sends_to_port()).count());
         let needs = Needs {
@@ -90,25 +90,25 @@ impl<'a> Plan<'a> {
 }
 
 /// Returns the connections by stage number.
-pub(super) fn joints(roles: &[Role], spreading: Spreading) -> Vec<(usize, usize)> {
+pub(super) fn joints(roles: &[Role], fanout: Fanout) -> Vec<(usize, usize)> {
     let of = |wanted: &[Role]| -> Vec<usize> {
         (0..roles.len()).filter(|stage| wanted.contains(&roles[*stage])).collect()
     };
     let (rx, work, tx) = (of(&[Role::Rx]), of(&[Role::Work, Role::WorkTx]), of(&[Role::Tx]));
     let classifying: Vec<usize> = work.iter().copied().filter(|stage| roles[*stage] == Role::Work).collect();
-    let mut joints = join(&rx, &work, spreading);
-    joints.extend(join(&classifying, &tx, spreading));
+    let mut joints = join(&rx, &work, fanout);
+    joints.extend(join(&classifying, &tx, fanout));
     joints
 }
 
 /// Connects all pairs (`Flows`), or stages of the same number (`Own`), reusing the smaller kind cyclically.
-fn join(from: &[usize], to: &[usize], spreading: Spreading) -> Vec<(usize, usize)> {
+fn join(from: &[usize], to: &[usize], fanout: Fanout) -> Vec<(usize, usize)> {
     if from.is_empty() || to.is_empty() {
         return Vec::new();
     }
-    match spreading {
-        Spreading::Flows => from.iter().flat_map(|one| to.iter().map(|other| (*one, *other))).collect(),
-        Spreading::Own => {
+    match fanout {
+        Fanout::Flows => from.iter().flat_map(|one| to.iter().map(|other| (*one, *other))).collect(),
+        Fanout::Own => {
             let pairs = from.len().max(to.len());
             (0..pairs).map(|n| (from[n % from.len()], to[n % to.len()])).collect()
         }

@@ -252,11 +252,11 @@ mod tests {
             ((Counted::default(), Vec::new()), rest)
         });
         let ran = program.simulate(&Profile::study()).expect("no core waits");
-        let held = ran.said.iter().flat_map(|((_, held), rest)| held.iter().chain(rest).copied());
+        let held = ran.results.iter().flat_map(|((_, held), rest)| held.iter().chain(rest).copied());
         let mut all: Vec<u64> = held.collect();
         all.sort_unstable();
         assert_eq!(all, (0..1024).collect::<Vec<_>>());
-        let sum = ran.said.iter().fold(Counted::default(), |sum, ((counted, _), _)| sum.and(counted));
+        let sum = ran.results.iter().fold(Counted::default(), |sum, ((counted, _), _)| sum.and(counted));
         assert!(sum.refills > 3 && sum.spills > 3 && sum.empty == 0, "{sum:?}");
     }
 }

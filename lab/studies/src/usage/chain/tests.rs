@@ -44,7 +44,7 @@ fn a_run_is_the_same_each_time() {
 fn a_run_to_completion_thread_allocates_no_buffer() {
     let whole = vec![PlacedStage { role: Role::Whole, thread: 0 }];
     let cores = vec![whole.clone(), whole];
-    let outcome = ran(&Layout { cores, spreading: Spreading::Own, bystander: false });
+    let outcome = ran(&Layout { cores, fanout: Fanout::Own, bystander: false });
     validate(&outcome, "two threads");
     assert_eq!(outcome.pool_sum(), Counted::default());
 }
@@ -52,6 +52,6 @@ fn a_run_to_completion_thread_allocates_no_buffer() {
 #[test]
 fn stages_of_the_same_number_are_connected_and_none_is_left_out() {
     let roles = [Role::Rx, Role::Work, Role::Work, Role::Work, Role::Tx, Role::Tx];
-    assert_eq!(joints(&roles, Spreading::Own), [(0, 1), (0, 2), (0, 3), (1, 4), (2, 5), (3, 4)]);
-    assert_eq!(joints(&roles, Spreading::Flows).len(), 3 + 6);
+    assert_eq!(joints(&roles, Fanout::Own), [(0, 1), (0, 2), (0, 3), (1, 4), (2, 5), (3, 4)]);
+    assert_eq!(joints(&roles, Fanout::Flows).len(), 3 + 6);
 }

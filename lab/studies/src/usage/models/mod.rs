@@ -68,10 +68,10 @@ pub struct Models {
 }
 
 /// Called with the name of the next reading; may stop the run.
-pub type Told<'a> = &'a mut dyn FnMut(&str) -> Result<(), BudgetError>;
+pub type OnStep<'a> = &'a mut dyn FnMut(&str) -> Result<(), BudgetError>;
 
 /// Measures and simulates all cases.
-pub fn measure(cpus: [usize; 2], length: Duration, told: Told<'_>) -> Result<Models, BudgetError> {
+pub fn measure(cpus: [usize; 2], length: Duration, told: OnStep<'_>) -> Result<Models, BudgetError> {
     let rows = over(&WORK_CYCLES, ROUNDS, cpus, length, told)?;
     let mut simulated = Vec::new();
     for (cores, work) in simulated::cases() {
@@ -86,7 +86,7 @@ fn over(
     rounds: usize,
     cpus: [usize; 2],
     length: Duration,
-    told: Told<'_>,
+    told: OnStep<'_>,
 ) -> Result<Vec<Row>, BudgetError> {
     measure::pinning::pin(cpus[0])?;
     let delay = Delay::calibrated();

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use sim::memory::Width::Eight;
 use sim::memory::{Address, Copying, Intent, Memory};
 use sim::program::Program;
-use sim::{Profile, Stuck};
+use sim::{Deadlock, Profile};
 
 /// A model with the cores that it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -325,7 +325,7 @@ fn program(cores: Cores, packets: u64, work: u64) -> Program {
 }
 
 /// Simulates one model under one amount of work.
-fn one(profile: &Profile, cores: Cores, work_cycles: u32, packets: [u64; 2]) -> Result<Simulated, Stuck> {
+fn one(profile: &Profile, cores: Cores, work_cycles: u32, packets: [u64; 2]) -> Result<Simulated, Deadlock> {
     let work = (f64::from(work_cycles) * profile.core.width.value) as u64;
     let run = |packets| program(cores, packets, work).simulate(profile);
     let (short, long) = (run(packets[0])?, run(packets[1])?);
@@ -348,7 +348,7 @@ pub fn cases() -> impl Iterator<Item = (Cores, u32)> {
 }
 
 /// Simulates one case on the study's processor.
-pub fn simulate(cores: Cores, work_cycles: u32) -> Result<Simulated, Stuck> {
+pub fn simulate(cores: Cores, work_cycles: u32) -> Result<Simulated, Deadlock> {
     one(&Profile::study(), cores, work_cycles, PACKETS)
 }
 

@@ -6,7 +6,7 @@
 
 use super::{Buffers, PATTERNS};
 use crate::usage::budget::BudgetError;
-use crate::usage::chain::{self, Instructions, Layout, Length, Outcome, PlacedStage, Spreading};
+use crate::usage::chain::{self, Fanout, Instructions, Layout, Length, Outcome, PlacedStage};
 use engine::machine::{Cpu, Machine};
 use engine::placement::{Pattern, PlanError, Requirements, Stage, Stages, plan};
 use serde::{Deserialize, Serialize};
@@ -124,8 +124,8 @@ pub fn layout(pattern: Pattern, width: Width) -> Result<(Layout, [usize; 3]), Pl
         cores[at].extend(thread.roles.iter().map(placed));
         threads[at] += 1;
     }
-    let spreading = if width == Width::Own { Spreading::Own } else { Spreading::Flows };
-    Ok((Layout { cores, spreading, bystander: true }, [rx, worker, tx]))
+    let fanout = if width == Width::Own { Fanout::Own } else { Fanout::Flows };
+    Ok((Layout { cores, fanout, bystander: true }, [rx, worker, tx]))
 }
 
 fn as_chain(stage: Stage) -> chain::Role {

@@ -87,7 +87,7 @@ fn start(
     let config = EngineConfig { workers, max_ports: 2, rss: Rss::default() };
     let model = match way {
         Distribution::Queues => Model::RunToCompletion,
-        Distribution::Software => Model::Spreading(HandoffConfig::default()),
+        Distribution::Software => Model::SoftwareRss(HandoffConfig::default()),
     };
     let engine = Engine::start_as(config, model, &switch).map_err(failed)?;
     let [from, to] = STATIONS;
@@ -101,7 +101,7 @@ fn start(
         switch.add_port(id, "lan", &PortConfig::default()).map_err(failed)?;
         let added = match way {
             Distribution::Queues => engine.add_reserved(id, Box::new(port)),
-            Distribution::Software => engine.add_spread(id, Box::new(port)),
+            Distribution::Software => engine.add_rss_port(id, Box::new(port)),
         };
         added.map_err(failed)?;
     }

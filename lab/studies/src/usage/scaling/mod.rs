@@ -26,7 +26,7 @@ impl Distribution {
     pub fn title(self) -> &'static str {
         match self {
             Distribution::Queues => "queues (RSS)",
-            Distribution::Software => "one queue, spread in software",
+            Distribution::Software => "one queue, software RSS",
         }
     }
 }

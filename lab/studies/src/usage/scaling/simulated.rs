@@ -5,9 +5,9 @@
 
 use super::Distribution;
 use crate::usage::budget::BudgetError;
-use crate::usage::chain::{self, Instructions, Layout, Length, Outcome, PlacedStage, Role, Spreading};
+use crate::usage::chain::{self, Fanout, Instructions, Layout, Length, Outcome, PlacedStage, Role};
 use serde::{Deserialize, Serialize};
-use sim::{Profile, Stuck};
+use sim::{Deadlock, Profile};
 
 /// Numbers of workers, including the one that serves the only queue.
 pub const WORKERS: [usize; 9] = [1, 2, 3, 4, 6, 8, 10, 12, 16];
@@ -44,7 +44,7 @@ pub fn simulate(
     Ok(rows)
 }
 
-fn row(profile: &Profile, way: Distribution, workers: usize, length: Length) -> Result<Row, Stuck> {
+fn row(profile: &Profile, way: Distribution, workers: usize, length: Length) -> Result<Row, Deadlock> {
     let outcome = chain::simulate(profile, &layout(way, workers), Instructions::default(), length)?;
     Ok(Row { way, workers, outcome })
 }
@@ -58,7 +58,7 @@ fn layout(way: Distribution, workers: usize) -> Layout {
         }
         _ => (0..workers).map(|_| core(Role::Whole)).collect(),
     };
-    Layout { cores, spreading: Spreading::Flows, bystander: false }
+    Layout { cores, fanout: Fanout::Flows, bystander: false }
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ impl Extensions {
     }
 }
 
-/// What follows the extension headers.
+/// Contents after the extension headers.
 struct Upper {
     protocol: u8,
     /// Offset in the frame; `None` in a fragment other than the first, or if an extension header is too long.

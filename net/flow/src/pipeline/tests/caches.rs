@@ -232,9 +232,9 @@ proptest! {
 
 #[test]
 fn a_second_lookup_of_the_first_table_makes_a_result_depend_on_changed_fields() {
-    let again = Action::Resubmit(crate::Resubmit { in_port: None, table: Some(TableId(0)), ct: false });
+    let resubmit = Action::Resubmit(crate::Resubmit { in_port: None, table: Some(TableId(0)), ct: false });
     let changed = Match::any().with(Field::EthDst, 5);
-    let mut lab = Lab::new(&[flow(1, &by_port(1), vec![set(Field::EthDst, 5), again])]);
+    let mut lab = Lab::new(&[flow(1, &by_port(1), vec![set(Field::EthDst, 5), resubmit])]);
     assert_eq!(lab.send(0, &[udp(1, 2, (1, 1), 9)]).drops.len(), 1);
     lab.change(&[flow(9, &changed, vec![output(3)])]);
     assert_eq!(lab.ports(0, &udp(1, 2, (1, 1), 9)), [2]);
@@ -271,10 +271,14 @@ fn packets_of_one_burst_and_head_have_the_results_of_their_other_bytes() {
 #[test]
 fn a_result_whose_fields_were_set_before_a_lookup_is_kept_if_these_are_not_matched() {
     let to = |host: u128| Match::any().with(Field::EthDst, 0x0200_0000_0000 + host);
-    let again =
+    let resubmit =
         |table| Action::Resubmit(crate::Resubmit { in_port: None, table: Some(TableId(table)), ct: false });
-    let first =
-        vec![set(Field::EthDst, 0x0200_0000_0005), again(1), set(Field::EthDst, 0x0200_0000_0006), again(1)];
+    let first = vec![
+        set(Field::EthDst, 0x0200_0000_0005),
+        resubmit(1),
+        set(Field::EthDst, 0x0200_0000_0006),
+        resubmit(1),
+    ];
     let in_one = |priority, matching: &Match, port| {
         in_table(1, priority, matching, Instructions { apply: vec![output(port)], ..Instructions::default() })
     };

@@ -1,4 +1,4 @@
-//! What the tables keep for `learn` actions.
+//! State of the tables for `learn` actions.
 
 use super::*;
 use crate::action::Learn;

@@ -7,7 +7,7 @@ use crate::modify::PortNo;
 use crate::tables::Tables;
 use crate::translate::{Environment, Operation, Translation, reason, resume};
 
-/// What leaves the switch.
+/// Packets that leave the switch.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Event {
     Output(PortNo),

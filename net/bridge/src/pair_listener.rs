@@ -18,7 +18,7 @@ type Listener = Box<dyn Fn(Option<PortId>) + Send + Sync>;
 
 /// The listener, and the ports that cannot send.
 #[derive(Clone, Default)]
-pub(super) struct Outside(Arc<Shared>);
+pub(super) struct PairListener(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
@@ -26,7 +26,7 @@ struct Shared {
     down: Mutex<BTreeSet<PortId>>,
 }
 
-impl Outside {
+impl PairListener {
     /// Tells the listener that something about `port`, or about any port, has changed.
     pub(super) fn changed(&self, port: Option<PortId>) {
         if let Some(listener) = self.0.listener.get() {
@@ -54,7 +54,7 @@ impl Switch {
     /// Sets the function that is called for each change that may affect a pair: with the port whose pairs it affects, or
     /// `None` for all. The first function stays. Workers call it under a lock; it must not block.
     pub fn watch_pairs(&self, listener: impl Fn(Option<PortId>) + Send + Sync + 'static) {
-        let _ = self.outside.0.listener.set(Box::new(listener));
+        let _ = self.pair_listener.0.listener.set(Box::new(listener));
     }
 
     /// Output port of all untagged frames from `source` to `destination` that are received on `from`, if workers would
@@ -75,7 +75,7 @@ impl Switch {
         };
         let home = table.member(from)?.bridge;
         let to = port_of(destination).filter(|to| *to != from && table.sends(home, *to))?;
-        let down = self.outside.down();
+        let down = self.pair_listener.down();
         let is_down = down.contains(&from) || down.contains(&to);
         (port_of(source) == Some(from) && !is_down).then_some(to)
     }
@@ -203,8 +203,8 @@ mod tests {
         ends(&|| switch.add_static("lan", mac(1), None, B).unwrap());
         switch.remove_static("lan", mac(1), None).unwrap();
         learn(&switch, 1, A);
-        ends(&|| switch.outside.link(B, false));
-        assert!(tells(&told, || switch.outside.link(B, true)));
+        ends(&|| switch.pair_listener.link(B, false));
+        assert!(tells(&told, || switch.pair_listener.link(B, true)));
         let mirror = MirrorConfig {
             name: "copy".to_owned(),
             sources: Vec::new(),

@@ -2,7 +2,7 @@
 //!
 //! - A destination port from the ephemeral range names the worker that chose it ([`stack::Affinity`]).
 //! - Other connections and datagrams belong to the worker at which they arrive, or to that of their flow hash
-//!   ([`Spread`]).
+//!   ([`FlowSteering`]).
 //! - Fragments of TCP are copied to all workers, because only the first one has ports: the stack with the connection
 //!   processes the reassembled segment. Other fragments belong to the worker of their addresses' hash, which hands the
 //!   reassembled datagram to the worker of its port if it has no socket for it.
@@ -34,7 +34,7 @@ const ANSWERS: usize = 0;
 
 /// Which worker owns a connection that a peer opens, and a datagram to a port that no stack chose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Spread {
+pub enum FlowSteering {
     /// The worker at which its packets arrive. The port must keep a flow on one queue, as network cards with
     /// receive-side scaling do, and have a queue pair for each worker; one without is idle.
     Arrival,
@@ -56,7 +56,7 @@ impl Indirection {
         Self { hash: Toeplitz::new(key), table }
     }
 
-    /// The table of [`Spread::Hash`] with this many workers, and also of a linerate switch with one worker and as many
+    /// The table of [`FlowSteering::Hash`] with this many workers, and also of a linerate switch with one worker and as many
     /// queue pairs.
     pub fn symmetric(workers: u16) -> Self {
         Self::new(&SYMMETRIC_KEY, (0..workers).collect())
@@ -84,13 +84,13 @@ impl Indirection {
 stack::counters! {
     /// Counts of one worker's share of a port. `received + copied + forwarded == kept + handed_over + handoff_full`, and
     /// all workers hand over as many packets as they take.
-    SpreadCounts {
+    DistributorCounts {
         /// Packets received from the port.
-        received: "spread_received",
+        received: "rss_received",
         /// Additional copies of packets that several workers get, and reassembled datagrams of other workers.
-        copied: "spread_copied",
+        copied: "rss_copied",
         /// Packets passed to the own stack.
-        kept: "spread_kept",
+        kept: "rss_kept",
         /// Packets handed to other workers.
         handed_over: "handed_over",
         /// Packets of connections and sockets of other workers: what ports chosen by their arrival avoid.
@@ -100,10 +100,10 @@ stack::counters! {
         /// Packets taken from other workers.
         taken: "taken_over",
         /// Packets among them that were handed to the next worker, because this one does not have their connection.
-        forwarded: "spread_forwarded",
+        forwarded: "rss_forwarded",
         /// Packets among them that were dropped, because no worker had their connection after the number of active
         /// workers had changed.
-        unsettled: "spread_unsettled",
+        unsettled: "rss_unsettled",
         /// Workers that receive new connections, if their number follows the load.
         active: "workers_active",
         /// Workers that were activated.
@@ -156,30 +156,30 @@ enum Step {
 
 /// Hands packets to their owners.
 #[derive(Debug)]
-pub(crate) struct Spreader {
-    rule: Spread,
+pub(crate) struct Distributor {
+    rule: FlowSteering,
     steering: Steering,
     exchange: Exchange,
     /// By worker.
     lists: Box<[Indices]>,
     /// A reassembled datagram on its way to another worker.
     whole: GeneratedBurst,
-    counts: SpreadCounts,
+    counts: DistributorCounts,
     /// Present if the number of active workers changes.
     steer: Option<Steer>,
 }
 
-impl Spreader {
-    pub(crate) fn new(rule: Spread, exchange: Exchange, activity: Option<Arc<Activity>>) -> Self {
+impl Distributor {
+    pub(crate) fn new(rule: FlowSteering, exchange: Exchange, activity: Option<Arc<Activity>>) -> Self {
         let lists = vec![Indices::EMPTY; exchange.workers()].into();
         let (steering, steer) = (Steering::new(Rss::Symmetric), activity.map(Steer::new));
-        let (whole, counts) = (GeneratedBurst::new(), SpreadCounts::default());
+        let (whole, counts) = (GeneratedBurst::new(), DistributorCounts::default());
         Self { rule, steering, exchange, lists, whole, counts, steer }
     }
 
-    pub(crate) fn counts(&self) -> SpreadCounts {
+    pub(crate) fn counts(&self) -> DistributorCounts {
         let (handed_over, handoff_full) = self.exchange.sent();
-        SpreadCounts { handed_over, handoff_full, ..self.counts }
+        DistributorCounts { handed_over, handoff_full, ..self.counts }
     }
 
     /// Hands packets of a burst with loaded heads to other workers. Returns those for this one.
@@ -209,7 +209,7 @@ impl Spreader {
         self.lists[me]
     }
 
-    /// As [`Spreader::split`], for packets from other workers.
+    /// As [`Distributor::split`], for packets from other workers.
     #[inline]
     fn take(&mut self, burst: &mut Burst, stack: &Stack<Buffer>, now: Time) -> Indices {
         self.counts.taken += burst.len() as u64;
@@ -311,7 +311,7 @@ impl Spreader {
 /// Owner of a frame that starts with `head` and arrived at worker `me` of `workers`; `None` if its flow hash selects the
 /// worker.
 #[inline]
-fn owner_of(head: &[u8], (me, workers): (usize, usize), rule: Spread) -> Option<Owner> {
+fn owner_of(head: &[u8], (me, workers): (usize, usize), rule: FlowSteering) -> Option<Owner> {
     let Some(layers) = Layers::of(head) else { return Some(owner_of_link(head, me)) };
     let Some([.., high, low]) = layers.ports(head).copied() else { return owner_of_control(&layers, head) };
     let port = u16::from_be_bytes([high, low]);
@@ -320,7 +320,7 @@ fn owner_of(head: &[u8], (me, workers): (usize, usize), rule: Spread) -> Option<
         None if layers.protocol == protocol::UDP && DHCP_CLIENTS.contains(&port) => {
             Some(Owner::Flow(ANSWERS))
         }
-        None => (rule == Spread::Arrival).then_some(Owner::Flow(me)),
+        None => (rule == FlowSteering::Arrival).then_some(Owner::Flow(me)),
     }
 }
 
@@ -366,6 +366,6 @@ mod fuzz;
 pub(crate) mod steer;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
-pub use fuzz::fuzz_spread;
+pub use fuzz::fuzz_distributor;
 #[cfg(test)]
 mod tests;

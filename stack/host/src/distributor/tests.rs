@@ -42,45 +42,45 @@ fn arp(operation: u8, sender: u8, target: u8) -> Vec<u8> {
     frame
 }
 
-/// Spreaders of four workers. Their port is dropped with the handoff queues' receivers.
-fn spreader(rule: Spread, index: usize) -> Spreader {
-    spreader_of(rule, index, None)
+/// Distributors of four workers. Their port is dropped with the handoff queues' receivers.
+fn distributor(rule: FlowSteering, index: usize) -> Distributor {
+    distributor_of(rule, index, None)
 }
 
-fn spreader_of(rule: Spread, index: usize, activity: Option<Arc<Activity>>) -> Spreader {
+fn distributor_of(rule: FlowSteering, index: usize, activity: Option<Arc<Activity>>) -> Distributor {
     let control = port::null::Null::new(std::time::Instant::now());
     let (port, mut shares) = engine::SharedPort::open("null", Box::new(control), 4, false).unwrap();
     let exchange = shares.swap_remove(index).exchange;
     drop((shares, port));
-    Spreader::new(rule, exchange, activity)
+    Distributor::new(rule, exchange, activity)
 }
 
-fn owners(spreader: &Spreader, frames: &[Vec<u8>]) -> Vec<Owner> {
+fn owners(distributor: &Distributor, frames: &[Vec<u8>]) -> Vec<Owner> {
     let stack = Stack::new(stack::Config::new([0; 16]), Time(0));
     let mut burst = Burst::new();
     burst.begin(0);
     for frame in frames {
         assert!(burst.push_own(frame));
     }
-    (0..frames.len()).map(|i| spreader.owner(&mut burst, i, &stack, Time(0))).collect()
+    (0..frames.len()).map(|i| distributor.owner(&mut burst, i, &stack, Time(0))).collect()
 }
 
 #[test]
 fn ephemeral_ports_name_their_worker_under_both_rules() {
-    for rule in [Spread::Arrival, Spread::Hash] {
-        let spreader = spreader(rule, 1);
+    for rule in [FlowSteering::Arrival, FlowSteering::Hash] {
+        let distributor = distributor(rule, 1);
         let frames: Vec<_> = (50_000..50_008).map(|port| tcp(80, port)).collect();
         let expected: Vec<_> = (50_000..50_008_usize).map(|port| Owner::Flow(port % 4)).collect();
-        assert_eq!(owners(&spreader, &frames), expected);
+        assert_eq!(owners(&distributor, &frames), expected);
     }
 }
 
 #[test]
 fn other_flows_stay_where_they_arrive_or_follow_their_hash() {
     let frames: Vec<_> = (1000..1064).map(|port| tcp(port, 80)).collect();
-    assert_eq!(owners(&spreader(Spread::Arrival, 2), &frames), [Owner::Flow(2); 64]);
-    let hashed = owners(&spreader(Spread::Hash, 2), &frames);
-    assert_eq!(hashed, owners(&spreader(Spread::Hash, 0), &frames), "wherever they arrive");
+    assert_eq!(owners(&distributor(FlowSteering::Arrival, 2), &frames), [Owner::Flow(2); 64]);
+    let hashed = owners(&distributor(FlowSteering::Hash, 2), &frames);
+    assert_eq!(hashed, owners(&distributor(FlowSteering::Hash, 0), &frames), "wherever they arrive");
     (0..4).for_each(|worker| {
         assert!(hashed.iter().filter(|owner| **owner == Owner::Flow(worker)).count() > 4, "{hashed:?}");
     });
@@ -106,7 +106,7 @@ fn new_flows_belong_to_active_workers_and_others_go_to_workers_with_connections(
             .collect()
     };
     let (syns, segments) = (frames(2), frames(0x10));
-    let at = |worker: usize| spreader_of(Spread::Hash, worker, Some(activity.clone()));
+    let at = |worker: usize| distributor_of(FlowSteering::Hash, worker, Some(activity.clone()));
     assert_eq!(owners(&at(3), &syns), [Owner::Flow(0); 64]);
     assert_eq!(owners(&at(0), &segments), [Owner::Flow(0); 64], "no other worker has connections");
     activity.set_active(2);
@@ -143,7 +143,7 @@ fn home_ports_are_those_that_a_card_delivers_to_the_worker() {
 
 #[test]
 fn one_worker_answers_and_all_learn() {
-    let spreader = spreader(Spread::Arrival, 3);
+    let distributor = distributor(FlowSteering::Arrival, 3);
     let (answers, all) = (Owner::Worker(ANSWERS), Owner::All);
     let ping = v4(protocol::ICMP, &[8, 0]);
     let unreachable = v4(protocol::ICMP, &[3, 4]);
@@ -166,23 +166,23 @@ fn one_worker_answers_and_all_learn() {
         ("ping 6", v6(protocol::ICMPV6, 128), answers),
         ("LLDP", [[2; 12].as_slice(), &[0x88, 0xcc], &[0; 50]].concat(), Owner::Worker(3)),
     ] {
-        assert_eq!(owners(&spreader, &[frame]), [owner], "{name}");
+        assert_eq!(owners(&distributor, &[frame]), [owner], "{name}");
     }
 }
 
 #[test]
 fn fragments_of_a_datagram_have_one_owner() {
-    let spreader = spreader(Spread::Arrival, 3);
+    let distributor = distributor(FlowSteering::Arrival, 3);
     let fragment = |protocol: u8, offset: u8, port: u8| {
         let mut frame = v4(protocol, &[port, 0, port, 0]);
         (frame[20], frame[21]) = (0x20, offset);
         frame
     };
     let fragments = |protocol| [(0, 1), (1, 200), (2, 7)].map(|(at, port)| fragment(protocol, at, port));
-    let of_udp = owners(&spreader, &fragments(protocol::UDP));
+    let of_udp = owners(&distributor, &fragments(protocol::UDP));
     assert!(of_udp.windows(2).all(|pair| pair[0] == pair[1]) && of_udp[0] != Owner::All, "{of_udp:?}");
     assert_eq!(
-        owners(&spreader, &fragments(protocol::TCP)),
+        owners(&distributor, &fragments(protocol::TCP)),
         [Owner::All; 3],
         "the connection's is not known"
     );
@@ -190,8 +190,8 @@ fn fragments_of_a_datagram_have_one_owner() {
 
 #[test]
 fn classification_survives_every_script() {
-    for script in corpus::corpus("spread") {
-        fuzz_spread(&script);
+    for script in corpus::corpus("distributor") {
+        fuzz_distributor(&script);
     }
 }
 
@@ -205,13 +205,13 @@ proptest! {
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..5),
         len: prop::sample::Index,
     ) {
-        let scripts = corpus::corpus("spread");
+        let scripts = corpus::corpus("distributor");
         let mut script = which.get(&scripts).clone();
         for (at, byte) in changes {
             let at = at.index(script.len());
             script[at] = byte;
         }
         script.truncate(len.index(script.len() + 1));
-        fuzz_spread(&script);
+        fuzz_distributor(&script);
     }
 }

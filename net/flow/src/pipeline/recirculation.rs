@@ -1,4 +1,4 @@
-//! Packets that pass through the pipeline again: why, and as packets of which port.
+//! Recirculation: packets that pass through the pipeline again, with the cause and the port.
 
 use super::directory::Member;
 use super::track::States;
@@ -9,17 +9,17 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use tunnel::Opened;
 
-/// What the packets of a later pass are, and what happens to them.
-pub(super) struct Again {
+/// A later pass of packets through the pipeline.
+pub(super) struct Recirculation {
     /// Bridge and ingress port.
     pub(super) member: Member,
-    /// What the packets carry beside their bytes.
+    /// State of the packets beside their bytes.
     pub(super) carried: Carried,
-    pub(super) what: What,
+    pub(super) cause: Cause,
 }
 
-/// What happens in a later pass.
-pub(super) enum What {
+/// Cause of a later pass, which determines its processing.
+pub(super) enum Cause {
     /// They are looked up from the first table on, as received packets.
     Enter,
     /// A translation continues with the packet as it is now.
@@ -28,7 +28,7 @@ pub(super) enum What {
     Punt(PuntReason, PuntNote),
 }
 
-/// What packets carry beside their bytes.
+/// State of packets beside their bytes.
 #[derive(Clone, Default, PartialEq)]
 pub(super) struct Carried {
     /// Connection states, if they continue with them.
@@ -37,7 +37,7 @@ pub(super) struct Carried {
     pub(super) tunnel: Option<Arc<TunnelInfo>>,
 }
 
-/// What the outer headers of received packets say.
+/// Fields of the outer headers of received packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TunnelInfo {
     key: u32,
@@ -86,11 +86,11 @@ pub struct TunnelCounts {
     pub tx_bytes: u64,
 }
 
-/// Later passes of a burst, and what a worker counts meanwhile.
+/// Later passes of a burst, and the counters of a worker since the last sweep.
 #[derive(Default)]
-pub(super) struct Onward {
+pub(super) struct Recirculations {
     /// `None` while a pass is executed.
-    list: Vec<Option<Again>>,
+    list: Vec<Option<Recirculation>>,
     /// By the number of the tunnel's port in the engine, since the last sweep.
     pub(super) counts: Vec<TunnelCounts>,
     /// Of the next IPv4 packet with outer headers.
@@ -101,38 +101,38 @@ pub(super) struct Onward {
     pub(super) asked: Now,
 }
 
-impl Onward {
+impl Recirculations {
     /// Forgets the passes of the last burst.
     pub(super) fn clear(&mut self) {
         self.list.clear();
     }
 
     /// Adds a pass. Returns its stage.
-    pub(super) fn push(&mut self, again: Again) -> u32 {
-        self.list.push(Some(again));
+    pub(super) fn push(&mut self, recirculation: Recirculation) -> u32 {
+        self.list.push(Some(recirculation));
         self.list.len() as u32
     }
 
     /// Adds a pass of packets that enter the tables of `member`. Successive packets that carry the same share one.
     pub(super) fn enter(&mut self, member: Member, carried: Carried) -> u32 {
-        let is_same = |last: &Again| {
-            matches!(last.what, What::Enter) && last.member == member && last.carried == carried
+        let is_same = |last: &Recirculation| {
+            matches!(last.cause, Cause::Enter) && last.member == member && last.carried == carried
         };
         if !self.list.last().is_some_and(|last| last.as_ref().is_some_and(is_same)) {
-            self.list.push(Some(Again { member, carried, what: What::Enter }));
+            self.list.push(Some(Recirculation { member, carried, cause: Cause::Enter }));
         }
         self.list.len() as u32
     }
 
     /// Takes the pass of a stage, which must be put back, because further packets may follow.
-    pub(super) fn take(&mut self, stage: u32) -> Option<Again> {
+    pub(super) fn take(&mut self, stage: u32) -> Option<Recirculation> {
         self.list.get_mut(stage.checked_sub(1)? as usize)?.take()
     }
 
     /// Puts the pass of a stage back.
-    pub(super) fn put_back(&mut self, stage: u32, again: Again) {
+    pub(super) fn put_back(&mut self, stage: u32, recirculation: Recirculation) {
         if let Some(place) = stage.checked_sub(1).and_then(|at| self.list.get_mut(at as usize)) {
-            *place = Some(again);
+            *place = Some(recirculation);
         }
     }
 

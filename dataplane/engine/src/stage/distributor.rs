@@ -10,7 +10,7 @@ use port::{Burst, Context, EditId, Pipeline, PortId, Rss, Steering, Verdicts};
 const ENTRIES: usize = 128;
 
 /// Distributes packets over workers.
-pub(crate) struct Spreader {
+pub(crate) struct Distributor {
     order: Order,
     steering: Steering,
     workers: Box<[PortId]>,
@@ -18,8 +18,8 @@ pub(crate) struct Spreader {
     turn: usize,
 }
 
-impl Spreader {
-    /// Spreads over the workers behind these handoff queues; at least one.
+impl Distributor {
+    /// Distributes over the workers behind these handoff queues; at least one.
     pub(crate) fn new(order: Order, rss: Rss, workers: &[PortId]) -> Self {
         let table = std::array::from_fn(|i| workers[i % workers.len()]);
         Self { order, steering: Steering::new(rss), workers: workers.into(), table, turn: 0 }
@@ -40,7 +40,7 @@ fn entry(hash: u32) -> usize {
     (hash.wrapping_mul(0x9e37_79b1) >> (u32::BITS - ENTRIES.ilog2())) as usize
 }
 
-impl Pipeline for Spreader {
+impl Pipeline for Distributor {
     fn process(&mut self, burst: &mut Burst, context: &Context, verdicts: &mut Verdicts) {
         let whole = match self.order {
             // A single worker has every flow.
@@ -77,12 +77,12 @@ mod tests {
         frame
     }
 
-    fn rss(spreader: &mut Spreader, from: u16, frames: impl Iterator<Item = Vec<u8>>) -> Vec<usize> {
+    fn rss(distributor: &mut Distributor, from: u16, frames: impl Iterator<Item = Vec<u8>>) -> Vec<usize> {
         let (mut burst, mut out) = (Burst::new(), Verdicts::new(16));
         burst.begin(0);
         frames.for_each(|frame| assert!(burst.push_own(&frame)));
         let context = Context::received(PortId(from), burst.now());
-        spreader.process(&mut burst, &context, &mut out);
+        distributor.process(&mut burst, &context, &mut out);
         let mut at = vec![usize::MAX; burst.len()];
         for batch in out.batches() {
             for i in batch.indices().as_slice() {
@@ -94,20 +94,20 @@ mod tests {
 
     #[test]
     fn flows_keep_their_worker_and_use_all_workers() {
-        let mut spreader = Spreader::new(Order::Flow, Rss::Symmetric, &[0, 1, 2].map(PortId));
-        let first = rss(&mut spreader, 0, (0..64).map(udp));
-        assert_eq!(first, rss(&mut spreader, 5, (0..64).map(udp)), "whichever port they come by");
+        let mut distributor = Distributor::new(Order::Flow, Rss::Symmetric, &[0, 1, 2].map(PortId));
+        let first = rss(&mut distributor, 0, (0..64).map(udp));
+        assert_eq!(first, rss(&mut distributor, 5, (0..64).map(udp)), "whichever port they come by");
         assert!((0..3).all(|worker| first.iter().filter(|at| **at == worker).count() > 8), "{first:?}");
-        let no_flow = rss(&mut spreader, 5, std::iter::repeat_n(vec![1; 60], 4));
+        let no_flow = rss(&mut distributor, 5, std::iter::repeat_n(vec![1; 60], 4));
         assert!(no_flow.windows(2).all(|pair| pair[0] == pair[1]), "what is no flow keeps its port's order");
     }
 
     #[test]
     fn order_per_port_or_burst_keeps_them_on_one_worker() {
-        let mut spreader = Spreader::new(Order::Port, Rss::Symmetric, &[0, 1, 2].map(PortId));
-        assert_eq!(rss(&mut spreader, 4, (0..9).map(udp)), [1; 9]);
-        let mut spreader = Spreader::new(Order::None, Rss::Symmetric, &[0, 1, 2].map(PortId));
-        let turns = [(); 4].map(|()| rss(&mut spreader, 4, (0..3).map(udp))[0]);
+        let mut distributor = Distributor::new(Order::Port, Rss::Symmetric, &[0, 1, 2].map(PortId));
+        assert_eq!(rss(&mut distributor, 4, (0..9).map(udp)), [1; 9]);
+        let mut distributor = Distributor::new(Order::None, Rss::Symmetric, &[0, 1, 2].map(PortId));
+        let turns = [(); 4].map(|()| rss(&mut distributor, 4, (0..3).map(udp))[0]);
         assert_eq!(turns, [1, 2, 0, 1]);
     }
 }
