@@ -44,7 +44,7 @@ pub(crate) struct Megaflow<T> {
     recent: bool,
     /// The result.
     pub(crate) value: T,
-    /// In one line with what else a search reads ([`Slab::prefetch_hash`]).
+    /// In one line with what else a search reads ([`Slab::prefetch_search`]).
     hash: u64,
     /// Masked words, in the order of the subtable's mask.
     words: Box<[u64]>,
@@ -147,7 +147,7 @@ impl<T> MegaflowCache<T> {
             prefetch_read(std::ptr::from_ref(bucket(key)).cast());
         }
         let slots = keys.iter().filter_map(|key| bucket(key).checked_sub(1));
-        slots.for_each(|slot| self.slots.prefetch_hash(slot));
+        slots.for_each(|slot| self.slots.prefetch_search(slot));
     }
 
     /// The megaflow that selects `key` in the subtable of `mask`, if there is one. Counts as a hit, so that a subtable

@@ -6,7 +6,7 @@ use super::search::Search;
 use super::tries::MaskLengths;
 use crate::key::Key;
 use crate::matching::Match;
-use crate::tables::radix::{Counts, Radix, WARMED};
+use crate::tables::radix::{Counts, Radix, Values, WARMED};
 use crate::tables::{Entry, Flow};
 use std::sync::Arc;
 
@@ -69,17 +69,17 @@ impl Subtable {
     /// Continues a search with these flows. Adds the bits to it that the answer depends on.
     #[inline]
     pub(super) fn search<'a>(&'a self, search: &mut Search<'a, '_>) {
-        let Some(hash) = self.hash(search) else { return };
+        let Some(flows) = self.hashed(search) else { return };
         let (floor, mut winner) = (search.floor(), None::<&Flow>);
         let priority = |flow: &Flow| i32::from(flow.entry().priority());
-        for flow in self.flows.get(hash).filter(|flow| flow.entry().selects(search.key) && !flow.is_part()) {
+        for flow in flows.clone().filter(|flow| flow.entry().selects(search.key) && !flow.is_part()) {
             if priority(flow) > winner.map_or(floor, priority) {
                 winner = Some(flow);
             }
         }
         // Flows that are worse than the best one do not matter.
         let least = winner.map_or(floor + 1, priority);
-        for flow in self.flows.get(hash).filter(|flow| priority(flow) >= least) {
+        for flow in flows.filter(|flow| priority(flow) >= least) {
             if !flow.entry().selects(search.key) {
                 flow.entry().add_difference(search.key, search.bits);
                 continue;
@@ -106,8 +106,8 @@ impl Subtable {
         flows.iter().flatten().for_each(|flow| flow.entry().prefetch_values());
     }
 
-    /// The hash of the key, if there are flows with it.
-    fn hash(&self, search: &mut Search<'_, '_>) -> Option<u64> {
+    /// The flows with the hash of the key, if there are any.
+    fn hashed<'a>(&'a self, search: &mut Search<'_, '_>) -> Option<Values<'a, Flow>> {
         let (mask, mut hash, mut start) = (&*self.mask, self.seed, 0);
         for (stage, end) in mask.ends.iter().map(|end| usize::from(*end)).enumerate() {
             if stage == 2 && search.excludes(&self.lengths) {
@@ -123,12 +123,13 @@ impl Subtable {
                 return None;
             }
         }
-        let found = self.flows.get(hash).next().is_some();
+        let flows = self.flows.get(hash);
+        let found = flows.clone().next().is_some();
         if !found && self.excluded_by_ports(search.key, search.bits) {
             return None;
         }
         mask.add_to(mask.len(), search.bits);
-        found.then_some(hash)
+        found.then_some(flows)
     }
 
     /// Whether the ports alone exclude the flows.

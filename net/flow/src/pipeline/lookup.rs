@@ -29,7 +29,7 @@ const SWEEP: usize = 500;
 /// Milliseconds for which one sweep makes up.
 const MAX_SWEEP: usize = 16;
 /// One of so many packets that the tables only forward gets a megaflow if another one must be replaced for it.
-const ADMISSION: u32 = 64;
+pub(super) const ADMISSION: u32 = 256;
 /// Work units of a search in a hash table of the first table.
 const SUBTABLE: u64 = 50;
 /// Work units of a translation, beyond those of a packet.
@@ -58,6 +58,8 @@ pub(super) struct Run {
     pub(super) shape: Option<Shape>,
     /// The megaflow that the head cache names, of which nothing says yet whether it is current.
     pub(super) id: MegaflowId,
+    /// Number of the key of the first packet, if it was searched for before.
+    pub(super) searched: Option<usize>,
     /// Place in the head cache of the shape.
     place: usize,
     key: [u64; V6_WORDS],
@@ -92,6 +94,8 @@ pub(super) struct Lookup {
     v6: HeadCache<V6_WORDS, 16>,
     /// Space for the runs of a burst.
     pub(super) runs: Box<[Run]>,
+    /// Space for the keys of a burst.
+    pub(super) keys: Box<[Key]>,
     /// Identifiers of the rests of translations, by their addresses, which are not reused as long as they are here.
     resumes: HashMap<usize, (u32, Arc<Resume>)>,
     /// By ingress port: the megaflow of all its packets, if results depend on nothing else.
@@ -123,6 +127,7 @@ impl Lookup {
             v4_tagged: HeadCache::new(OTHER_HEADS, secret),
             v6: HeadCache::new(OTHER_HEADS, secret),
             runs: vec![Run::default(); BURST].into(),
+            keys: Box::default(),
             resumes: HashMap::new(),
             by_port: Vec::new(),
             resumed: 0,

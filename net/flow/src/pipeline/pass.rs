@@ -12,10 +12,10 @@ use crate::cache::MegaflowId;
 use crate::modify::PortNo;
 use crate::packet::{Layout, Rewriter, parse};
 use crate::tables::WARMED;
-use crate::translate::{Operation, Resume, translate_actions};
+use crate::translate::{Operation, Resume, enter, translate_actions};
 use crate::{Field, Key};
 use conntrack::Tracker;
-use port::{Burst, Context, DropReason, EditId, Notes, PortId, Verdicts};
+use port::{BURST, Burst, Context, DropReason, EditId, Notes, PortId, Verdicts};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -73,9 +73,7 @@ impl Pass<'_> {
         let n = self.lookup.split(self.burst, self.origin(), &mut runs);
         let has_ttl = self.lookup.compares_ttl;
         self.lookup.find_runs(&mut runs[..n]);
-        if self.lookup.is_full() {
-            self.warm(&runs[..n]);
-        }
+        let keys = if self.lookup.is_full() { self.warm(&mut runs[..n]) } else { Box::default() };
         let (mut to, mut packets) = (PortId(0), 0..0);
         for run in &runs[..n] {
             let port = self.lookup.forward(run, self.context.now);
@@ -87,43 +85,53 @@ impl Pass<'_> {
             packets = run.packets.end..run.packets.end;
             match port {
                 Some(port) => (to, packets.start) = (port, run.packets.start),
-                None => self.other(run, has_ttl),
+                None => self.other(run, has_ttl, &keys),
             }
         }
         self.verdicts.emit_run(packets, to, EditId::NONE);
-        self.lookup.runs = runs;
+        (self.lookup.runs, self.lookup.keys) = (runs, keys);
         self.lookup.hits.head += self.burst.len() as u64 - self.keyed;
     }
 
-    /// Loads what the searches of all packets that miss the head cache read into the cache.
+    /// Loads what the searches of all packets that miss the head cache read into the cache. Returns their keys.
     #[inline(never)]
-    fn warm(&mut self, runs: &[Run]) {
-        let (mut keys, mut n) = ([Key::ZERO; WARMED], 0);
-        for run in runs.iter().filter(|run| run.id == MegaflowId::default()) {
-            (keys[n], _) = self.key(run.packets.start, 0);
-            n += 1;
-            if n == WARMED {
-                self.lookup.warm(&keys);
-                n = 0;
+    fn warm(&mut self, runs: &mut [Run]) -> Box<[Key]> {
+        let (mut keys, mut n) = (std::mem::take(&mut self.lookup.keys), 0);
+        if keys.is_empty() {
+            keys = vec![Key::ZERO; BURST].into();
+        }
+        for run in runs {
+            let is_missed = run.id == MegaflowId::default();
+            run.searched = is_missed.then_some(n);
+            if is_missed {
+                (keys[n], _) = self.key(run.packets.start, 0);
+                n += 1;
             }
         }
-        self.lookup.warm(&keys[..n]);
+        keys[..n].chunks(WARMED).for_each(|keys| self.lookup.warm(keys));
+        keys
     }
 
     /// A run with another result than one output, or without one.
     #[inline(never)]
-    fn other(&mut self, run: &Run, has_ttl: bool) {
+    fn other(&mut self, run: &Run, has_ttl: bool, keys: &[Key]) {
         if !self.execute(run.id, run.packets.clone(), run.bytes) {
-            self.missed(run, has_ttl);
+            let key = run.searched.and_then(|at| keys.get(at));
+            self.missed(run, has_ttl, key);
         }
     }
 
-    /// Finds the packets of a run by their keys: the first one for all, if its head decides the result.
-    fn missed(&mut self, run: &Run, has_ttl: bool) {
+    /// Finds the packets of a run by their keys: the first one for all, if its head decides the result. `key`: that of
+    /// the first packet, if it is known.
+    fn missed(&mut self, run: &Run, has_ttl: bool, mut key: Option<&Key>) {
         let mut packets = run.packets.clone();
         while let Some(i) = packets.next() {
             self.keyed += 1;
-            let Some(id) = self.find(i) else { continue };
+            let found = match key.take() {
+                Some(key) => self.find(i, key),
+                None => self.find(i, &self.key(i, 0).0),
+            };
+            let Some(id) = found else { continue };
             self.lookup.remember_port(self.origin(), id);
             let end =
                 if self.lookup.remember(run, has_ttl, id) { std::mem::take(&mut packets).end } else { i + 1 };
@@ -135,28 +143,28 @@ impl Pass<'_> {
     }
 
     /// The megaflow of a received packet. Returns `None` if the packet was forwarded without one.
-    fn find(&mut self, i: usize) -> Option<MegaflowId> {
-        let ((key, _), now) = (self.key(i, 0), self.context.now);
-        if let Some(id) = self.lookup.find_megaflow(&key, now) {
+    fn find(&mut self, i: usize, key: &Key) -> Option<MegaflowId> {
+        let now = self.context.now;
+        if let Some(id) = self.lookup.find_megaflow(key, now) {
             self.lookup.hits.megaflow += 1;
             self.verdicts.charge(work_of(false));
             return Some(id);
         }
         self.lookup.hits.tables += 1;
         let bytes = self.burst.frame_len(i) as u64;
-        if let Some(port) = self.lookup.forward_plainly(&key, &self.scope, (bytes, now)) {
+        if let Some(port) = self.lookup.forward_plainly(key, &self.scope, (bytes, now)) {
             self.verdicts.charge(work_of_plain(&self.lookup.tables));
             self.verdicts.emit(i, port, EditId::NONE);
             return None;
         }
         self.verdicts.charge(work_of(true));
-        Some(self.lookup.translate((&key, self.member.number), None, &self.scope, now))
+        Some(self.lookup.translate((key, self.member.number), None, &self.scope, now))
     }
 
     /// The key of packet `i`, at the place `id` of the pipeline, and where its headers are.
     fn key(&self, i: usize, id: u32) -> (Key, Layout) {
         let mut key = Key::ZERO;
-        key.set(Field::InPort, self.member.number.0.into());
+        enter(&mut key, self.member.number);
         key.set(Field::InPhyPort, self.member.number.0.into());
         key.set(Field::RecircId, id.into());
         key.set(Field::TunnelId, self.burst.notes(i).tunnel.into());

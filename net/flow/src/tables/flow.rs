@@ -63,7 +63,10 @@ impl Entry {
     pub fn count(&self, packets: u64, bytes: u64, now: Now) {
         self.packets.fetch_add(packets, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.used.fetch_max(now.0, Ordering::Relaxed);
+        // A line that need not be written for a packet of the same burst.
+        if self.used.load(Ordering::Relaxed) < now.0 {
+            self.used.fetch_max(now.0, Ordering::Relaxed);
+        }
     }
 
     /// Packets and bytes.

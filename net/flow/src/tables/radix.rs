@@ -30,6 +30,28 @@ pub(crate) struct Radix<T> {
     len: usize,
 }
 
+/// Values of one key.
+pub(crate) struct Values<'a, T> {
+    leaf: std::slice::Iter<'a, (u64, T)>,
+    key: u64,
+}
+
+impl<T> Clone for Values<'_, T> {
+    fn clone(&self) -> Self {
+        Self { leaf: self.leaf.clone(), key: self.key }
+    }
+}
+
+impl<'a, T> Iterator for Values<'a, T> {
+    type Item = &'a T;
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a T> {
+        let key = self.key;
+        self.leaf.find(|(other, _)| *other == key).map(|(_, value)| value)
+    }
+}
+
 impl<T> Default for Radix<T> {
     fn default() -> Self {
         Self { root: Node::Empty, len: 0 }
@@ -47,14 +69,14 @@ impl<T> Radix<T> {
 
     /// Values of `key`.
     #[inline]
-    pub(crate) fn get(&self, key: u64) -> impl Iterator<Item = &T> {
+    pub(crate) fn get(&self, key: u64) -> Values<'_, T> {
         let (mut node, mut path) = (&self.root, key);
         while let Node::Branch(children) = node {
             node = &children[child(path)];
             path <<= BITS;
         }
         let leaf: &[(u64, T)] = if let Node::Leaf(leaf) = node { leaf } else { &[] };
-        leaf.iter().filter(move |(other, _)| *other == key).map(|(_, value)| value)
+        Values { leaf: leaf.iter(), key }
     }
 
     /// Loads the values of at most [`WARMED`] keys into the cache, with one step for all keys before the next one, so that

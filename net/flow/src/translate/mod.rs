@@ -33,7 +33,7 @@ pub use operation::{
     ControllerOperation, CtOperation, Encapsulation, Operation, Resume, Selection, flow_hash, reason,
     select_slot,
 };
-pub(crate) use plain::plain;
+pub(crate) use plain::{enter, plain};
 pub(crate) use record::Record;
 pub use record::{Event, Step};
 pub use seen::Seen;

@@ -9,16 +9,21 @@ use crate::modify::{PortNo, TableId};
 use crate::tables::{Entry, Tables};
 use std::sync::Arc;
 
-/// The flow and the output of a packet, whose key has its ingress port, if its translation executes one flow, which is an
+/// Sets the fields of a received packet that no header has.
+pub(crate) fn enter(key: &mut Key, in_port: PortNo) {
+    key.set(Field::InPort, in_port.0.into());
+    key.set(Field::ActsetOutput, UNSET);
+}
+
+/// The flow and the output of a packet, whose key has passed [`enter`], if its translation executes one flow, which is an
 /// output to a port that is no tunnel. Otherwise `None`.
 pub(crate) fn plain<'a>(
     tables: &'a Tables,
     key: &Key,
     environment: &impl Environment,
 ) -> Option<(&'a Arc<Entry>, PortNo)> {
-    let (mut key, mut bits) = (*key, Key::ZERO);
-    key.set(Field::ActsetOutput, UNSET);
-    let flow = tables.find(TableId(0), &key, &mut bits)?;
+    let mut bits = Key::ZERO;
+    let flow = tables.find(TableId(0), key, &mut bits)?;
     let Instructions { meter: None, apply, clear: false, write, metadata: None, goto: None } =
         &**flow.instructions()
     else {

@@ -49,10 +49,11 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Loads the line with the hash of a megaflow into the cache.
-    pub(super) fn prefetch_hash(&self, slot: u32) {
+    /// Loads the lines of a megaflow that a search needs into the cache.
+    pub(super) fn prefetch_search(&self, slot: u32) {
         if let Some(chunk) = self.chunks.get(slot as usize / CHUNK) {
             let slot = (&raw const chunk[slot as usize % CHUNK]).cast::<u8>();
+            mem::line::prefetch_read(slot);
             mem::line::prefetch_read(slot.wrapping_add(std::mem::offset_of!(Megaflow<T>, hash)));
         }
     }

@@ -6,7 +6,7 @@ mod packet;
 mod random;
 mod rules;
 
-use super::{Operation, Record, Translation, plain, translate, translate_recorded};
+use super::{Operation, Record, Translation, enter, plain, translate, translate_recorded};
 use crate::field::Field;
 use crate::key::Key;
 use crate::modify::{PortNo, TableId};
@@ -79,9 +79,10 @@ proptest! {
         tables in random::tables(),
         packets in prop::collection::vec(random::packet(), 1..12),
     ) {
-        for key in packets.iter().map(Packet::key) {
+        for mut key in packets.iter().map(Packet::key) {
             let in_port = PortNo(key.get(Field::InPort) as u32);
             let translation = translate(&tables, &key, in_port, &Ports);
+            enter(&mut key, in_port);
             if let Some((entry, port)) = plain(&tables, &key, &Ports) {
                 prop_assert_eq!(&translation.operations, &[Operation::Output(port)]);
                 prop_assert!(matches!(&translation.flows[..], [flow] if Arc::ptr_eq(flow, entry)));
