@@ -50,7 +50,7 @@ pub struct Limits {
     pub receive_buffer: u32,
     /// Out-of-order ranges of one connection.
     pub out_of_order_ranges: u16,
-    /// Out-of-order bytes of all connections; a range counts as 256 at least.
+    /// Out-of-order bytes of all connections; a piece of payload counts as 256 at least.
     pub out_of_order_bytes: u32,
     /// Send buffer of a connection in bytes; a piece of payload counts as 256 at least.
     pub send_buffer: u32,

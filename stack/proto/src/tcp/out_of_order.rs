@@ -1,123 +1,189 @@
 //! Payload received out of order, held until the bytes before it arrive.
+//!
+//! Segments that touch each other form a range, so that a link which loses one segment of a thousand makes one range of
+//! the others. Only the number of ranges decides the cost of a search.
 
 use super::Seq;
 use crate::config::MIN_BUFFER;
 use crate::{Payload, Slice};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-struct Held<P> {
-    seq: Seq,
-    data: Slice<P>,
+/// Contiguous payload.
+struct Range<P> {
+    start: Seq,
+    end: Seq,
+    pieces: VecDeque<Slice<P>>,
 }
 
-impl<P: Payload> Held<P> {
-    fn end(&self) -> Seq {
-        self.seq + self.data.len() as u32
+impl<P: Payload> Range<P> {
+    fn contains(&self, seq: Seq) -> bool {
+        self.start.is_at_most(seq) && seq.is_before(self.end)
+    }
+
+    fn push_back(&mut self, piece: Slice<P>) {
+        self.end += piece.len() as u32;
+        self.pieces.push_back(piece);
     }
 }
 
 /// Ranges whose order of arrival is known: as many as a SACK option has.
 const RECENT: usize = 4;
 
-fn contains((left, right): (Seq, Seq), seq: Seq) -> bool {
-    left.is_at_most(seq) && seq.is_before(right)
-}
+/// Out-of-order payload of one connection. Has memory only while something is out of order.
+pub(crate) struct OutOfOrder<P>(Option<Box<Held<P>>>);
 
-/// Out-of-order payload of one connection: disjoint, in order. Allocates only when something is out of order.
-pub(crate) struct OutOfOrder<P> {
-    held: Vec<Held<P>>,
+/// Disjoint ranges, in order.
+struct Held<P> {
+    ranges: Vec<Range<P>>,
     /// Numbers in the ranges that arrived last, the latest first: the order of SACK ranges (RFC 2018 section 4).
     recent: [Seq; RECENT],
+    bytes: u32,
+    cost: u32,
+}
+
+/// Bytes as which a piece counts.
+fn cost<P: Payload>(piece: &Slice<P>) -> u32 {
+    (piece.len() as u32).max(MIN_BUFFER)
 }
 
 impl<P: Payload> OutOfOrder<P> {
     pub(crate) const fn new() -> Self {
-        Self { held: Vec::new(), recent: [Seq(0); RECENT] }
+        Self(None)
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.held.is_empty()
+        self.0.is_none()
     }
 
     /// Holds `data` from sequence number `seq` on, without the parts that are held already. Returns the number of bytes
     /// added, or `None` if more than `max` ranges would be held.
     pub(crate) fn insert(&mut self, seq: Seq, data: &Slice<P>, max: usize) -> Option<u32> {
-        let end = seq + data.len() as u32;
-        let from = self.held.partition_point(|held| held.end().is_at_most(seq));
-        let to = self.held.partition_point(|held| held.seq.is_before(end));
-        let (mut at, mut start, mut added) = (from, seq, 0);
-        // Gaps between the ranges `from..to`, and after the last one.
-        for _ in from..=to {
-            let stop = self.held.get(at).map_or(end, |held| held.seq.min(end));
-            let is_gap = start.is_before(stop);
-            if is_gap && self.held.len() >= max {
-                return if added > 0 { Some(added) } else { None };
-            }
-            let next = self.held.get(at).map_or(end, Held::end);
-            if is_gap {
-                let mut piece = data.clone();
-                piece.narrow(start.since(seq) as usize..stop.since(seq) as usize);
-                added += piece.len() as u32;
-                self.held.insert(at, Held { seq: start, data: piece });
-                at += 1;
-            }
-            (start, at) = (next, at + 1);
+        if self.0.is_none() && max == 0 {
+            return None;
         }
-        self.recent.rotate_right(1);
-        self.recent[0] = seq;
-        Some(added)
+        let new = || Box::new(Held { ranges: Vec::new(), recent: [Seq(0); RECENT], bytes: 0, cost: 0 });
+        self.0.get_or_insert_with(new).insert(seq, data, max)
     }
 
     /// Removes the data that continues the stream at `next`. Parts before `next` are dropped.
     pub(crate) fn take(&mut self, next: Seq) -> Option<Slice<P>> {
-        while let Some(first) = self.held.first() {
-            if next.is_before(first.seq) {
-                return None;
-            }
-            let mut first = self.held.remove(0);
-            if next.is_before(first.end()) {
-                first.data.narrow(next.since(first.seq) as usize..first.data.len());
-                return Some(first.data);
-            }
+        let held = self.0.as_deref_mut()?;
+        let taken = held.take(next);
+        if held.ranges.is_empty() {
+            self.0 = None;
         }
-        None
+        taken
     }
 
     /// Bytes held.
     pub(crate) fn bytes(&self) -> u32 {
-        self.held.iter().map(|held| held.data.len() as u32).sum()
+        self.0.as_ref().map_or(0, |held| held.bytes)
     }
 
-    /// Bytes as which the held ranges count in the limit of all connections.
+    /// Bytes as which the held data counts in the limit of all connections.
     pub(crate) fn cost(&self) -> u32 {
-        self.held.iter().map(|held| (held.data.len() as u32).max(MIN_BUFFER)).sum()
+        self.0.as_ref().map_or(0, |held| held.cost)
     }
 
-    /// Contiguous ranges, those that arrived last first.
+    /// Ranges, those that arrived last first.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = (Seq, Seq)> + '_ {
-        let place = |range: &(Seq, Seq)| self.recent.iter().position(|seq| contains(*range, *seq));
-        let latest = move |n| self.merged().find(move |range| place(range) == Some(n));
-        let others = self.merged().filter(move |range| place(range).is_none());
-        (0..RECENT).filter_map(latest).chain(others)
-    }
-
-    fn merged(&self) -> impl Iterator<Item = (Seq, Seq)> + '_ {
-        let mut at = 0;
-        core::iter::from_fn(move || {
-            let first = self.held.get(at)?;
-            let mut end = first.end();
-            at += 1;
-            while let Some(next) = self.held.get(at).filter(|next| next.seq == end) {
-                (end, at) = (next.end(), at + 1);
-            }
-            Some((first.seq, end))
-        })
+        self.0.iter().flat_map(|held| held.latest_first())
     }
 
     /// Whether the range `seq..end` is held completely.
     pub(crate) fn covers(&self, seq: Seq, end: Seq) -> bool {
-        self.merged().any(|(left, right)| left.is_at_most(seq) && end.is_at_most(right))
+        let covers = |range: &Range<P>| range.start.is_at_most(seq) && end.is_at_most(range.end);
+        self.0.as_ref().is_some_and(|held| held.ranges.iter().any(covers))
+    }
+}
+
+impl<P: Payload> Held<P> {
+    fn insert(&mut self, seq: Seq, data: &Slice<P>, max: usize) -> Option<u32> {
+        let (end, before) = (seq + data.len() as u32, self.bytes);
+        // The ranges `from..to` touch the data.
+        let from = self.ranges.partition_point(|range| range.end.is_before(seq));
+        let to = self.ranges.partition_point(|range| range.start.is_at_most(end));
+        if from == to && self.ranges.len() >= max {
+            return None;
+        }
+        if from == to {
+            self.ranges.insert(from, Range { start: seq, end: seq, pieces: VecDeque::new() });
+        }
+        let to = to.max(from + 1);
+        self.fill(from, to, (seq, end), data);
+        self.recent.rotate_right(1);
+        self.recent[0] = seq;
+        Some(self.bytes - before)
+    }
+
+    /// Fills the gaps between the ranges `from..to`, before the first and after the last one with parts of `data`, and
+    /// joins them.
+    fn fill(&mut self, from: usize, to: usize, (seq, end): (Seq, Seq), data: &Slice<P>) {
+        let part = |start: Seq, stop: Seq| {
+            let mut piece = data.clone();
+            piece.narrow(start.since(seq) as usize..stop.since(seq) as usize);
+            piece
+        };
+        let first = self.ranges[from].start;
+        if seq.is_before(first) {
+            let piece = part(seq, first);
+            self.count(&piece);
+            let range = &mut self.ranges[from];
+            range.start = seq;
+            range.pieces.push_front(piece);
+        }
+        let mut joined = self.ranges.remove(from);
+        for next in self.ranges.drain(from..to - 1).collect::<Vec<_>>().into_iter().map(Some).chain([None]) {
+            let stop = next.as_ref().map_or(end, |next| next.start);
+            if joined.end.is_before(stop) {
+                let piece = part(joined.end, stop);
+                self.count(&piece);
+                joined.push_back(piece);
+            }
+            if let Some(mut next) = next {
+                joined.end = next.end;
+                joined.pieces.append(&mut next.pieces);
+            }
+        }
+        self.ranges.insert(from, joined);
+    }
+
+    fn count(&mut self, piece: &Slice<P>) {
+        self.bytes += piece.len() as u32;
+        self.cost += cost(piece);
+    }
+
+    fn take(&mut self, next: Seq) -> Option<Slice<P>> {
+        loop {
+            let first = self.ranges.first_mut()?;
+            if next.is_before(first.start) {
+                return None;
+            }
+            let (start, Some(mut piece)) = (first.start, first.pieces.pop_front()) else {
+                self.ranges.remove(0);
+                continue;
+            };
+            first.start += piece.len() as u32;
+            let end = first.start;
+            if first.pieces.is_empty() {
+                self.ranges.remove(0);
+            }
+            (self.bytes, self.cost) = (self.bytes - piece.len() as u32, self.cost - cost(&piece));
+            if next.is_before(end) {
+                piece.narrow(next.since(start) as usize..piece.len());
+                return Some(piece);
+            }
+        }
+    }
+
+    fn latest_first(&self) -> impl Iterator<Item = (Seq, Seq)> + '_ {
+        let place = |range: &Range<P>| self.recent.iter().position(|seq| range.contains(*seq));
+        let latest = move |n| self.ranges.iter().find(move |range| place(range) == Some(n));
+        let others = self.ranges.iter().filter(move |range| place(range).is_none());
+        (0..RECENT).filter_map(latest).chain(others).map(|range| (range.start, range.end))
     }
 }
 
@@ -144,7 +210,22 @@ mod tests {
         let ranges: Vec<_> = held.ranges().map(|(left, right)| (left.0, right.0)).collect();
         assert_eq!(ranges, [(30, 40), (50, 55), (10, 15)]);
         assert!(held.covers(Seq(31), Seq(40)) && !held.covers(Seq(10), Seq(16)));
-        assert_eq!(held.insert(Seq(70), &piece(70, 5), 4), None);
+        assert_eq!(held.insert(Seq(70), &piece(70, 5), 3), None);
+    }
+
+    #[test]
+    fn adjacent_segments_are_one_range() {
+        let mut held = OutOfOrder::<Bytes>::new();
+        for i in 1..100 {
+            assert_eq!(held.insert(Seq(i * 10), &piece(0, 10), 2), Some(10));
+        }
+        assert_eq!(held.insert(Seq(2000), &piece(0, 10), 2), Some(10));
+        assert_eq!(held.insert(Seq(3000), &piece(0, 10), 2), None, "a third range");
+        assert_eq!((held.bytes(), held.cost()), (1000, 100 * MIN_BUFFER));
+        // The missing segment joins them with the start of the stream.
+        let taken = (1..100).filter_map(|i| held.take(Seq(i * 10))).count();
+        assert_eq!((taken, held.bytes(), held.cost()), (99, 10, MIN_BUFFER));
+        assert!(held.take(Seq(1000)).is_none());
     }
 
     proptest! {
@@ -168,6 +249,9 @@ mod tests {
                 at += data.len();
             }
             prop_assert_eq!(at, end);
+            let left = have[end..].iter().filter(|has| **has).count();
+            prop_assert_eq!(held.bytes() as usize, left);
+            prop_assert_eq!(held.cost() == 0, left == 0);
         }
     }
 }

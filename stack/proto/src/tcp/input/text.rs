@@ -118,7 +118,9 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
     fn hold(&mut self, seq: super::super::Seq, data: &Slice<P>) {
         let limits = &self.shared.limits;
         let cost = (data.len() as u32).max(MIN_BUFFER);
-        let has_room = self.shared.out_of_order + cost <= limits.out_of_order_bytes;
+        let c = &self.connection;
+        let has_room = self.shared.out_of_order + cost <= limits.out_of_order_bytes
+            && c.out_of_order.cost() + cost <= c.rx.limit.saturating_mul(BUFFER_EXCESS);
         let (before, ranges) = (self.connection.out_of_order.cost(), limits.out_of_order_ranges.into());
         if has_room && self.connection.out_of_order.insert(seq, data, ranges).is_some() {
             self.io.counters.tcp_out_of_order += 1;
