@@ -17,7 +17,7 @@ use crate::command::{self, cargo};
 use crate::steps::Outcome;
 
 const BUILD: Duration = Duration::from_mins(15);
-/// The counted programs, with two kernels, which shortens their build.
+/// The counted programs, with one copy kernel, which shortens their build.
 const PROGRAMS: [&str; 10] = [
     "build",
     "--release",
@@ -28,7 +28,7 @@ const PROGRAMS: [&str; 10] = [
     "--bin",
     "echo",
     "--features",
-    "mem/two-kernels",
+    "mem/only-avx2",
 ];
 const RINGS: [&str; 4] = ["split", "split-in-order", "packed", "packed-in-order"];
 const SIZES: [&str; 2] = ["64", "1514"];

@@ -55,9 +55,9 @@ pub fn supported() -> Vec<Choice> {
 }
 
 /// Runs an expression with type `$K` bound to the chosen kernel. Use at most once per burst: the expression is compiled
-/// once per kernel. There is no code for the portable kernel, which SSE2 replaces, because it is never the fastest;
-/// development builds without the feature `every-kernel`, and builds with the feature `two-kernels`, have none for AVX-512,
-/// which AVX2 replaces.
+/// once per kernel. There is no code for the portable kernel, because SSE2 is always faster. Development builds without
+/// the feature `every-kernel` have SSE2 only, and builds with the feature `only-avx2` have AVX2 only: code for each
+/// kernel takes a third of their build.
 ///
 /// ```
 /// let mut to = [0; 100];
@@ -84,7 +84,7 @@ macro_rules! with_kernel {
 #[cfg(all(
     target_arch = "x86_64",
     not(miri),
-    not(feature = "two-kernels"),
+    not(feature = "only-avx2"),
     any(feature = "every-kernel", not(debug_assertions))
 ))]
 #[macro_export]
@@ -99,20 +99,28 @@ macro_rules! compiled_kernel {
 }
 
 #[doc(hidden)]
+#[cfg(all(target_arch = "x86_64", not(miri), feature = "only-avx2"))]
+#[macro_export]
+macro_rules! compiled_kernel {
+    ($choice:expr, $K:ident => $body:expr) => {{
+        let _: $crate::copy::Choice = $choice;
+        $crate::with_kernel!(@ Avx2 $K $body)
+    }};
+}
+
+#[doc(hidden)]
 #[cfg(all(
     target_arch = "x86_64",
     not(miri),
-    any(feature = "two-kernels", not(any(feature = "every-kernel", not(debug_assertions))))
+    not(feature = "only-avx2"),
+    not(any(feature = "every-kernel", not(debug_assertions)))
 ))]
 #[macro_export]
 macro_rules! compiled_kernel {
-    ($choice:expr, $K:ident => $body:expr) => {
-        match $choice {
-            // A processor with AVX-512 has AVX2.
-            $crate::copy::Choice::Avx2 | $crate::copy::Choice::Avx512 => $crate::with_kernel!(@ Avx2 $K $body),
-            _ => $crate::with_kernel!(@ Sse2 $K $body),
-        }
-    };
+    ($choice:expr, $K:ident => $body:expr) => {{
+        let _: $crate::copy::Choice = $choice;
+        $crate::with_kernel!(@ Sse2 $K $body)
+    }};
 }
 
 /// As [`with_kernel`](crate::with_kernel), with code for every kernel: for measurements and tests.
@@ -150,18 +158,27 @@ macro_rules! with_any_kernel {
 }
 
 /// Kernels among which [`choose`] selects: those with code in every data path.
-fn candidates() -> Vec<Choice> {
+pub(super) fn candidates() -> Vec<Choice> {
     let supported = supported();
-    let first = usize::from(supported.len() > 1);
-    supported[first..].to_vec()
+    match supported.as_slice() {
+        [_] => supported,
+        _ if cfg!(feature = "only-avx2") => {
+            assert!(supported.contains(&Choice::Avx2), "built for AVX2 only, which this processor lacks");
+            vec![Choice::Avx2]
+        }
+        _ if cfg!(all(debug_assertions, not(feature = "every-kernel"))) => vec![Choice::Sse2],
+        [_, others @ ..] => others.to_vec(),
+        [] => Vec::new(),
+    }
 }
 
-/// Measures the supported kernels except the portable one on private memory and returns the best over a minimum-size and a full-size Ethernet
-/// frame. `ticks` reads a monotonic clock of any fine unit. Takes one to two milliseconds.
+/// Measures the kernels with code in every data path on private memory, if there are several, and returns the best over
+/// a minimum-size and a full-size Ethernet frame. `ticks` reads a monotonic clock of any fine unit. Takes one to two
+/// milliseconds.
 pub fn choose(mut ticks: impl FnMut() -> u64) -> Choice {
     let candidates = candidates();
-    if candidates.len() == 1 {
-        return candidates[0];
+    if let [only] = candidates[..] {
+        return only;
     }
     let mut arena = Arena::new();
     let costs: Vec<_> = candidates.iter().map(|&c| arena.cost_of(c, &mut ticks)).collect();
@@ -226,6 +243,7 @@ mod tests {
 
     #[test]
     fn fastest_kernel_is_selected() {
+        // Only one without the feature `every-kernel`.
         let candidates = candidates();
         // With this clock the last kernel is fast and the others slow: each round reads it twice.
         let (mut reads, mut now) = (0, 0);

@@ -15,10 +15,8 @@ pub fn settle_fastest(ticks: impl FnMut() -> u64) -> Choice {
     *CHOSEN.get_or_init(|| super::choose(ticks))
 }
 
-/// The kernel in effect; if none was set, sets and returns the last one listed by [`super::supported`].
+/// The kernel in effect; if none was set, sets and returns the one that is expected to be the fastest.
 pub fn chosen() -> Choice {
-    CHOSEN
-        .get()
-        .copied()
-        .unwrap_or_else(|| settle(super::supported().last().copied().unwrap_or(Choice::Portable)))
+    let expected = || super::choice::candidates().last().copied().unwrap_or(Choice::Portable);
+    CHOSEN.get().copied().unwrap_or_else(|| settle(expected()))
 }
