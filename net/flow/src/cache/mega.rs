@@ -44,7 +44,7 @@ pub(crate) struct Megaflow<T> {
     recent: bool,
     /// The result.
     pub(crate) value: T,
-    /// In one line with what else a search reads ([`Slab::prefetch_search`]).
+    /// With what else a search reads behind it ([`Slab::prefetch_search`]).
     hash: u64,
     /// Masked words, in the order of the subtable's mask.
     words: Box<[u64]>,

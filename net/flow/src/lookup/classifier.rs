@@ -17,8 +17,9 @@ pub(crate) const MASKS: usize = 4096;
 /// Subtables from which on flows of a new mask are added to one of a similar mask. Fewer are searched faster, and their
 /// results depend on fewer bits, with one mask each.
 const SEPARATE: usize = 16;
-/// Flows of a subtable that is larger than caches, and subtables of this size that are loaded before a lookup.
+/// Flows from which on a subtable exceeds the caches.
 const LARGE: usize = 1 << 14;
+/// Such subtables that are loaded before a lookup.
 const WARM: usize = 4;
 
 /// Flows, found by packet or by match.
@@ -59,8 +60,8 @@ impl Classifier {
         if parts.is_empty() { hard } else { self.conjunctive(key, bits, hard, parts) }
     }
 
-    /// Loads what lookups of at most [`WARMED`](crate::tables::radix::WARMED) keys read in large subtables into the cache,
-    /// so that they wait for memory at the same time.
+    /// Loads what lookups of at most [`WARMED`](crate::tables::radix::WARMED) keys read in large subtables into the
+    /// cache, so that they wait for memory at the same time.
     pub(crate) fn warm(&self, keys: &[Key]) {
         let large = self.subtables.iter().filter(|subtable| subtable.len() >= LARGE);
         large.take(WARM).for_each(|subtable| subtable.warm(keys));

@@ -2,6 +2,7 @@
 
 use crate::field::Field;
 use crate::key::{Key, WORDS};
+use crate::tables::Values;
 
 /// Fields with a trie in each table.
 pub(super) const TRIES: [Field; 4] = [Field::Ipv4Src, Field::Ipv4Dst, Field::Ipv6Src, Field::Ipv6Dst];
@@ -108,7 +109,7 @@ impl Mask {
     }
 
     /// The words of `key` under the mask.
-    pub(crate) fn values(&self, key: &Key) -> Box<[u64]> {
+    pub(crate) fn values(&self, key: &Key) -> Values {
         self.words.iter().map(|(i, bits)| key.0[usize::from(*i)] & bits).collect()
     }
 

@@ -6,8 +6,8 @@ use super::search::Search;
 use super::tries::MaskLengths;
 use crate::key::Key;
 use crate::matching::Match;
-use crate::tables::radix::{Counts, Radix, Values, WARMED};
-use crate::tables::{Entry, Flow};
+use crate::tables::radix::{Counts, OfKey, Radix, WARMED};
+use crate::tables::{Entry, Flow, IN_ENTRY};
 use std::sync::Arc;
 
 /// Flows with the same hash from which on a subtable is split (Daly et al., `TupleMerge`, 2019).
@@ -103,11 +103,13 @@ impl Subtable {
             flow.entry().prefetch();
             flows[at] = Some(flow);
         });
-        flows.iter().flatten().for_each(|flow| flow.entry().prefetch_values());
+        if self.mask.len() > IN_ENTRY {
+            flows.iter().flatten().for_each(|flow| flow.entry().prefetch_values());
+        }
     }
 
     /// The flows with the hash of the key, if there are any.
-    fn hashed<'a>(&'a self, search: &mut Search<'_, '_>) -> Option<Values<'a, Flow>> {
+    fn hashed<'a>(&'a self, search: &mut Search<'_, '_>) -> Option<OfKey<'a, Flow>> {
         let (mask, mut hash, mut start) = (&*self.mask, self.seed, 0);
         for (stage, end) in mask.ends.iter().map(|end| usize::from(*end)).enumerate() {
             if stage == 2 && search.excludes(&self.lengths) {

@@ -1,5 +1,5 @@
-//! Messages from workers and the engine to control: flows that packets learn or end, and states of ports. The senders do
-//! not wait for control, but wake it.
+//! Messages from workers and the engine to control: flows that packets learn or end, and states of ports. The senders
+//! do not wait for control, but wake it.
 
 use super::directory::Bridge;
 use super::packet_out::PacketOuts;

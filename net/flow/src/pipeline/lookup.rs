@@ -30,6 +30,11 @@ const SWEEP: usize = 500;
 const MAX_SWEEP: usize = 16;
 /// One of so many packets that the tables only forward gets a megaflow if another one must be replaced for it.
 pub(super) const ADMISSION: u32 = 256;
+/// Searches for megaflows that fail one after the other from which on the tables are searched first, while they only
+/// forward and another megaflow must be replaced for one more.
+pub(super) const MISSES: u32 = 64;
+/// Hash tables of the first table that are as fast to search as megaflows.
+const FEW: usize = 4;
 /// Work units of a search in a hash table of the first table.
 const SUBTABLE: u64 = 50;
 /// Work units of a translation, beyond those of a packet.
@@ -104,6 +109,8 @@ pub(super) struct Lookup {
     resumed: u32,
     /// Packets that had no room for a megaflow.
     plain: u32,
+    /// Searches for megaflows since the last one that found one.
+    misses: u32,
     /// Whether a result depended on the time to live, which the head caches compare since then.
     pub(super) compares_ttl: bool,
     pub(super) hits: Hits,
@@ -132,6 +139,7 @@ impl Lookup {
             by_port: Vec::new(),
             resumed: 0,
             plain: 0,
+            misses: 0,
             compares_ttl: false,
             hits: Hits::default(),
             learner,
@@ -175,6 +183,7 @@ impl Lookup {
     #[inline(never)]
     pub(super) fn find_runs(&self, runs: &mut [Run]) {
         for run in runs {
+            run.searched = None;
             run.id = match run.shape {
                 None => MegaflowId::default(),
                 Some(Shape::V4 | Shape::V4Icmp) => self.v4.find(run.place, run.key()),
@@ -190,9 +199,16 @@ impl Lookup {
         self.megaflows.is_full()
     }
 
+    /// Whether megaflows have been searched for in vain, so that most packets are found in the tables.
+    pub(super) fn misses_megaflows(&self) -> bool {
+        self.misses >= MISSES && self.tables.subtables(crate::TableId(0)) <= FEW
+    }
+
     /// Loads what searches of at most [`WARMED`](crate::tables::WARMED) keys read into the cache.
     pub(super) fn warm(&self, keys: &[Key]) {
-        self.megaflows.warm(keys);
+        if !self.misses_megaflows() {
+            self.megaflows.warm(keys);
+        }
         self.tables.warm(crate::TableId(0), keys);
     }
 
@@ -252,9 +268,10 @@ impl Lookup {
 
     /// The megaflow of a key.
     pub(super) fn find_megaflow(&mut self, key: &Key, now: Now) -> Option<MegaflowId> {
-        let found = self.megaflows.find(key).filter(|id| self.current(*id).is_some())?;
-        self.learn_again(found, now);
-        Some(found)
+        let found = self.megaflows.find(key).filter(|id| self.current(*id).is_some());
+        self.misses = if found.is_some() { 0 } else { self.misses.saturating_add(1) };
+        self.learn_again(found?, now);
+        found
     }
 
     /// Counts a packet of `bytes` bytes without a megaflow at its flow, and returns its output, if it has no other result

@@ -73,7 +73,10 @@ impl Pass<'_> {
         let n = self.lookup.split(self.burst, self.origin(), &mut runs);
         let has_ttl = self.lookup.compares_ttl;
         self.lookup.find_runs(&mut runs[..n]);
-        let keys = if self.lookup.is_full() { self.warm(&mut runs[..n]) } else { Box::default() };
+        let mut keys = std::mem::take(&mut self.lookup.keys);
+        if self.lookup.is_full() {
+            self.warm(&mut runs[..n], &mut keys);
+        }
         let (mut to, mut packets) = (PortId(0), 0..0);
         for run in &runs[..n] {
             let port = self.lookup.forward(run, self.context.now);
@@ -93,23 +96,19 @@ impl Pass<'_> {
         self.lookup.hits.head += self.burst.len() as u64 - self.keyed;
     }
 
-    /// Loads what the searches of all packets that miss the head cache read into the cache. Returns their keys.
+    /// Loads what the searches of all packets that miss the head cache read into the cache, and keeps their keys.
     #[inline(never)]
-    fn warm(&mut self, runs: &mut [Run]) -> Box<[Key]> {
-        let (mut keys, mut n) = (std::mem::take(&mut self.lookup.keys), 0);
+    fn warm(&mut self, runs: &mut [Run], keys: &mut Box<[Key]>) {
         if keys.is_empty() {
-            keys = vec![Key::ZERO; BURST].into();
+            *keys = vec![Key::ZERO; BURST].into();
         }
-        for run in runs {
-            let is_missed = run.id == MegaflowId::default();
-            run.searched = is_missed.then_some(n);
-            if is_missed {
-                (keys[n], _) = self.key(run.packets.start, 0);
-                n += 1;
-            }
+        let mut n = 0;
+        for run in runs.iter_mut().filter(|run| run.id == MegaflowId::default()) {
+            run.searched = Some(n);
+            (keys[n], _) = self.key(run.packets.start, 0);
+            n += 1;
         }
         keys[..n].chunks(WARMED).for_each(|keys| self.lookup.warm(keys));
-        keys
     }
 
     /// A run with another result than one output, or without one.
@@ -144,21 +143,31 @@ impl Pass<'_> {
 
     /// The megaflow of a received packet. Returns `None` if the packet was forwarded without one.
     fn find(&mut self, i: usize, key: &Key) -> Option<MegaflowId> {
-        let now = self.context.now;
+        let (now, tables_first) = (self.context.now, self.lookup.misses_megaflows());
+        if tables_first && self.forward_plainly(i, key) {
+            return None;
+        }
         if let Some(id) = self.lookup.find_megaflow(key, now) {
             self.lookup.hits.megaflow += 1;
             self.verdicts.charge(work_of(false));
             return Some(id);
         }
-        self.lookup.hits.tables += 1;
-        let bytes = self.burst.frame_len(i) as u64;
-        if let Some(port) = self.lookup.forward_plainly(key, &self.scope, (bytes, now)) {
-            self.verdicts.charge(work_of_plain(&self.lookup.tables));
-            self.verdicts.emit(i, port, EditId::NONE);
+        if !tables_first && self.forward_plainly(i, key) {
             return None;
         }
+        self.lookup.hits.tables += 1;
         self.verdicts.charge(work_of(true));
         Some(self.lookup.translate((key, self.member.number), None, &self.scope, now))
+    }
+
+    /// Forwards a received packet that the tables only forward, if it gets no megaflow.
+    fn forward_plainly(&mut self, i: usize, key: &Key) -> bool {
+        let of = (self.burst.frame_len(i) as u64, self.context.now);
+        let Some(port) = self.lookup.forward_plainly(key, &self.scope, of) else { return false };
+        self.lookup.hits.tables += 1;
+        self.verdicts.charge(work_of_plain(&self.lookup.tables));
+        self.verdicts.emit(i, port, EditId::NONE);
+        true
     }
 
     /// The key of packet `i`, at the place `id` of the pipeline, and where its headers are.

@@ -27,6 +27,7 @@ pub use apply::{Changes, Removed, RemovedReason};
 pub use control::{Control, Modification, ModificationError};
 pub use error::{ActionError, FlowModError, GroupModError, InstructionError, MeterModError};
 pub use flow::{Entry, Flow};
+pub(crate) use flow::{IN_ENTRY, Values};
 pub(crate) use group::SLOTS;
 pub use group::{Group, GroupCounter};
 pub use learn::{LearnedFlow, Parent, Reduction};

@@ -4,6 +4,7 @@
 //! value by an equal key only; here a packet's hash and a predicate find it, so that no key is stored or built.
 
 use mem::line::prefetch_read;
+use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 
 /// Bits of the key that select a child.
@@ -16,10 +17,14 @@ const LEAF: usize = 24;
 /// Keys that [`Radix::warm`] takes at once: about as many lines as a core loads at a time.
 pub(crate) const WARMED: usize = 16;
 
+/// Values of a leaf in the node itself: most leaves of a large map have one or two.
+const IN_NODE: usize = 2;
+type Leaf<T> = SmallVec<[(u64, T); IN_NODE]>;
+
 #[derive(Clone)]
 enum Node<T> {
     Empty,
-    Leaf(Arc<Vec<(u64, T)>>),
+    Leaf(Arc<Leaf<T>>),
     Branch(Arc<[Self; FANOUT]>),
 }
 
@@ -31,18 +36,18 @@ pub(crate) struct Radix<T> {
 }
 
 /// Values of one key.
-pub(crate) struct Values<'a, T> {
+pub(crate) struct OfKey<'a, T> {
     leaf: std::slice::Iter<'a, (u64, T)>,
     key: u64,
 }
 
-impl<T> Clone for Values<'_, T> {
+impl<T> Clone for OfKey<'_, T> {
     fn clone(&self) -> Self {
         Self { leaf: self.leaf.clone(), key: self.key }
     }
 }
 
-impl<'a, T> Iterator for Values<'a, T> {
+impl<'a, T> Iterator for OfKey<'a, T> {
     type Item = &'a T;
 
     #[inline]
@@ -69,18 +74,18 @@ impl<T> Radix<T> {
 
     /// Values of `key`.
     #[inline]
-    pub(crate) fn get(&self, key: u64) -> Values<'_, T> {
+    pub(crate) fn get(&self, key: u64) -> OfKey<'_, T> {
         let (mut node, mut path) = (&self.root, key);
         while let Node::Branch(children) = node {
             node = &children[child(path)];
             path <<= BITS;
         }
         let leaf: &[(u64, T)] = if let Node::Leaf(leaf) = node { leaf } else { &[] };
-        Values { leaf: leaf.iter(), key }
+        OfKey { leaf: leaf.iter(), key }
     }
 
-    /// Loads the values of at most [`WARMED`] keys into the cache, with one step for all keys before the next one, so that
-    /// the processor waits for several lines at a time. Passes each value, with the number of its key, to `found`.
+    /// Loads the values of at most [`WARMED`] keys into the cache, with one step for all keys before the next one, so
+    /// that the processor waits for several lines at a time. Passes each value, with the number of its key, to `found`.
     pub(crate) fn warm<'a>(&'a self, keys: &[u64], mut found: impl FnMut(usize, &'a T)) {
         let mut nodes = [&self.root; WARMED];
         let nodes = &mut nodes[..keys.len()];
@@ -89,7 +94,11 @@ impl<T> Radix<T> {
             depth += 1;
         }
         let leaves = || nodes.iter().enumerate().filter_map(|(at, node)| Some((at, node.leaf()?)));
-        leaves().for_each(|(_, leaf)| prefetch_read(Arc::as_ptr(leaf).cast()));
+        for (_, leaf) in leaves() {
+            let start = Arc::as_ptr(leaf).cast::<u8>();
+            prefetch_read(start);
+            prefetch_read(start.wrapping_add(size_of::<Leaf<T>>() - 1));
+        }
         leaves().for_each(|(_, leaf)| prefetch_read(leaf.as_ptr().cast()));
         for (at, leaf) in leaves() {
             let same = leaf.iter().filter(|(key, _)| *key == keys[at]);
@@ -173,7 +182,7 @@ fn descend<T>(nodes: &mut [&Node<T>], keys: &[u64], depth: u32) -> bool {
 }
 
 impl<T> Node<T> {
-    fn leaf(&self) -> Option<&Arc<Vec<(u64, T)>>> {
+    fn leaf(&self) -> Option<&Arc<Leaf<T>>> {
         if let Self::Leaf(leaf) = self { Some(leaf) } else { None }
     }
 
@@ -185,7 +194,7 @@ impl<T> Node<T> {
 impl<T: Clone> Node<T> {
     fn insert(&mut self, depth: u32, key: u64, value: T) {
         match self {
-            Self::Empty => *self = Self::Leaf(Arc::new(vec![(key, value)])),
+            Self::Empty => *self = Self::Leaf(Arc::new(smallvec![(key, value)])),
             Self::Branch(children) => {
                 Arc::make_mut(children)[child(key << (depth * BITS))].insert(depth + 1, key, value);
             }

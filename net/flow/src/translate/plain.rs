@@ -15,8 +15,8 @@ pub(crate) fn enter(key: &mut Key, in_port: PortNo) {
     key.set(Field::ActsetOutput, UNSET);
 }
 
-/// The flow and the output of a packet, whose key has passed [`enter`], if its translation executes one flow, which is an
-/// output to a port that is no tunnel. Otherwise `None`.
+/// The flow and the output of a packet, whose key has passed [`enter`], if its translation executes one flow, which is
+/// an output to a port that is no tunnel. Otherwise `None`.
 pub(crate) fn plain<'a>(
     tables: &'a Tables,
     key: &Key,

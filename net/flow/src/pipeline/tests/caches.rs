@@ -361,6 +361,30 @@ fn a_full_cache_forwards_packets_without_megaflows() {
 }
 
 #[test]
+fn the_tables_are_searched_first_while_no_megaflow_is_found() {
+    use super::super::lookup::MISSES;
+    let lab = Lab::new(&[flow(2, &by_port(1), vec![output(3)])]);
+    let mut lookup = lookup(&lab);
+    let directory = lab.switch.published.current();
+    let (bridge, view) = directory.named("br0").unwrap();
+    let scope = super::super::directory::Scope { directory: &directory, view, bridge, is_nested: false };
+    let key = |port: u128| {
+        let mut key = crate::Key::ZERO;
+        key.set(Field::InPort, port);
+        key
+    };
+    lookup.find_key((&key(1), PortNo(1)), None, (&scope, lab.now));
+    // The first search was that of `find_key`.
+    for _ in 1..MISSES {
+        assert!(!lookup.misses_megaflows());
+        assert!(lookup.find_megaflow(&key(2), lab.now).is_none());
+    }
+    assert!(lookup.misses_megaflows());
+    assert!(lookup.find_megaflow(&key(1), lab.now).is_some());
+    assert!(!lookup.misses_megaflows());
+}
+
+#[test]
 fn identifiers_of_recirculations_are_reused_without_their_results() {
     let lab = Lab::new(&[]);
     let mut lookup = lookup(&lab);
