@@ -1,7 +1,9 @@
 //! `cargo xtask bench flows`: one guest at the flow tables of each switch in turn; measures rate and busy cycles of the
 //! switch per packet. A script (`flows.sh`) takes one reading; it loads the flows by `ovs-ofctl`.
 
-use anyhow::{Context, Result};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
 use super::comparison::{Comparison, Goal, Pair};
@@ -17,6 +19,9 @@ const RATE: usize = 0;
 const CYCLES: usize = 1;
 /// Flows of the rows with several masks.
 const MASKED: u32 = 10_000;
+/// Flows of each device of row new: more than it sends in a reading of [`LONGEST`].
+const OPENED: u32 = 8_000_000;
+const LONGEST: Duration = Duration::from_secs(3);
 
 /// Measurement parameters.
 #[derive(Args, Clone, Debug)]
@@ -39,6 +44,10 @@ enum Row {
     Masks,
     /// The same, with the shares of Zipf's law with exponent 1.1
     Zipf,
+    /// Packets of 100,000 tracked connections, beside Open vSwitch
+    Tracked,
+    /// Packets of which most open a tracked connection, beside Open vSwitch
+    New,
 }
 
 /// Flows of each port, their masks and their shares.
@@ -60,6 +69,8 @@ impl Row {
             Row::Count => [(100, 4.0), (10_000, 5.0), (1_000_000, 8.0)].map(count).into(),
             Row::Masks => masks("uniform").into(),
             Row::Zipf => masks("1.1").into(),
+            Row::Tracked => vec![count((100_000, 3.0))],
+            Row::New => vec![count((OPENED, 3.0))],
         }
     }
 
@@ -73,6 +84,9 @@ impl Row {
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let options = &arguments.options;
     options.validate()?;
+    if (arguments.rows.is_empty() || arguments.rows.contains(&Row::New)) && options.duration > LONGEST {
+        bail!("row new has flows for {LONGEST:?}: choose a shorter --duration, or other rows with --row");
+    }
     packages::ensure(packages::PEERS)?;
     command::build_linerate()?;
     let comparison = comparison(&arguments.rows);
@@ -130,6 +144,7 @@ mod tests {
         assert_eq!(has("one 1 1 uniform linerate over bridge"), 1, "{names:?}");
         assert_eq!(has("count 1000000 1 uniform linerate over ovs"), 2);
         assert_eq!(has("zipf 10000 128 1.1 linerate over 1"), 1);
-        assert_eq!(comparison.pairs.len(), 3 + 6 + 2 * (4 * 2 + 3));
+        assert_eq!(has("new 8000000 1 uniform linerate over ovs"), 2);
+        assert_eq!(comparison.pairs.len(), 3 + 6 + 2 * (4 * 2 + 3) + 2 * 2);
     }
 }

@@ -1,5 +1,6 @@
 # One reading: a guest with two devices, whose frames circulate through the flow tables of one switch. Runs after
 # `hosts.sh` and `cycles.sh`.
+#   ROW        tracked or new for tracked connections; others have a flow for each flow of the guest
 #   SUBJECT    linerate, ovs (Open vSwitch with DPDK), or bridge (linerate's learning bridge, without flows)
 #   FLOWS      flows of each device
 #   MASKS      different masks of these flows
@@ -9,11 +10,15 @@
 
 PORTS="a b"
 IN_FLIGHT=256 # frames in circulation per port of the guest
+WARM_UP=3
+CONNECTIONS=20000000 # at most; more than a reading of row new opens
+[ "$ROW" != new ] || WARM_UP=1
 
 start_linerate() {
     {
         printf '[[worker]]\ncpu = %s\n' "$SWITCH_CPU"
-        [ "$SUBJECT" = bridge ] || printf '[[bridge]]\nname = "br0"\npipeline = "openflow"\n'
+        [ "$SUBJECT" = bridge ] ||
+            printf '[conntrack]\nmax = %s\n[[bridge]]\nname = "br0"\npipeline = "openflow"\n' "$CONNECTIONS"
         for name in $PORTS; do
             printf '[[port]]\nname = "%s"\nsocket = "%s/%s"\nmode = "client"\n' "$name" "$FOLDER" "$name"
             [ "$SUBJECT" = bridge ] || printf 'bridge = "br0"\n'
@@ -25,6 +30,7 @@ start_linerate() {
 # Flow N has source port N % 65536 and destination port N / 65536 + 1 (`linerate guest --flows`). With several masks,
 # all of them cover the lowest bit of the destination port, so that a packet matches one flow only.
 rules() {
+    case $ROW in tracked | new) tracking; return ;; esac
     awk -v flows="$FLOWS" -v masks="$MASKS" 'BEGIN {
         for (port = 1; port <= 2; port++)
             for (n = 0; n < flows; n++) {
@@ -36,6 +42,22 @@ rules() {
     }'
 }
 
+# Both ports track in one zone. Packets are of one direction only: a connection has no replies.
+tracking() {
+    for port in 1 2; do
+        echo "table=0,priority=1,in_port=$port,udp,ct_state=-trk,actions=ct(table=1)"
+        echo "table=1,priority=1,in_port=$port,udp,ct_state=+trk+est,actions=output:$((3 - port))"
+        echo "table=1,priority=1,in_port=$port,udp,ct_state=+trk+new,actions=ct(commit),output:$((3 - port))"
+    done
+}
+
+# Once all connections of row tracked are committed: forwards their packets alike, whatever their state.
+tracked() {
+    for port in 1 2; do
+        echo "table=1,priority=2,in_port=$port,udp,ct_state=+trk,actions=output:$((3 - port))"
+    done
+}
+
 case "$SUBJECT" in
     ovs) start_ovs >&2 ;;
     *) start_linerate >&2 ;;
@@ -45,15 +67,19 @@ if [ "$SUBJECT" != bridge ]; then
     # In bundles, because ovs-ofctl waits for a reply after each flow that is not in one.
     rules | split --lines=20000 - flows.
     ovs-ofctl del-flows "unix:$FOLDER/br0.mgmt" 2>ofctl.log
+    [ "$SUBJECT" != ovs ] ||
+        ovs-appctl -t "$FOLDER"/ovs-vswitchd*.ctl dpctl/ct-set-maxconns $CONNECTIONS >&2
     for part in flows.*; do ovs-ofctl --bundle add-flows "unix:$FOLDER/br0.mgmt" "$part" 2>>ofctl.log; done
 fi
 shares=
 [ "$SHARES" = uniform ] || shares="--zipf $SHARES"
 # Switches try to connect again each second.
 "$LINERATE" guest --listen "$FOLDER/a" --listen "$FOLDER/b" --size 64 --in-flight "$IN_FLIGHT" --cpu "$GUEST_CPU" --flows "$FLOWS" $shares \
-    --warm-up 3s --duration "${SECONDS_EACH}s" -o json >guest.json 2>guest.log &
+    --warm-up "${WARM_UP}s" --duration "${SECONDS_EACH}s" -o json >guest.json 2>guest.log &
 guest=$!
-sleep 3
+sleep $((WARM_UP - 1))
+[ "$ROW" != tracked ] || tracked | ovs-ofctl --bundle add-flows "unix:$FOLDER/br0.mgmt" - 2>>ofctl.log
+sleep 1
 begin_cycles >&2
 sleep "$SECONDS_EACH"
 echo "cycles $(end_cycles)"

@@ -199,9 +199,11 @@ case $CLIENT in
         else
             limit=
             [ "$ROW" != short ] || limit="--requests-per-connection 1"
+            # So long that each connection has had several requests.
+            warm_up=$((1 + CONNECTIONS / 70000))
             "$LINERATE" load echo --address $client/16 --sources $sources --to $server:$port --connections "$CONNECTIONS" \
                 --port "kind=virtio-user,socket=$socket,mode=client,ring=$ring,queue_size=256,offloads=false" \
-                --size "$size" --no-check $limit --timeout 60s \
+                --size "$size" --no-check $limit --timeout 60s --warm-up "${warm_up}s" \
                 --duration "${seconds}s" --cpu "$GUEST_CPU" --polling busy -o json 2>client.log
             awk '/^VmHWM:/ { printf "{\"server_kib\": %s}\n", $2 }' /proc/$server_pid/status 2>/dev/null || true
         fi
