@@ -2,7 +2,8 @@
 //! and why, removed, a capture that ended.
 //!
 //! [`Logged`] compares a port's status before and after each call of the control thread, so a port kind needs no code for
-//! its log, and workers never write. A port that changes often writes only some lines ([`LogLimit`]), and its last state.
+//! its log, and workers never write. A port that changes often writes only some lines ([`LogLimit`]), and its last
+//! state.
 
 use super::log_limit::LogLimit;
 use port::{Attach, PortControl, PortDetails, PortFault, PortState, PortStatus};
@@ -122,7 +123,9 @@ fn write(port: &str, before: &Seen, seen: &Seen, status: &PortStatus, left_out: 
             let has_connected = seen.connects != before.connects;
             write_waiting(port, &before.phase, has_connected, reason.as_ref(), left_out);
         }
-        Phase::Connected if before.phase == Phase::Running => info!(port, left_out, "queues stopped"),
+        Phase::Connected if before.phase == Phase::Running && before.connects == seen.connects => {
+            info!(port, left_out, "queues stopped");
+        }
         Phase::Connected => info!(port, left_out, "connected"),
         Phase::Running => {
             let features = (!status.features.is_empty()).then(|| status.features.join(" "));

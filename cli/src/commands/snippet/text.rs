@@ -5,8 +5,9 @@ use crate::settings::topology::PortSettings;
 use console::Diagnostic;
 use wire::MacAddress;
 
-/// Returns a locally administered MAC address: the FNV-1a hash of the host, the port's name and its `place`, such as the
-/// path of its socket. It is stable for a host and a port, and differs between hosts and between switches of a host.
+/// Returns a locally administered MAC address: the FNV-1a hash of the host, the port's name and its `place`, such as
+/// the path of its socket. It is stable for a host and a port, and differs between hosts and between switches of a
+/// host.
 pub(super) fn mac(host: &str, name: &str, place: &str) -> MacAddress {
     let parts = [host, name, place].into_iter().flat_map(|part| part.bytes().chain([0]));
     let hash = parts.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

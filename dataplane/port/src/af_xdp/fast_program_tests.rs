@@ -211,7 +211,10 @@ fn program_with_maximum_rules_is_accepted() {
 
 #[test]
 fn verifier_log_names_the_reason() {
-    let sockets = sys::create_map(1).unwrap_or_else(|_| panic!("{NO_PRIVILEGE}"));
+    let sockets = match sys::create_map(1) {
+        Err(rustix::io::Errno::PERM) => panic!("{NO_PRIVILEGE}"),
+        sockets => sockets.unwrap(),
+    };
     let mut code = compile(&[], None, sockets.as_fd().as_raw_fd(), Action::Pass);
     // Without its last instruction the program does not exit.
     code.pop();

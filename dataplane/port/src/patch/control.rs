@@ -86,7 +86,7 @@ impl Patch {
     fn wait(&mut self, now: Instant) {
         let since = *self.absent.get_or_insert(now);
         if self.state == PortState::Waiting(None) && now >= since + ABSENT {
-            let reason = PortFault::Unreachable(format!("there is no port \"{}\"", self.peer));
+            let reason = PortFault::Unreachable(format!("port \"{}\" is missing or not ready", self.peer));
             self.state = PortState::Waiting(Some(reason));
         }
     }

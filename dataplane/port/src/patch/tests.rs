@@ -79,7 +79,7 @@ fn an_end_without_a_peer_says_so_until_it_connects() {
     assert_eq!(end.port.status().state, PortState::Waiting(None), "the peer may follow");
     let due = end.port.deadline().unwrap();
     end.turn(due);
-    let reason = PortFault::Unreachable("there is no port \"b\"".to_owned());
+    let reason = PortFault::Unreachable("port \"b\" is missing or not ready".to_owned());
     assert_eq!(end.port.status().state, PortState::Waiting(Some(reason)));
     assert_eq!(end.port.deadline(), None);
     let mut other = End::new("b", "a", Options::default(), &exchange);
