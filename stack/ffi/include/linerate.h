@@ -358,9 +358,10 @@ int linerate_host_new(const struct linerate_options *options, struct linerate_ho
  Creates `count` hosts, 1 to LINERATE_MAX_WORKERS, for as many threads, and stores them at `hosts`. They have the same
  addresses and share their ports. Each must call the same functions linerate_open_... in the same order: the first
  call opens the port, the others join it, and the settings of the first call hold. Addresses, routes, listeners and UDP
- sockets are those of one host and are added to each; DHCP gives its lease to all if it is started on the first. `steering`
- is LINERATE_HASH or LINERATE_ARRIVAL. Once a port is open, all hosts must be used: each serves its own connections, and
- packets for a host whose thread does not wait are lost after some time. The port is closed with the last host.
+ sockets are those of one host and are added to each; DHCP gives its lease to all if it is started on the first.
+ `steering` is LINERATE_HASH or LINERATE_ARRIVAL. Once a port is open, all hosts must be used: each serves its own
+ connections, and packets for a host whose thread does not wait are lost after some time. The port is closed with the
+ last host.
  */
 int linerate_workers_new(const struct linerate_options *options,
                          size_t count,

@@ -56,8 +56,8 @@ impl Indirection {
         Self { hash: Toeplitz::new(key), table }
     }
 
-    /// The table of [`FlowSteering::Hash`] with this many workers, and also of a linerate switch with one worker and as many
-    /// queue pairs.
+    /// The table of [`FlowSteering::Hash`] with this many workers, and also of a linerate switch with one worker and as
+    /// many queue pairs.
     pub fn symmetric(workers: u16) -> Self {
         Self::new(&SYMMETRIC_KEY, (0..workers).collect())
     }

@@ -52,7 +52,7 @@ impl Activity {
     /// Number of active workers.
     #[inline]
     pub fn active(&self) -> usize {
-        // Workers may see a change at different times: see `steering::steer`.
+        // Workers may see a change at different times: see `distributor::steer`.
         self.active.load(Ordering::Relaxed)
     }
 

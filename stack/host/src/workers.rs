@@ -2,8 +2,8 @@
 //!
 //! A worker has queue pairs of its own as far as the port has enough, and its own connections, sockets, neighbours and
 //! timers. Nothing is shared on the path of a packet; packets that arrive at another worker than their owner go through
-//! handoff queues ([`crate::FlowSteering`]). Each worker resolves neighbours for itself, and all of them learn from replies. The
-//! first worker obtains an address by DHCP for all.
+//! handoff queues ([`crate::FlowSteering`]). Each worker resolves neighbours for itself, and all of them learn from
+//! replies. The first worker obtains an address by DHCP for all.
 
 use crate::distributor::steer;
 use crate::lease::SharedLease;

@@ -33,7 +33,7 @@ impl Joiner {
         Ok(())
     }
 
-    /// Has every distributor spread over all classifiers.
+    /// Has every distributor distribute to all classifiers.
     fn distribute_over(&self, links: &[Arc<Link>], layout: &Layout) {
         let classifiers: Vec<_> =
             layout.classifiers.iter().map(|&classify| handoff::port(self.max_ports, classify)).collect();

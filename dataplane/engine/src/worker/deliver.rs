@@ -268,14 +268,14 @@ impl Transmit {
                 rest.cut = Some(OutputProgress { left: 0, ..part });
             }
         }
-        let derived = match &mut delivery.cut {
+        let is_filled = match &mut delivery.cut {
             Some(cut) if taking > 0 => match delivery.edited.as_deref().filter(|_| cut.edited) {
                 Some(edited) => cut.segments.fill(edited, 0, &mut delivery.derived),
                 None => cut.segments.fill(source.burst, usize::from(cut.packet), &mut delivery.derived),
             },
             _ => false,
         };
-        if !derived {
+        if !is_filled {
             end_cut(delivery);
             return true;
         }
