@@ -54,9 +54,11 @@ impl Guest {
 
     fn devices(&self) -> Vec<Value> {
         let output = self.process.output();
-        let start = output.find('{').unwrap_or_else(|| panic!("linerate guest printed no JSON: {output}"));
-        let mut values = serde_json::Deserializer::from_str(&output[start..]).into_iter::<Value>();
-        let last = values.by_ref().map_while(Result::ok).last();
+        // Notes may stand between the reports of guests that share a log.
+        let start = output.rfind("\n{").or_else(|| output.find('{'));
+        let start = start.unwrap_or_else(|| panic!("linerate guest printed no JSON: {output}"));
+        let last = serde_json::Deserializer::from_str(&output[start..]).into_iter::<Value>().next();
+        let last = last.and_then(Result::ok);
         let devices = last.and_then(|report| report["devices"].as_array().cloned()).unwrap_or_default();
         assert!(!devices.is_empty(), "linerate guest reported no device: {output}");
         devices
