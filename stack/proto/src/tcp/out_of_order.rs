@@ -21,11 +21,6 @@ impl<P: Payload> Range<P> {
     fn contains(&self, seq: Seq) -> bool {
         self.start.is_at_most(seq) && seq.is_before(self.end)
     }
-
-    fn push_back(&mut self, piece: Slice<P>) {
-        self.end += piece.len() as u32;
-        self.pieces.push_back(piece);
-    }
 }
 
 /// Ranges whose order of arrival is known: as many as a SACK option has.
@@ -119,41 +114,32 @@ impl<P: Payload> Held<P> {
         Some(self.bytes - before)
     }
 
-    /// Fills the gaps between the ranges `from..to`, before the first and after the last one with parts of `data`, and
-    /// joins them.
+    /// Joins the ranges `from..to`, with parts of `data` before the first, between them and after the last one. Ranges do
+    /// not touch each other, so that there is a gap between any two.
     fn fill(&mut self, from: usize, to: usize, (seq, end): (Seq, Seq), data: &Slice<P>) {
-        let part = |start: Seq, stop: Seq| {
+        let (bytes, costs) = (&mut self.bytes, &mut self.cost);
+        let mut part = |start: Seq, stop: Seq| {
             let mut piece = data.clone();
             piece.narrow(start.since(seq) as usize..stop.since(seq) as usize);
+            *bytes += piece.len() as u32;
+            *costs += cost(&piece);
             piece
         };
-        let first = self.ranges[from].start;
-        if seq.is_before(first) {
-            let piece = part(seq, first);
-            self.count(&piece);
-            let range = &mut self.ranges[from];
-            range.start = seq;
-            range.pieces.push_front(piece);
+        let others: Vec<_> = self.ranges.drain(from + 1..to).collect();
+        let joined = &mut self.ranges[from];
+        if seq.is_before(joined.start) {
+            joined.pieces.push_front(part(seq, joined.start));
+            joined.start = seq;
         }
-        let mut joined = self.ranges.remove(from);
-        for next in self.ranges.drain(from..to - 1).collect::<Vec<_>>().into_iter().map(Some).chain([None]) {
-            let stop = next.as_ref().map_or(end, |next| next.start);
-            if joined.end.is_before(stop) {
-                let piece = part(joined.end, stop);
-                self.count(&piece);
-                joined.push_back(piece);
-            }
-            if let Some(mut next) = next {
-                joined.end = next.end;
-                joined.pieces.append(&mut next.pieces);
-            }
+        for mut next in others {
+            joined.pieces.push_back(part(joined.end, next.start));
+            joined.pieces.append(&mut next.pieces);
+            joined.end = next.end;
         }
-        self.ranges.insert(from, joined);
-    }
-
-    fn count(&mut self, piece: &Slice<P>) {
-        self.bytes += piece.len() as u32;
-        self.cost += cost(piece);
+        if joined.end.is_before(end) {
+            joined.pieces.push_back(part(joined.end, end));
+            joined.end = end;
+        }
     }
 
     fn take(&mut self, next: Seq) -> Option<Slice<P>> {
@@ -162,10 +148,7 @@ impl<P: Payload> Held<P> {
             if next.is_before(first.start) {
                 return None;
             }
-            let (start, Some(mut piece)) = (first.start, first.pieces.pop_front()) else {
-                self.ranges.remove(0);
-                continue;
-            };
+            let (start, mut piece) = (first.start, first.pieces.pop_front()?);
             first.start += piece.len() as u32;
             let end = first.start;
             if first.pieces.is_empty() {
