@@ -327,6 +327,13 @@ fn lookup(lab: &Lab) -> super::super::lookup::Lookup {
     super::super::lookup::Lookup::new(bridge.tables.latest(), ports, learner)
 }
 
+/// Key of a packet of which only the ingress port is known.
+fn key_from(port: u128) -> crate::Key {
+    let mut key = crate::Key::ZERO;
+    key.set(Field::InPort, port);
+    key
+}
+
 #[test]
 fn a_full_cache_forwards_packets_without_megaflows() {
     use super::super::lookup::ADMISSION;
@@ -339,17 +346,12 @@ fn a_full_cache_forwards_packets_without_megaflows() {
     let directory = lab.switch.published.current();
     let (bridge, view) = directory.named("br0").unwrap();
     let scope = super::super::directory::Scope { directory: &directory, view, bridge, is_nested: false };
-    let key = |port: u128| {
-        let mut key = crate::Key::ZERO;
-        key.set(Field::InPort, port);
-        key
-    };
     let forward = |lookup: &mut super::super::lookup::Lookup, port| {
-        lookup.forward_plainly(&key(port), &scope, (60, lab.now)).map(|port| port.0)
+        lookup.forward_plainly(&key_from(port), &scope, (60, lab.now)).map(|port| port.0)
     };
     lookup.limit_megaflows(1);
     assert_eq!(forward(&mut lookup, 1), None, "there is room");
-    lookup.find_key((&key(1), PortNo(1)), None, (&scope, lab.now));
+    lookup.find_key((&key_from(1), PortNo(1)), None, (&scope, lab.now));
     assert_eq!([1, 2, 3, 4].map(|port| forward(&mut lookup, port)), [Some(2), None, Some(1), None]);
     let forwarded = (4..ADMISSION).filter(|_| forward(&mut lookup, 1).is_some()).count();
     assert_eq!(forwarded as u32, ADMISSION - 5, "one is admitted");
@@ -368,19 +370,14 @@ fn the_tables_are_searched_first_while_no_megaflow_is_found() {
     let directory = lab.switch.published.current();
     let (bridge, view) = directory.named("br0").unwrap();
     let scope = super::super::directory::Scope { directory: &directory, view, bridge, is_nested: false };
-    let key = |port: u128| {
-        let mut key = crate::Key::ZERO;
-        key.set(Field::InPort, port);
-        key
-    };
-    lookup.find_key((&key(1), PortNo(1)), None, (&scope, lab.now));
+    lookup.find_key((&key_from(1), PortNo(1)), None, (&scope, lab.now));
     // The first search was that of `find_key`.
     for _ in 1..MISSES {
         assert!(!lookup.misses_megaflows());
-        assert!(lookup.find_megaflow(&key(2), lab.now).is_none());
+        assert!(lookup.find_megaflow(&key_from(2), lab.now).is_none());
     }
     assert!(lookup.misses_megaflows());
-    assert!(lookup.find_megaflow(&key(1), lab.now).is_some());
+    assert!(lookup.find_megaflow(&key_from(1), lab.now).is_some());
     assert!(!lookup.misses_megaflows());
 }
 
