@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use linerate_tests::iperf::{iperf, received};
+use linerate_tests::iperf::transfer;
 use linerate_tests::netns::Netns;
 use linerate_tests::process::Process;
 use linerate_tests::switch::{Switch, assert_sums_agree};
@@ -164,9 +164,8 @@ fn unsegmented_stream_passes_pipeline_stages() {
             switch.wait_state(name, "connected", TIMEOUT);
         }
         ends[0].ping(ADDRESSES[1], 5, &[]);
-        for more in [&["--bytes", "64M"][..], &["--bytes", "64M", "--reverse"]] {
-            let report = iperf(folder.path(), &ends[0], &ends[1], ADDRESSES[1], more);
-            assert!(received(&report) >= 32 << 20, "{model}: {report}");
+        for more in [&[][..], &["--reverse"]] {
+            transfer(folder.path(), &ends[0], &ends[1], ADDRESSES[1], 64, more);
         }
         let counted = switch.settled(&NAMES);
         assert_sums_agree(&counted);

@@ -36,6 +36,18 @@ pub fn iperf(folder: &Path, from: &Netns, to: &Netns, address: &str, more: &[&st
     report
 }
 
+/// Sends `mebibytes` over TCP and checks that they arrived.
+#[track_caller]
+pub fn transfer(folder: &Path, from: &Netns, to: &Netns, address: &str, mebibytes: u64, more: &[&str]) {
+    let bytes = format!("{mebibytes}M");
+    // The receiver stops to count when the sender has written everything. The window bounds what is on its way then:
+    // each stream has two socket buffers of 256 KiB and a block of 128 KiB.
+    let words = [&["--bytes", &bytes, "--window", "128K"], more].concat();
+    let report = iperf(folder, from, to, address, &words);
+    let streams = report["start"]["test_start"]["num_streams"].as_u64().expect("iperf3 reports its streams");
+    assert!(received(&report) >= (mebibytes - streams) << 20, "{address}: {report}");
+}
+
 /// Bytes received, as counted by the receiver.
 pub fn received(report: &Value) -> u64 {
     let end = &report["end"];
