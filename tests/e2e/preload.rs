@@ -331,9 +331,9 @@ fn iperf_measures_both_directions() {
     for more in [&[][..], &["--reverse"]] {
         let mut server = service.command("iperf3", &["--server", "--one-off", "--port", "5202"]);
         let _server = Running(server.spawn().expect("iperf3 starts"));
-        let words =
-            ["--client", STACK[0], "--port", "5202", "--bytes", "64M", "--json", "--connect-timeout", "5000"];
-        let words = [&words[..], more].concat();
+        // The window bounds what the kernel has sent, and the receiver has not counted, when all is written.
+        let client = ["--client", STACK[0], "--port", "5202", "--bytes", "64M", "--window", "128K"];
+        let words = [&client[..], &["--json", "--connect-timeout", "5000"], more].concat();
         let began = Instant::now();
         // iperf3 reports that the server does not listen yet in its JSON.
         let (output, result) = loop {
@@ -356,7 +356,10 @@ fn iperf_measures_a_server_of_the_kernel() {
     let folder = folder();
     let service = Service::start(folder.path());
     let datagrams = ["--udp", "--bitrate", "20M", "--length", "1400"];
-    for (port, more) in [("5203", &[][..]), ("5204", &["--reverse"]), ("5205", &datagrams)] {
+    // The window bounds what is sent and not counted when all is written.
+    let window = ["--window", "128K"];
+    let reverse = [&window[..], &["--reverse"]].concat();
+    for (port, more) in [("5203", &window[..]), ("5204", &reverse), ("5205", &datagrams)] {
         let words = ["--server", "--one-off", "--port", port, "--forceflush"];
         let mut server = service.netns().spawn(folder.path(), &format!("iperf-{port}"), "iperf3", &words);
         server.wait_for("Server listening", 0, LIMIT);
