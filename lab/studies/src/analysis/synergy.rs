@@ -28,7 +28,8 @@ pub fn pairs(cells: &Cells) -> Vec<Synergy> {
 
 fn synergy(cells: &Cells, first: usize, second: usize) -> Option<f64> {
     let [base, a, b, both] = [cells[0]?, cells[first]?, cells[second]?, cells[first | second]?];
-    Some((both * base / (a * b)).ln())
+    // Products and quotients of extreme rates are infinite or 0.
+    Some(both.ln() + base.ln() - a.ln() - b.ln())
 }
 
 #[cfg(test)]
@@ -53,6 +54,13 @@ mod tests {
     #[test]
     fn a_pair_that_was_not_run_is_left_out() {
         assert_eq!(pairs(&[None; 64]), []);
+    }
+
+    /// A product of two of these rates is infinite, and their quotients are infinite and 0.
+    #[test]
+    fn extreme_rates_have_a_finite_synergy() {
+        assert!(pairs(&cells(1e12, 1e12, 1e300, 1e300))[0].value.abs() < 1e-9);
+        assert!(pairs(&cells(1e-12, 1e-12, 1e300, 1e300))[0].value.abs() < 1e-9);
     }
 
     proptest! {
