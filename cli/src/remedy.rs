@@ -15,12 +15,6 @@ pub(crate) fn invalid(place: impl Display, error: &dyn Remedy, default: &str) ->
     failed(place, error, default).as_bad_input()
 }
 
-/// As [`invalid`], for an error that serde passed on as `text`, in the form of [`Remedy::in_one_line`].
-pub(crate) fn deserialized(place: impl Display, text: &str, default: &str) -> Diagnostic {
-    let (reason, remedy) = text.split_once("; ").unwrap_or((text, default));
-    Diagnostic::bad(place, reason, remedy)
-}
-
 /// Remedy of a failed connection to a socket of the `other` side; `retry` is the way to wait for it. `None` if the error
 /// has no known remedy.
 pub(crate) fn connection(error: ErrorKind, other: &str, retry: &str) -> Option<String> {

@@ -4,11 +4,12 @@ use super::parse::{advised, key_and_value};
 use clap::Args;
 use console::Span;
 use console::words::one_of;
-use generator::{Description, Sizes};
+use generator::Sizes;
 use rfc2544::{Plan, Test, Topology};
 use serde::de::{DeserializeOwned, Error, IntoDeserializer};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -168,8 +169,9 @@ pub(crate) struct BenchOptions {
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_and_value)]
     #[serde(skip)]
     pub(crate) set: Vec<(String, String)>,
+    /// Keys of the section `[stream]`.
     #[arg(skip)]
-    pub(crate) stream: Option<Description>,
+    pub(crate) stream: BTreeMap<String, Value>,
     /// CPU of the generator
     #[arg(long, value_name = "CPU")]
     pub(crate) cpu: Option<usize>,

@@ -4,12 +4,13 @@ mod fields;
 
 use super::headers::{self, FrameLayout};
 use super::rate::{ParseRateError, Rate};
-use super::sizes::{self, SIZES, Sizes, SizesError};
+use super::sizes::{SIZES, Sizes, SizesError};
 use super::template::Template;
-use super::vary::{self, Amount, Pattern, Values};
+use super::vary::{Amount, Pattern, PatternError, Values};
 use port::Remedy;
 use port::pcap::{PcapError, Recording};
-use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -72,10 +73,9 @@ pub struct Description {
     /// Name; default: the number of the stream.
     pub name: String,
     /// Rate of this stream; default: an equal share of the common rate.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "rate")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<String>,
     /// Frame sizes.
-    #[serde(deserialize_with = "sizes::of_a_stream")]
     pub size: Sizes,
     /// Capture to take the frames from; a tag replaces the end of each payload.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,20 +106,33 @@ pub struct Description {
     /// Whether transport checksums are computed.
     pub checksums: bool,
     /// Fields that vary from frame to frame, by name.
-    #[serde(deserialize_with = "vary::fields")]
     pub vary: BTreeMap<String, Pattern>,
 }
 
-/// Deserializes a rate as text; it is validated with its stream.
-fn rate<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
-    match serde_json::Value::deserialize(from)? {
-        serde_json::Value::Null => Ok(None),
-        serde_json::Value::String(rate) => Ok(Some(rate)),
-        other => {
-            let wrong = ParseRateError::of(&other.to_string());
-            Err(D::Error::custom(format!("`rate`: {}", wrong.in_one_line())))
+impl Description {
+    /// Sets the field of a key of a configuration file.
+    pub fn set(&mut self, key: &str, value: Value) -> Result<(), StreamError> {
+        match (key, value) {
+            ("rate", Value::String(rate)) => self.rate = Some(rate),
+            ("rate", other) => return Err(ParseRateError::of(&other.to_string()).into()),
+            ("size", value) => self.size = Sizes::read(&value)?,
+            ("vary", Value::Object(fields)) => self.vary = patterns(&fields)?,
+            (key, value) => {
+                let mut keys = serde_json::to_value(&*self)?;
+                keys[key] = value;
+                *self = serde_json::from_value(keys)?;
+            }
         }
+        Ok(())
     }
+}
+
+fn patterns(fields: &Map<String, Value>) -> Result<BTreeMap<String, Pattern>, StreamError> {
+    let pattern = |(name, value): (&String, &Value)| match Pattern::read(value) {
+        Ok(pattern) => Ok((name.clone(), pattern)),
+        Err(error) => Err(StreamError::Pattern(name.clone(), error)),
+    };
+    fields.iter().map(pattern).collect()
 }
 
 impl Default for Description {
@@ -155,6 +168,12 @@ pub enum StreamError {
     /// Invalid sizes.
     #[error("`size`: {0}")]
     Size(#[from] SizesError),
+    /// Unknown key, or a value of another type than the key's.
+    #[error("{0}")]
+    Key(#[from] serde_json::Error),
+    /// Invalid pattern of a field.
+    #[error("`vary`: `{0}`: {1}")]
+    Pattern(String, PatternError),
     /// A size is too small for the headers.
     #[error("`size`: {size} bytes are too few for these headers and a tag")]
     NoRoom {
@@ -206,6 +225,8 @@ impl Remedy for StreamError {
         Some(match self {
             Self::Rate(error) => return error.remedy(),
             Self::Size(error) => return error.remedy(),
+            Self::Key(_) => return None,
+            Self::Pattern(_, error) => return error.remedy(),
             Self::NoRoom { shortest, .. } => format!("write {shortest} or more").into(),
             Self::Pcap(error) => return error.remedy(),
             Self::Bare => "name a capture of packets with 18 bytes of payload".into(),

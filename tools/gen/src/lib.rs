@@ -29,4 +29,4 @@ pub use memory::MemoryError;
 pub use port::Remedy;
 pub use sizes::{SIZES, Sizes, SizesError};
 pub use source::{Sent, Source};
-pub use vary::{Amount, Pattern};
+pub use vary::{Amount, Pattern, PatternError};

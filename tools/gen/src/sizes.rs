@@ -90,7 +90,7 @@ impl Sizes {
 
 impl Sizes {
     /// Reads sizes from a configuration value.
-    fn read(value: &Value) -> Result<Self, SizesError> {
+    pub(super) fn read(value: &Value) -> Result<Self, SizesError> {
         let form = || SizesError::Form(value.to_string());
         match value {
             Value::Number(_) => Ok(Self::Fixed(size(value).ok_or_else(form)??)),
@@ -125,12 +125,6 @@ impl<'de> Deserialize<'de> for Sizes {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         Self::read(&Value::deserialize(from)?).map_err(|error| D::Error::custom(error.in_one_line()))
     }
-}
-
-/// Deserializes the sizes of a stream; errors name its key.
-pub(super) fn of_a_stream<'de, D: Deserializer<'de>>(from: D) -> Result<Sizes, D::Error> {
-    let sizes = Sizes::read(&Value::deserialize(from)?);
-    sizes.map_err(|error| D::Error::custom(format!("`size`: {}", error.in_one_line())))
 }
 
 /// A round with each size as often as its weight, distributed as evenly as possible.

@@ -1,9 +1,10 @@
 //! Values of fields that vary from frame to frame: counted, random from a seed, or from a list.
 
 use fastrand::Rng;
+use port::Remedy;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::MacAddress;
@@ -86,10 +87,37 @@ impl fmt::Display for Amount {
     }
 }
 
+/// Error: a value that is not a pattern.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatternError {
+    /// Invalid type or structure.
+    #[error("{0} is not a pattern")]
+    Form(Value),
+    /// A key of another pattern.
+    #[error("{0} has `{1}`, which does not belong there")]
+    Key(Value, String),
+    /// Invalid number.
+    #[error("`{0}` is {1}")]
+    Number(&'static str, Value),
+    /// Neither a number nor an address.
+    #[error("`{0}` holds {1}")]
+    Amount(&'static str, Value),
+}
+
+impl Remedy for PatternError {
+    fn remedy(&self) -> Option<Cow<'static, str>> {
+        Some(match self {
+            Self::Form(..) | Self::Key(..) => format!("write {FORMS}").into(),
+            Self::Number(..) => "write a whole number from 0".into(),
+            Self::Amount(..) => "write whole numbers, or addresses such as \"198.18.0.1\"".into(),
+        })
+    }
+}
+
 impl Pattern {
-    /// Reads a pattern. The error says what is wrong and, behind `; `, the valid syntax.
-    fn read(value: &Value) -> Result<Self, String> {
-        let form = || format!("{value} is not a pattern; write {FORMS}");
+    /// Reads a pattern from a configuration value.
+    pub(super) fn read(value: &Value) -> Result<Self, PatternError> {
+        let form = || PatternError::Form(value.clone());
         let keys = value.as_object().ok_or_else(form)?;
         let known: &[&str] = match ["count", "random", "list"].map(|key| keys.contains_key(key)) {
             [true, false, false] => &["count", "from", "step"],
@@ -98,10 +126,10 @@ impl Pattern {
             _ => return Err(form()),
         };
         if let Some(key) = keys.keys().find(|key| !known.contains(&key.as_str())) {
-            return Err(format!("{value} has `{key}`, which does not belong there; write {FORMS}"));
+            return Err(PatternError::Key(value.clone(), key.clone()));
         }
-        let number = |key: &str| keys.get(key).map(|value| whole(key, value)).transpose();
-        let amount = |key: &str| keys.get(key).map(|value| one(key, value)).transpose();
+        let number = |key| keys.get(key).map(|value| whole(key, value)).transpose();
+        let amount = |key| keys.get(key).map(|value| one(key, value)).transpose();
         if let Some(count) = number("count")? {
             return Ok(Self::Count { count, from: amount("from")?, step: number("step")?.unwrap_or(1) });
         }
@@ -122,23 +150,18 @@ impl Pattern {
     }
 }
 
-fn whole(key: &str, value: &Value) -> Result<u64, String> {
-    value.as_u64().ok_or_else(|| format!("`{key}` is {value}; write a whole number from 0"))
+fn whole(key: &'static str, value: &Value) -> Result<u64, PatternError> {
+    value.as_u64().ok_or_else(|| PatternError::Number(key, value.clone()))
 }
 
-fn one(key: &str, value: &Value) -> Result<Amount, String> {
-    let wrong = || format!("`{key}` holds {value}; write whole numbers, or addresses such as \"198.18.0.1\"");
-    Amount::read(value).ok_or_else(wrong)
+fn one(key: &'static str, value: &Value) -> Result<Amount, PatternError> {
+    Amount::read(value).ok_or_else(|| PatternError::Amount(key, value.clone()))
 }
 
-/// Reads the varying fields, by name.
-pub(super) fn fields<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Pattern>, D::Error> {
-    let fields = BTreeMap::<String, Value>::deserialize(from)?;
-    let pattern = |(name, value): (String, Value)| match Pattern::read(&value) {
-        Ok(pattern) => Ok((name, pattern)),
-        Err(why) => Err(D::Error::custom(format!("`vary`: `{name}`: {why}"))),
-    };
-    fields.into_iter().map(pattern).collect()
+impl<'de> Deserialize<'de> for Pattern {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Self::read(&Value::deserialize(from)?).map_err(|error| D::Error::custom(error.in_one_line()))
+    }
 }
 
 /// Generator of the values of one field. The caller truncates them to the width of the field.
@@ -257,7 +280,8 @@ mod tests {
 
     #[test]
     fn invalid_pattern_is_rejected_with_value_and_forms() {
-        let told = |pattern: &str| Pattern::read(&toml::from_str(pattern).unwrap()).unwrap_err();
+        let told =
+            |pattern: &str| Pattern::read(&toml::from_str(pattern).unwrap()).unwrap_err().in_one_line();
         let unknown = told("rand = 1");
         assert!(unknown.starts_with("{\"rand\":1} is not a pattern; write { count = 4"), "{unknown}");
         assert!(told("count = 1\nlist = [1]").contains("is not a pattern"));

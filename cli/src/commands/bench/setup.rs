@@ -12,7 +12,7 @@ use super::subject::Switch;
 use super::validate;
 use super::workers::workers;
 use crate::args::bench_options::{BenchOptions, Listener, OwnGuest};
-use crate::commands::generate::input::{described, keys, validated_ports, wrong_stream};
+use crate::commands::generate::input::{KEYS_OF_A_STREAM, apply, keys, validated_ports, wrong_stream};
 use crate::remedy;
 use crate::settings::topology::PortSettings;
 use console::Diagnostic;
@@ -101,8 +101,12 @@ fn validate_workers(options: &BenchOptions, switch: Switch<'_>) -> Result<(), Di
 
 /// The stream, validated with each frame size.
 fn stream(options: &BenchOptions, plan: &Plan, place: &str) -> Result<Description, Diagnostic> {
-    let file = options.stream.clone().unwrap_or_default();
-    let mut stream = described(&options.set, &file)?;
+    let mut stream = Description::default();
+    for (key, value) in &options.stream {
+        let set = stream.set(key, value.clone());
+        set.map_err(|error| remedy::invalid(format!("{place}, [stream]"), &error, KEYS_OF_A_STREAM))?;
+    }
+    apply(&options.set, &mut stream)?;
     stream.flows = options.flows.unwrap_or(stream.flows);
     let not_here = [("rate", stream.rate.is_some()), ("pcap", stream.pcap.is_some())];
     if let Some((key, _)) = not_here.into_iter().find(|(_, given)| *given) {

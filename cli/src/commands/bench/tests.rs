@@ -51,11 +51,25 @@ fn flags_go_before_the_file() {
     let plan = options.plan();
     assert_eq!((plan.rounds, options.topology), (2, Some(Topology::Loop)));
     assert_eq!(plan.sizes, [Sizes::Fixed(64), Sizes::Named("imix".into()), Sizes::Fixed(128)]);
-    assert_eq!((options.ports.len(), options.stream.unwrap().flows), (1, 7));
+    assert_eq!((options.ports.len(), &options.stream["flows"]), (1, &7.into()));
     // A switch selected by a flag is not combined with the file's command.
     assert_eq!(options.switch_command, None);
     assert!(run_args(&[]).options.over(file).switch_command.is_some());
     assert!(toml::from_str::<BenchOptions>("sise = [64]").is_err());
+}
+
+#[test]
+fn keys_of_the_stream_in_a_file_are_rejected_with_reason_and_remedy() {
+    for (line, reason, remedy) in [
+        ("rate = 5", "`rate`: `5` is not a rate", "write 10kpps"),
+        ("size = 5.5", "`size`: 5.5 is not a list of sizes", "write a number such as 64"),
+        ("siez = 60", "unknown field `siez`", "write a key of a [[stream]] section"),
+    ] {
+        let options: BenchOptions = toml::from_str(&format!("[stream]\n{line}\n")).unwrap();
+        let told = console::verdict("linerate", &job(&options, "a.toml").unwrap_err()).1.unwrap();
+        let expected = [format!("a.toml, [stream]: {reason}"), format!("remedy: {remedy}")];
+        assert!(expected.iter().all(|part| told.contains(part)), "{told}");
+    }
 }
 
 #[test]

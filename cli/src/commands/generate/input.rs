@@ -10,7 +10,9 @@ use console::Diagnostic;
 use generator::{Description, StreamError};
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::path::Path;
+use toml::Spanned;
 
 /// Keys of a port that are valid for a switch only.
 const OF_A_SWITCH: [&str; 10] = [
@@ -28,12 +30,22 @@ const OF_A_SWITCH: [&str; 10] = [
 /// Bridge of each port: the two ends of a pair must not be on one bridge.
 const ENDS: [&str; 2] = ["send", "receive"];
 
-/// A file with streams and ports.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// Remedy of a key that a stream does not have.
+pub(crate) const KEYS_OF_A_STREAM: &str = "write a key of a [[stream]] section and its value";
+
+/// Streams and ports of a file.
+#[derive(Default)]
 struct File {
+    streams: Vec<Description>,
+    ports: Vec<Map<String, Value>>,
+}
+
+/// The tables of a file with streams and ports.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tables {
     #[serde(default)]
-    stream: Vec<Description>,
+    stream: Vec<BTreeMap<Spanned<String>, Value>>,
     #[serde(default)]
     port: Vec<Map<String, Value>>,
 }
@@ -48,19 +60,21 @@ pub(super) struct Input {
 
 /// Reads and validates the input. Opens captures, but no ports.
 pub(super) fn read(args: &GenArgs) -> anyhow::Result<Input> {
-    let file = args.file.as_deref().map(file).transpose()?.unwrap_or_default();
-    let streams = streams(args, file.stream)?;
+    let File { streams: of_file, ports: listed } =
+        args.file.as_deref().map(file).transpose()?.unwrap_or_default();
+    let streams = streams(args, of_file)?;
     let place =
         args.file.as_ref().map_or_else(|| "the command line".to_owned(), |path| path.display().to_string());
     for (i, stream) in streams.iter().enumerate() {
         stream.plan().map_err(|error| wrong_stream(&place, i, stream, &error))?;
     }
     distinct(&streams, &place)?;
-    let ports = ports(args, file.port)?;
+    let ports = ports(args, listed)?;
     both_ways(&ports)?;
     Ok(Input { streams, ports })
 }
 
+/// Reads the streams and ports of a file.
 fn file(path: &Path) -> Result<File, Diagnostic> {
     let shown = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|e| {
@@ -70,12 +84,24 @@ fn file(path: &Path) -> Result<File, Diagnostic> {
             "name a file that exists and that you may read",
         )
     })?;
-    toml::from_str(&text).map_err(|error| {
-        let line = error.span().map(|span| text[..span.start.min(text.len())].split('\n').count());
-        let place = line.map_or_else(|| shown.clone(), |line| format!("{shown}:{line}"));
-        let usual = "correct this line; `linerate gen --help` lists all keys of a stream";
-        remedy::deserialized(place, error.message(), usual)
-    })
+    let usual = "correct this line; `linerate gen --help` lists all keys of a stream";
+    let line = |at: usize| format!("{shown}:{}", text[..at.min(text.len())].split('\n').count());
+    let tables: Tables = toml::from_str(&text).map_err(|error| {
+        let place = error.span().map_or_else(|| shown.clone(), |span| line(span.start));
+        Diagnostic::bad(place, error.message(), usual)
+    })?;
+    let stream = |keys: BTreeMap<Spanned<String>, Value>| {
+        let mut stream = Description::default();
+        let mut keys: Vec<_> = keys.into_iter().collect();
+        keys.sort_unstable_by_key(|(key, _)| key.span().start);
+        for (key, value) in keys {
+            let set = stream.set(key.get_ref(), value);
+            set.map_err(|error| remedy::invalid(line(key.span().start), &error, usual))?;
+        }
+        Ok(stream)
+    };
+    let streams = tables.stream.into_iter().map(stream).collect::<Result<_, _>>()?;
+    Ok(File { streams, ports: tables.port })
 }
 
 /// The streams of the file, or the one given by options.
@@ -90,31 +116,23 @@ fn streams(args: &GenArgs, of_file: Vec<Description>) -> Result<Vec<Description>
     }
 }
 
-/// Creates a stream by applying `--set` to `over`.
-pub(crate) fn described(set: &[(String, String)], over: &Description) -> Result<Description, Diagnostic> {
-    let usual = "write a key of a [[stream]] section and its value";
-    let mut keys = match serde_json::to_value(over) {
-        Ok(Value::Object(keys)) => keys,
-        Ok(_) => Map::new(),
-        Err(error) => return Err(Diagnostic::bad("--set", error, usual)),
-    };
-    let mut stream = over.clone();
+/// Applies `--set` to `stream`.
+pub(crate) fn apply(set: &[(String, String)], stream: &mut Description) -> Result<(), Diagnostic> {
     for (n, (key, value)) in set.iter().enumerate() {
         let place = format!("--set {key}={value}");
         if set[..n].iter().any(|(other, _)| other == key) {
             return Err(Diagnostic::bad(place, format!("`{key}` is given twice"), "give it once"));
         }
-        keys.insert(key.clone(), read_value(value));
-        // One key at a time, so that an error is attributed to the key added last.
-        let read = serde_json::from_value(keys.clone().into());
-        stream =
-            read.map_err(|error: serde_json::Error| remedy::deserialized(place, &error.to_string(), usual))?;
+        stream
+            .set(key, read_value(value))
+            .map_err(|error| remedy::invalid(place, &error, KEYS_OF_A_STREAM))?;
     }
-    Ok(stream)
+    Ok(())
 }
 
 fn by_flags(args: &StreamArgs) -> Result<Description, Diagnostic> {
-    let mut stream = described(&args.set, &Description::default())?;
+    let mut stream = Description::default();
+    apply(&args.set, &mut stream)?;
     let of = &args;
     if let Some(flag) = of.pcap.as_ref().and(of_frames(of)) {
         let reason = "frames of a capture are sent unchanged";
