@@ -1,6 +1,6 @@
 //! Arguments of `linerate multicast`.
 
-use super::switch::FdbSelection;
+use super::switch::{FdbSelection, FlushArgs};
 use clap::{Args, Subcommand};
 use console::ShowArgs;
 
@@ -14,7 +14,7 @@ pub(crate) enum MulticastCommand {
     /// Show groups with their ports, router ports, queriers and counters
     Show(MulticastShowArgs),
     /// Remove memberships of groups; hosts become members again with their next report
-    Flush(MulticastFlushArgs),
+    Flush(FlushArgs),
 }
 
 /// Arguments of `multicast show`.
@@ -25,15 +25,6 @@ pub(crate) struct MulticastShowArgs {
     /// Maximum number of group entries to print of each bridge
     #[arg(long, default_value_t = 1000)]
     pub(crate) limit: usize,
-    #[command(flatten)]
-    pub(crate) show: ShowArgs,
-}
-
-/// Arguments of `multicast flush`.
-#[derive(Args, Debug)]
-pub(crate) struct MulticastFlushArgs {
-    #[command(flatten)]
-    pub(crate) selection: FdbSelection,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
 }

@@ -6,10 +6,9 @@ use crate::api::model::{
     WorkerAdded, WorkerRequest, WorkersReport,
 };
 use crate::args::switch::{
-    BridgesCommand, ExportCommand, FdbAddArgs, FdbCommand, FdbFlushArgs, FdbRemoveArgs, FdbSelection,
-    FdbShowArgs, FlowsCommand, NeighborsCommand, OffloadCommand, PlacementCommand, PortsAddArgs,
-    PortsCommand, PortsRemoveArgs, PortsShowArgs, RebalanceArgs, TunnelsCommand, WorkersAddArgs,
-    WorkersCommand,
+    BridgesCommand, ExportCommand, FdbAddArgs, FdbCommand, FdbRemoveArgs, FdbSelection, FdbShowArgs,
+    FlowsCommand, FlushArgs, NeighborsCommand, OffloadCommand, PlacementCommand, PortsAddArgs, PortsCommand,
+    PortsRemoveArgs, PortsShowArgs, RebalanceArgs, TunnelsCommand, WorkersAddArgs, WorkersCommand,
 };
 use crate::commands::show::{self, bridges, flows, links, offload, placing, ports, tables};
 use crate::dataplane::export_report::ExportReport;
@@ -220,7 +219,7 @@ fn remove_address(client: &Client, args: &FdbRemoveArgs) -> anyhow::Result<()> {
     })
 }
 
-fn flush(client: &Client, args: &FdbFlushArgs) -> anyhow::Result<()> {
+fn flush(client: &Client, args: &FlushArgs) -> anyhow::Result<()> {
     let flushed: Flushed = client.delete(&format!("/v1/fdb?{}", filter(&args.selection)))?;
     console::print(&flushed, args.show.output, |Flushed { flushed }| {
         format!("removed {flushed} learned addresses")

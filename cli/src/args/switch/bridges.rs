@@ -147,7 +147,7 @@ pub(crate) enum FdbCommand {
     #[command(alias = "del")]
     Remove(FdbRemoveArgs),
     /// Remove all learned addresses; static entries remain
-    Flush(FdbFlushArgs),
+    Flush(FlushArgs),
 }
 
 /// Selection of table entries.
@@ -191,9 +191,9 @@ pub(crate) struct FdbAddArgs {
     pub(crate) show: ShowArgs,
 }
 
-/// Arguments of `fdb flush`.
+/// Arguments of `fdb flush` and `multicast flush`.
 #[derive(Args, Debug)]
-pub(crate) struct FdbFlushArgs {
+pub(crate) struct FlushArgs {
     #[command(flatten)]
     pub(crate) selection: FdbSelection,
     #[command(flatten)]

@@ -7,7 +7,7 @@ mod workers;
 
 pub(crate) use bridges::{
     BondsAddArgs, BondsCommand, BondsSetArgs, BondsShowArgs, BridgesCommand, FdbAddArgs, FdbCommand,
-    FdbFlushArgs, FdbRemoveArgs, FdbSelection, FdbShowArgs, NeighborsCommand, OffloadCommand,
+    FdbRemoveArgs, FdbSelection, FdbShowArgs, FlushArgs, NeighborsCommand, OffloadCommand,
 };
 pub(crate) use flows::{CtCommand, CtLimitsCommand, ExportCommand, FlowsCommand, TunnelsCommand};
 pub(crate) use ports::{PortsAddArgs, PortsCommand, PortsRemoveArgs, PortsShowArgs};
