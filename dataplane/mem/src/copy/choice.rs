@@ -68,19 +68,6 @@ pub fn supported() -> Vec<Choice> {
 /// });
 /// assert_eq!(to, [7; 100]);
 /// ```
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[macro_export]
-macro_rules! with_kernel {
-    ($choice:expr, $K:ident => $body:expr) => {
-        $crate::compiled_kernel!($choice, $K => $body)
-    };
-    (@ $kernel:ident $K:ident $body:expr) => {{
-        type $K = $crate::copy::$kernel;
-        $body
-    }};
-}
-
-#[doc(hidden)]
 #[cfg(all(
     target_arch = "x86_64",
     not(miri),
@@ -88,38 +75,28 @@ macro_rules! with_kernel {
     any(feature = "every-kernel", not(debug_assertions))
 ))]
 #[macro_export]
-macro_rules! compiled_kernel {
+macro_rules! with_kernel {
     ($choice:expr, $K:ident => $body:expr) => {
         match $choice {
-            $crate::copy::Choice::Avx512 => $crate::with_kernel!(@ Avx512 $K $body),
-            $crate::copy::Choice::Avx2 => $crate::with_kernel!(@ Avx2 $K $body),
-            _ => $crate::with_kernel!(@ Sse2 $K $body),
+            $crate::copy::Choice::Avx512 => $crate::bound_kernel!(Avx512, $K => $body),
+            $crate::copy::Choice::Avx2 => $crate::bound_kernel!(Avx2, $K => $body),
+            _ => $crate::bound_kernel!(Sse2, $K => $body),
         }
     };
 }
 
-#[doc(hidden)]
-#[cfg(all(target_arch = "x86_64", not(miri), feature = "only-avx2"))]
-#[macro_export]
-macro_rules! compiled_kernel {
-    ($choice:expr, $K:ident => $body:expr) => {{
-        let _: $crate::copy::Choice = $choice;
-        $crate::with_kernel!(@ Avx2 $K $body)
-    }};
-}
-
-#[doc(hidden)]
-#[cfg(all(
+/// Runs an expression with type `$K` bound to [`copy::Only`](crate::copy::Only), the only kernel of this build.
+#[cfg(not(all(
     target_arch = "x86_64",
     not(miri),
     not(feature = "only-avx2"),
-    not(any(feature = "every-kernel", not(debug_assertions)))
-))]
+    any(feature = "every-kernel", not(debug_assertions))
+)))]
 #[macro_export]
-macro_rules! compiled_kernel {
+macro_rules! with_kernel {
     ($choice:expr, $K:ident => $body:expr) => {{
         let _: $crate::copy::Choice = $choice;
-        $crate::with_kernel!(@ Sse2 $K $body)
+        $crate::bound_kernel!(Only, $K => $body)
     }};
 }
 
@@ -129,23 +106,12 @@ macro_rules! compiled_kernel {
 macro_rules! with_any_kernel {
     ($choice:expr, $K:ident => $body:expr) => {
         match $choice {
-            $crate::copy::Choice::Portable => $crate::with_kernel!(@ Portable $K $body),
-            $crate::copy::Choice::Sse2 => $crate::with_kernel!(@ Sse2 $K $body),
-            $crate::copy::Choice::Avx2 => $crate::with_kernel!(@ Avx2 $K $body),
-            $crate::copy::Choice::Avx512 => $crate::with_kernel!(@ Avx512 $K $body),
+            $crate::copy::Choice::Portable => $crate::bound_kernel!(Portable, $K => $body),
+            $crate::copy::Choice::Sse2 => $crate::bound_kernel!(Sse2, $K => $body),
+            $crate::copy::Choice::Avx2 => $crate::bound_kernel!(Avx2, $K => $body),
+            $crate::copy::Choice::Avx512 => $crate::bound_kernel!(Avx512, $K => $body),
         }
     };
-}
-
-/// Runs an expression with type `$K` bound to the only kernel of this target.
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
-#[macro_export]
-macro_rules! with_kernel {
-    ($choice:expr, $K:ident => $body:expr) => {{
-        let _: $crate::copy::Choice = $choice;
-        type $K = $crate::copy::Portable;
-        $body
-    }};
 }
 
 /// As [`with_kernel`](crate::with_kernel).
@@ -155,6 +121,15 @@ macro_rules! with_any_kernel {
     ($choice:expr, $K:ident => $body:expr) => {
         $crate::with_kernel!($choice, $K => $body)
     };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! bound_kernel {
+    ($kernel:ident, $K:ident => $body:expr) => {{
+        type $K = $crate::copy::$kernel;
+        $body
+    }};
 }
 
 /// Kernels among which [`choose`] selects: those with code in every data path.

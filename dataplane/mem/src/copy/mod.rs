@@ -26,6 +26,16 @@ pub use process::{chosen, settle, settle_fastest};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub use x86::{Avx2, Avx512, Sse2};
 
+/// The kernel of [`with_kernel`](crate::with_kernel) in builds that have code for one kernel only.
+#[cfg(all(target_arch = "x86_64", not(miri), feature = "only-avx2"))]
+pub type Only = Avx2;
+/// The kernel of [`with_kernel`](crate::with_kernel) in builds that have code for one kernel only.
+#[cfg(all(target_arch = "x86_64", not(miri), not(feature = "only-avx2")))]
+pub type Only = Sse2;
+/// The only kernel of this target.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+pub type Only = Portable;
+
 /// A copy implementation.
 pub trait Kernel: Copy + Default + Send + Sync + 'static {
     /// Name in reports.
