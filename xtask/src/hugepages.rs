@@ -1,4 +1,4 @@
-//! Huge pages for the peers of a benchmark: reserved before and released afterwards. linerate needs none.
+//! Huge pages for the peers of a benchmark, and for tests: reserved before and released afterwards. linerate needs none.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -28,7 +28,7 @@ impl HugePages {
         let found = mount_point();
         let ready = count_before >= count && found.is_some();
         if !ready && !command::is_root() {
-            bail!("the peers need {count} huge pages; run this as root");
+            bail!("{count} huge pages are needed; run this as root");
         }
         let mounted_here = found.is_none();
         let folder = found.map_or_else(mount, Ok)?;
@@ -42,6 +42,11 @@ impl HugePages {
             bail!("only {reserved} of {count} huge pages could be reserved; free some memory");
         }
         Ok(pages)
+    }
+
+    /// Reserves one page more than there are, which are perhaps in use.
+    pub(crate) fn reserve_another() -> Result<HugePages> {
+        HugePages::reserve(read_count()? + 1)
     }
 
     /// Removes files of processes killed since [`HugePages::reserve`]; these would keep their pages reserved.

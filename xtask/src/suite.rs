@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::command::{self, cargo, cargo_of};
+use crate::hugepages::HugePages;
 use crate::steps::{Outcome, Step};
 use crate::{callgrind, checks, dependencies, fuzz, kernel, packages, programs};
 
@@ -79,6 +80,7 @@ pub(crate) fn all(arguments: &TestArguments) -> Vec<Step> {
     steps.push(Step::new("examples in comments", move || passed(tests(all, lint).arg("--doc"))));
     if all {
         steps.push(checks::documentation());
+        steps.push(Step::new("huge pages", move || huge_pages(lint)));
         steps.push(Step::new("miri", miri));
         steps.push(Step::new("fuzzing", fuzz::run));
     }
@@ -185,6 +187,15 @@ fn loom() -> Result<Outcome> {
     command.env("RUSTFLAGS", "--cfg loom");
     command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");
     passed(&command)
+}
+
+/// The tests that need a huge page, which is reserved meanwhile.
+fn huge_pages(lint: bool) -> Result<Outcome> {
+    let _reserved = match HugePages::reserve_another() {
+        Ok(reserved) => reserved,
+        Err(error) => return Ok(Outcome::Skipped(format!("{error:#}"))),
+    };
+    passed(tests(true, lint).args(["--lib", "huge_page", "--", "--ignored"]))
 }
 
 fn miri() -> Result<Outcome> {

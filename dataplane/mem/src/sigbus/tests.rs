@@ -115,7 +115,7 @@ fn concurrent_faults_on_one_region_are_handled() {
 }
 
 #[test]
-#[ignore = "needs a free huge page of 2 MiB: run with --ignored after `sysctl vm.nr_hugepages=1`"]
+#[ignore = "needs a free huge page of 2 MiB: run by `cargo xtask test --all`"]
 fn huge_page_region_is_replaced_completely() {
     const HUGE: u64 = 2 << 20;
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
