@@ -62,17 +62,17 @@ impl SoftGso {
         self.plan.packets()
     }
 
-    /// Clears `made` and fills it with as many output packets as fit. Returns `false` if there are no more. `source`
+    /// Clears `segments` and fills it with as many output packets as fit. Returns `false` if there are no more. `source`
     /// and `i` must be those of [`SoftGso::start`].
-    pub fn fill(&mut self, source: &Burst, i: usize, made: &mut Burst) -> bool {
-        made.begin_from(source);
-        while made.len() < crate::BURST && self.next < self.plan.packets() {
-            self.make(source, i, made);
+    pub fn fill(&mut self, source: &Burst, i: usize, segments: &mut Burst) -> bool {
+        segments.begin_from(source);
+        while segments.len() < crate::BURST && self.next < self.plan.packets() {
+            self.make(source, i, segments);
         }
-        !made.is_empty()
+        !segments.is_empty()
     }
 
-    fn make(&mut self, source: &Burst, i: usize, made: &mut Burst) {
+    fn make(&mut self, source: &Burst, i: usize, segments: &mut Burst) {
         let headers = self.plan.headers();
         let payload = self.plan.payload(self.next);
         // Leading payload bytes may already be in the private head.
@@ -84,10 +84,10 @@ impl SoftGso {
         let head = &mut head[..headers + private];
         self.plan.write_headers(head, self.next);
         let frame = source.frame(i);
-        let number = made.push_derived(head, self.pieces.take(&frame, payload - private));
+        let number = segments.push_derived(head, self.pieces.take(&frame, payload - private));
         if let Some(number) = number {
-            made.copy_notes(number, source, i);
-            self.plan.write_checksum(made, number);
+            segments.copy_notes(number, source, i);
+            self.plan.write_checksum(segments, number);
         }
         self.sent += payload;
         self.next += 1;

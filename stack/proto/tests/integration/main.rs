@@ -22,7 +22,6 @@ mod offload;
 mod packet;
 mod replay;
 mod replay_corpus;
-mod replay_scripts;
 mod rng;
 mod router;
 mod script;

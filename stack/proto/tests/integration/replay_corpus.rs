@@ -1,13 +1,22 @@
 //! Replays the corpora of the stack's fuzz targets, and random scripts.
 
-use crate::corpus;
+use crate::corpus::corpus;
 use proptest::prelude::*;
+use stack::fuzz::{fuzz_dhcp, fuzz_reassembly, fuzz_slaac};
 use stack::ip::fuzz::fuzz_receive;
 
+type Target = fn(&[u8]);
+
+/// The fuzz targets, with the names of their corpora.
+const TARGETS: [(&str, Target); 4] =
+    [("stack_ip", fuzz_receive), ("reassembly", fuzz_reassembly), ("dhcp", fuzz_dhcp), ("slaac", fuzz_slaac)];
+
 #[test]
-fn the_ip_layer_survives_every_script() {
-    for script in corpus::corpus("stack_ip") {
-        fuzz_receive(&script);
+fn every_script_is_survived() {
+    for (target, play) in TARGETS {
+        for script in corpus(target) {
+            play(&script);
+        }
     }
 }
 
@@ -15,26 +24,30 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_ip_layer_survives_any_script(script in prop::collection::vec(any::<u8>(), 0..400)) {
-        fuzz_receive(&script);
+    fn any_script_is_survived(script in prop::collection::vec(any::<u8>(), 0..400)) {
+        for (_, play) in TARGETS {
+            play(&script);
+        }
     }
 
-    /// Scripts of the corpus with some other bytes.
+    /// Scripts of the corpus with some other bytes, also twice in a row.
     #[test]
-    fn the_ip_layer_survives_changed_scripts(
+    fn changed_scripts_are_survived(
         which: prop::sample::Index,
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..5),
         twice: bool,
     ) {
-        let scripts = corpus::corpus("stack_ip");
-        let mut script = which.get(&scripts).clone();
-        for (at, byte) in changes {
-            let at = at.index(script.len());
-            script[at] = byte;
+        for (target, play) in TARGETS {
+            let scripts = corpus(target);
+            let mut script = which.get(&scripts).clone();
+            for (at, byte) in &changes {
+                let at = at.index(script.len());
+                script[at] = *byte;
+            }
+            if twice {
+                script.extend_from_within(..);
+            }
+            play(&script);
         }
-        if twice {
-            script.extend_from_within(..);
-        }
-        fuzz_receive(&script);
     }
 }
