@@ -49,6 +49,22 @@ pub struct Outcome {
     pub rewrite: Option<Rewrite>,
     /// Work that it has caused.
     pub effort: Effort,
+    /// Where its connection was found, if it is neither translated nor related and the packet is no ICMP error: the
+    /// original direction then follows from the packet's own addresses and ports.
+    pub place: Option<Place>,
+}
+
+/// Where a connection is, and the direction of a packet. A hint: another connection may be there later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Number of the shard.
+    pub shard: u16,
+    /// Slot in the shard.
+    pub slot: u32,
+    /// Its address in memory, to load it into the cache.
+    pub address: usize,
+    /// Whether the packet is one of the reply direction.
+    pub is_reply: bool,
 }
 
 /// Work that a packet has caused, beyond the search for its connection.
@@ -64,7 +80,7 @@ impl Outcome {
     /// A packet without connection.
     pub(crate) fn bare(bits: u32, zone: u16, original: Option<Tuple>) -> Self {
         let state = State { bits: bits | bits::TRACKED, zone, original, ..State::default() };
-        Self { state, rewrite: None, effort: Effort::default() }
+        Self { state, rewrite: None, effort: Effort::default(), place: None }
     }
 }
 
@@ -101,11 +117,11 @@ impl Protocol {
     }
 }
 
-/// A connection.
+/// A connection, in two cache lines.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct Connection {
     pub(crate) original: Tuple,
-    pub(crate) reply: Tuple,
     pub(crate) protocol: Protocol,
     pub(crate) mark: u32,
     pub(crate) label: u128,
@@ -115,16 +131,25 @@ pub(crate) struct Connection {
     pub(crate) hash: u64,
     /// Connection that it is related to.
     pub(crate) parent: Option<Box<Parent>>,
-    /// Which of its addresses are translated; `None` for none.
-    pub(crate) nat: Option<Direction>,
+    /// Its translation, if it is translated.
+    pub(crate) nat: Option<Box<Translation>>,
     pub(crate) helper: Helper,
     /// Port whose packet has begun it.
     pub(crate) port: u16,
 }
 
+/// Translation of a connection.
+#[derive(Debug)]
+pub(crate) struct Translation {
+    /// Which of its addresses are translated.
+    pub(crate) direction: Direction,
+    /// Its reply direction. That of other connections is the opposite of the original one.
+    pub(crate) reply: Tuple,
+}
+
 /// Memory of a connection. With its place in the index, some 12 bytes at the worst load, 3 million connections have
-/// about 520 MB; a translated one has 64 bytes more for the entry that finds it by its reply direction.
-const _: () = assert!(size_of::<Option<Connection>>() == 160);
+/// about 420 MB; a translated one has 112 bytes more, for its reply direction and the entry that finds it there.
+const _: () = assert!(size_of::<Option<Connection>>() == 128);
 
 impl Connection {
     /// Whether both sides have sent packets, so that it is not evicted.
@@ -134,6 +159,22 @@ impl Connection {
             Protocol::Icmp(state) => *state == icmp::State::Reply,
             Protocol::Other(state) => *state == udp::State::Multiple,
         }
+    }
+
+    /// Its reply direction.
+    pub(crate) fn reply(&self) -> Tuple {
+        self.nat.as_ref().map_or_else(|| self.original.reversed(), |nat| nat.reply)
+    }
+
+    /// Whether a tuple is its reply direction.
+    #[inline]
+    pub(crate) fn is_reply(&self, tuple: &Tuple) -> bool {
+        self.nat.as_ref().map_or_else(|| tuple.is_reverse_of(&self.original), |nat| nat.reply == *tuple)
+    }
+
+    /// Whether it is neither translated nor related to another one.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.nat.is_none() && self.parent.is_none()
     }
 
     /// Updates the protocol's state and timer for a packet. Errors and later fragments change nothing.
@@ -181,8 +222,9 @@ impl Connection {
 
     /// Bits of a translated packet, and its changes.
     pub(crate) fn translate(&self, packet: &Packet, is_reply: bool) -> Option<(u32, Rewrite)> {
-        let is_source = (self.nat? == Direction::Source) != is_reply;
-        let target = if is_reply { self.original.reversed() } else { self.reply.reversed() };
+        let Translation { direction, reply } = &**self.nat.as_ref()?;
+        let is_source = (*direction == Direction::Source) != is_reply;
+        let target = if is_reply { self.original.reversed() } else { reply.reversed() };
         let rewrite = if packet.content == Content::Error {
             Rewrite::Error {
                 source: is_source.then(|| target.source()),

@@ -9,6 +9,7 @@ use crate::connection::Connection;
 use crate::table::Shard;
 use crate::tracker::Tracker;
 use crate::tuple::Tuple;
+use mem::line::Padded;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError, TryLockError};
 
@@ -72,9 +73,9 @@ impl Tracker {
     /// Completes the removal of a connection. No shard may be locked.
     pub(crate) fn forget(&self, gone: &Connection) {
         self.limits.release(gone.original.zone(), gone.port);
-        if gone.nat.is_some() {
-            let hash = self.hasher.hash(&gone.reply);
-            self.shard(hash).release(hash, &gone.reply);
+        if let Some(nat) = &gone.nat {
+            let hash = self.hasher.hash(&nat.reply);
+            self.shard(hash).release(hash, &nat.reply);
         }
     }
 
@@ -85,12 +86,12 @@ impl Tracker {
 
     /// Removes the connections with a direction of these addresses, ports, protocol and zone. Returns their number.
     pub fn flush_tuple(&self, tuple: &Tuple) -> usize {
-        self.remove_all(|connection| connection.original == *tuple || connection.reply == *tuple)
+        self.remove_all(|connection| connection.original == *tuple || connection.is_reply(tuple))
     }
 
     fn remove_all(&self, is_selected: impl Fn(&Connection) -> bool) -> usize {
         let mut removed = 0;
-        for shard in &*self.shards {
+        for Padded(shard) in &*self.shards {
             let lock = || shard.lock().unwrap_or_else(PoisonError::into_inner);
             let chunks = lock().chunks();
             for chunk in 0..chunks {

@@ -54,7 +54,7 @@ impl Helper {
         match self {
             Self::Tftp if !is_reply && matches!(packet.payload, [0, 1 | 2, ..]) => {
                 // The server replies from a port of its own.
-                let reply = &connection.reply;
+                let reply = connection.reply();
                 Some(to(reply.source(), reply.destination(), reply.ports().1))
             }
             Self::Ftp if is_reply => {

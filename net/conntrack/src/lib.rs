@@ -30,7 +30,7 @@ mod tuple;
 mod udp;
 
 pub use config::{Config, Timeouts, Timer};
-pub use connection::{Effort, Outcome, Rewrite, State};
+pub use connection::{Effort, Outcome, Place, Rewrite, State};
 pub use helper::Helper;
 pub use limits::Refused;
 pub use nat::{Direction, Nat};

@@ -35,7 +35,7 @@ impl Listed {
         };
         Self {
             original: connection.original,
-            reply: connection.reply,
+            reply: connection.reply(),
             phases,
             is_assured: connection.is_assured(),
             mark: connection.mark,

@@ -9,12 +9,14 @@ use hashbrown::HashTable;
 
 type Chunk = [Option<Connection>; CHUNK];
 
-/// Connections with related hashes. See `tracker` for the way from a packet to its shard.
+/// Connections with related hashes. See `tracker` for the way from a packet to its shard. What each packet needs comes
+/// first: with the lock it is one cache line.
 #[derive(Default)]
+#[repr(C)]
 pub(crate) struct Shard {
+    chunks: Vec<Box<Chunk>>,
     index: HashTable<Place>,
     aliases: HashTable<Alias>,
-    chunks: Vec<Box<Chunk>>,
     free: Vec<u32>,
     /// Chunk that the next sweep visits.
     hand: usize,
@@ -47,7 +49,7 @@ impl Shard {
     pub(crate) fn find(&self, hash: u64, tuple: &Tuple) -> Option<(u32, bool)> {
         let is_it = |place: &Place| {
             place.hash == hash as u32
-                && self.get(place.slot).is_some_and(|found| found.original == *tuple || found.reply == *tuple)
+                && self.get(place.slot).is_some_and(|found| found.original == *tuple || found.is_reply(tuple))
         };
         let slot = self.index.find(spread(hash as u32), is_it)?.slot;
         Some((slot, self.get(slot)?.original != *tuple))

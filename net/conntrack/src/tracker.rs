@@ -9,13 +9,14 @@
 use crate::bits;
 use crate::bounded::Bounded;
 use crate::config::{Config, EXPECTATION_LIFE, EXPECTATIONS, FRAGMENT_LIFE, FRAGMENTS, Rules, SHARDS};
-use crate::connection::{Connection, Effort, Outcome, Protocol, State, Update};
+use crate::connection::{Connection, Effort, Outcome, Place, Protocol, State, Translation, Update};
 use crate::helper::{Helper, Parent, key_of};
 use crate::limits::{Full, Limits, Refused};
 use crate::nat::{Direction, Nat, Numbers, candidates};
 use crate::packet::{Content, Packet};
 use crate::table::Shard;
 use crate::tuple::{Hasher, Tuple};
+use mem::line::{LINE, Padded, prefetch_write};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -52,7 +53,7 @@ pub struct Request {
 pub struct Tracker {
     pub(crate) rules: Rules,
     pub(crate) hasher: Hasher,
-    pub(crate) shards: Box<[Mutex<Shard>]>,
+    pub(crate) shards: Box<[Padded<Mutex<Shard>>]>,
     pub(crate) limits: Limits,
     /// Visits of the sweep.
     pub(crate) swept: AtomicUsize,
@@ -78,7 +79,7 @@ impl Tracker {
     pub fn new(config: &Config) -> Self {
         Self {
             hasher: Hasher::random(),
-            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            shards: (0..SHARDS).map(|_| Padded::default()).collect(),
             limits: Limits::new(config),
             swept: AtomicUsize::new(0),
             drawn: AtomicU64::new(0),
@@ -126,10 +127,36 @@ impl Tracker {
         Ok(Outcome::bare(bits::INVALID, request.zone, Some(packet.tuple)))
     }
 
+    /// [`Tracker::track`] for a packet without earlier state that probably belongs to the connection at `place`. Returns
+    /// `None` if it does not.
+    #[inline]
+    pub fn track_at(&self, place: Place, head: &[u8], request: &Request, now: u64) -> Option<Outcome> {
+        let packet = Packet::parse(head, request.zone).filter(|packet| packet.fragment.is_none())?;
+        let shard = self.lock(place.shard.into());
+        let connection = shard.get(place.slot)?;
+        let is_reply = connection.original != packet.tuple;
+        if is_reply && !connection.is_reply(&packet.tuple) {
+            return None;
+        }
+        let passage = Passage { packet: &packet, request, translated: 0, now };
+        self.update(shard, (place.slot, is_reply), &passage)
+    }
+
+    /// Loads the connection at `place` into the cache, with the shard. Nothing is read: the connection may be gone.
+    #[inline]
+    pub fn prefetch(&self, place: Place) {
+        prefetch_write(std::ptr::from_ref(&self.shards[usize::from(place.shard) % SHARDS]).cast());
+        for line in 0..size_of::<Connection>() / LINE {
+            prefetch_write(std::ptr::without_provenance(place.address.wrapping_add(line * LINE)));
+        }
+    }
+
+    fn lock(&self, shard: usize) -> MutexGuard<'_, Shard> {
+        self.shards[shard % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
-        // Bits that the index of a shard does not use.
-        let shard = &self.shards[(hash >> 32) as usize % SHARDS];
-        shard.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lock(shard_of(hash))
     }
 
     /// Remembers the ports of a first fragment, and adds them to later ones. Returns `None` for a later fragment whose
@@ -195,7 +222,11 @@ impl Tracker {
         }
         set(connection, request);
         let state = connection.state(connection.bits(packet, is_reply, update));
-        let mut outcome = Outcome { state, rewrite: None, effort: Effort::default() };
+        let address = std::ptr::from_ref(&*connection).addr();
+        let place = Place { shard: shard_of(connection.hash) as u16, slot, address, is_reply };
+        // Errors about several connections may have one head: the connection is that of the quoted packet.
+        let place = (connection.is_plain() && packet.content != Content::Error).then_some(place);
+        let mut outcome = Outcome { state, rewrite: None, effort: Effort::default(), place };
         outcome.state.bits |= translated;
         if request.nat.is_some() && *translated == 0 {
             translate(&mut outcome, connection, packet, is_reply);
@@ -242,14 +273,13 @@ impl Tracker {
         let expires = now + self.rules.nanos(timer);
         let connection = Connection {
             original: tuple,
-            reply: tuple.reversed(),
             protocol,
             mark: outcome.state.mark,
             label: outcome.state.label,
             expires,
             hash: self.hasher.hash(&tuple),
             parent: parent.map(Box::new),
-            nat: request.nat.and_then(|nat| nat.direction),
+            nat: None,
             helper: if request.helper.fits(&tuple) { request.helper } else { Helper::None },
             port: request.port,
         };
@@ -281,24 +311,24 @@ impl Tracker {
     ) -> Result<Option<Outcome>, Exhausted> {
         let Passage { packet, request, .. } = passage;
         let mut tried = 0;
-        if let Some(direction) = connection.nat {
+        if let Some(direction) = request.nat.and_then(|nat| nat.direction) {
             let Some(reply) = self.reserve(&connection, request, direction, &mut tried) else {
                 self.limits.release(request.zone, request.port);
                 return Err(Exhausted { tried });
             };
-            connection.reply = reply;
+            connection.nat = Some(Box::new(Translation { direction, reply }));
         }
         set(&mut connection, request);
         let bits = connection.bits(packet, false, Update::New);
         let effort = Effort { added: 1, tried };
-        let mut outcome = Outcome { state: connection.state(bits), rewrite: None, effort };
+        let mut outcome = Outcome { state: connection.state(bits), rewrite: None, effort, place: None };
         outcome.state.bits |= passage.translated;
         translate(&mut outcome, &connection, packet, false);
         let hash = connection.hash;
         let mut shard = self.shard(hash);
         let is_raced = shard.is_taken(hash, &connection.original);
         // The reply of a connection that is not translated may be that of a translated one.
-        let is_refused = connection.nat.is_none() && shard.is_taken(hash, &connection.reply);
+        let is_refused = connection.nat.is_none() && shard.is_taken(hash, &connection.reply());
         if is_raced || is_refused {
             drop(shard);
             self.forget(&connection);
@@ -365,6 +395,11 @@ impl std::fmt::Debug for Tracker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Tracker").field("len", &self.len()).finish_non_exhaustive()
     }
+}
+
+/// Number of the shard of a hash, in bits that its index does not use.
+fn shard_of(hash: u64) -> usize {
+    (hash >> 32) as usize % SHARDS
 }
 
 /// Sets mark and label. Those of an expected connection stay those of its parent.

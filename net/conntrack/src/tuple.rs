@@ -10,8 +10,8 @@ const V6: u8 = 0x80;
 /// One direction of a connection. IPv4 addresses are kept as mapped IPv6 addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tuple {
-    source: Ipv6Addr,
-    destination: Ipv6Addr,
+    source: Address,
+    destination: Address,
     source_port: u16,
     destination_port: u16,
     zone: u16,
@@ -20,7 +20,14 @@ pub struct Tuple {
     kind: u8,
 }
 
-/// Two tuples are half of the memory of a connection (see `connection.rs`).
+/// An IPv6 address in two words: it is written and compared without bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Address {
+    high: u64,
+    low: u64,
+}
+
+/// A tuple is a third of the memory of a connection (see `connection.rs`).
 const _: () = assert!(size_of::<Tuple>() == 40);
 
 impl Tuple {
@@ -79,8 +86,18 @@ impl Tuple {
         self.kind & V6 != 0
     }
 
-    fn address(&self, mapped: Ipv6Addr) -> IpAddr {
-        if self.is_v6() { mapped.into() } else { Ipv4Addr::from_bits(mapped.to_bits() as u32).into() }
+    /// Whether the other one is the opposite direction.
+    #[inline]
+    pub(crate) fn is_reverse_of(&self, other: &Self) -> bool {
+        *self == other.reversed()
+    }
+
+    fn address(&self, Address { high, low }: Address) -> IpAddr {
+        if self.is_v6() {
+            Ipv6Addr::from_bits(u128::from(high) << 64 | u128::from(low)).into()
+        } else {
+            Ipv4Addr::from_bits(low as u32).into()
+        }
     }
 
     /// Source address.
@@ -129,10 +146,14 @@ impl std::fmt::Debug for Tuple {
     }
 }
 
-fn mapped(address: IpAddr) -> Ipv6Addr {
+#[inline]
+fn mapped(address: IpAddr) -> Address {
     match address {
-        IpAddr::V4(address) => address.to_ipv6_mapped(),
-        IpAddr::V6(address) => address,
+        IpAddr::V4(address) => Address { high: 0, low: 0xffff << 32 | u64::from(address.to_bits()) },
+        IpAddr::V6(address) => {
+            let bits = address.to_bits();
+            Address { high: (bits >> 64) as u64, low: bits as u64 }
+        }
     }
 }
 
@@ -156,9 +177,8 @@ impl Hasher {
     }
 
     #[inline]
-    fn end(&self, address: Ipv6Addr, port: u16) -> u64 {
-        let bits = address.to_bits();
-        let address = fold((bits >> 64) as u64 ^ self.0[0], bits as u64 ^ self.0[1]);
+    fn end(&self, Address { high, low }: Address, port: u16) -> u64 {
+        let address = fold(high ^ self.0[0], low ^ self.0[1]);
         fold(address ^ self.0[2], u64::from(port) ^ self.0[3])
     }
 
