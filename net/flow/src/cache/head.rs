@@ -6,6 +6,7 @@
 //! overwritten when the next megaflow is found for its key. The hash is keyed with a secret, so that no sender can select
 //! frames that share their places.
 
+use super::continuation::{Continuation, Continuations};
 use port::PortId;
 
 /// Identifies a megaflow of the worker.
@@ -17,20 +18,33 @@ pub(crate) struct MegaflowId {
     pub(crate) epoch: u64,
 }
 
+/// Where a key was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// Number of the entry.
+    pub(crate) at: usize,
+    /// Whether it has a continuation.
+    pub(crate) continues: bool,
+}
+
 /// Entries of `N` words, each in `STRIDE` words.
 pub(crate) struct HeadCache<const N: usize, const STRIDE: usize> {
-    /// The entries behind each other: a key, the epoch, and the slot. An allocation of zeros has memory only where it
-    /// was written, so that few entries need little.
+    /// The entries behind each other: a key, the epoch, and the slot with [`CONTINUES`] and [`FOUND`]. An allocation of
+    /// zeros has memory only where it was written, so that few entries need little.
     words: Vec<u64>,
     /// Words before the first entry, so that entries begin with a cache line.
     skip: usize,
     /// Number of entries, less one.
     last: usize,
     secret: [u64; 2],
-    /// Decides which of two places is overwritten.
-    turn: usize,
+    /// By the number of the entry.
+    continuations: Continuations,
 }
 
+/// In the word of the slot: whether the entry has a continuation.
+const CONTINUES: u64 = 1 << 32;
+/// In the word of the slot: whether the entry was found since another key wanted its place.
+const FOUND: u64 = 1 << 33;
 /// Words of a cache line.
 const LINE: usize = mem::line::LINE / 8;
 
@@ -48,7 +62,7 @@ impl<const N: usize, const STRIDE: usize> HeadCache<N, STRIDE> {
         debug_assert!(entries.is_power_of_two() && entries >= 2);
         let words = vec![0_u64; entries * STRIDE + LINE];
         let skip = words.as_ptr().addr().next_multiple_of(mem::line::LINE) - words.as_ptr().addr();
-        Self { words, skip: skip / 8, last: entries - 1, secret, turn: 0 }
+        Self { words, skip: skip / 8, last: entries - 1, secret, continuations: Continuations::default() }
     }
 
     /// First place of a key. The second one is its neighbour.
@@ -66,36 +80,78 @@ impl<const N: usize, const STRIDE: usize> HeadCache<N, STRIDE> {
         self.words.get(self.skip..).unwrap_or_default().as_chunks().0
     }
 
-    /// Loads the entry at a place into the cache.
+    /// Loads the entry at a place into the cache, and the continuations of both places.
     #[inline(always)]
     pub(crate) fn prefetch(&self, place: usize) {
+        self.continuations.prefetch(place);
         if let Some(entry) = self.entries().get(place) {
             mem::line::prefetch_read(entry.as_ptr().cast());
         }
     }
 
-    /// The megaflow of a key with this place; one of epoch 0 if there is none. A key has an EtherType, so that it equals
-    /// no entry of zeros.
+    /// The megaflow of a key with this place, and its entry; one of epoch 0 if there is none. A key has an EtherType, so
+    /// that it equals no entry of zeros.
     #[inline(always)]
-    pub(crate) fn find(&self, place: usize, key: &[u64; N]) -> MegaflowId {
+    pub(crate) fn find(&mut self, place: usize, key: &[u64; N]) -> (MegaflowId, Option<Entry>) {
+        let entries = self.words.get_mut(self.skip..).unwrap_or_default().as_chunks_mut().0;
         for at in [place, place ^ 1] {
-            if let Some(entry) = self.entries().get(at).filter(|entry| is_of(entry, key)) {
-                return MegaflowId { slot: entry[N + 1] as u32, epoch: entry[N] };
+            if let Some(entry) = entries.get_mut(at).filter(|entry| is_of(entry, key)) {
+                if entry[N + 1] & FOUND == 0 {
+                    // Not at each packet: the line would be written back each time.
+                    entry[N + 1] |= FOUND;
+                }
+                let continues = entry[N + 1] & CONTINUES != 0;
+                return (id_of::<N, STRIDE>(entry), Some(Entry { at, continues }));
             }
         }
-        MegaflowId::default()
+        (MegaflowId::default(), None)
     }
 
-    /// Adds a key, over one of its two places.
+    /// The continuation of a key that was found in the entry `at`.
+    #[inline]
+    pub(crate) fn continuation(&self, at: usize, key: &[u64; N]) -> Option<Continuation> {
+        let entry = self.entries().get(at)?;
+        let continues = entry[N + 1] & CONTINUES != 0 && is_of(entry, key);
+        continues.then(|| self.continuations.get(at)).flatten()
+    }
+
+    /// Sets the continuation of a key that was found in the entry `at`, unless another one has replaced it since.
+    pub(crate) fn set_continuation(&mut self, at: usize, key: &[u64; N], continuation: &Continuation) {
+        if self.entries().get(at).is_some_and(|entry| is_of(entry, key)) {
+            self.words[self.skip + at * STRIDE + N + 1] |= CONTINUES;
+            self.continuations.set(at, self.last + 1, continuation);
+        }
+    }
+
+    /// Adds a key, if one of its two places is free, or was not found since another key wanted it (second chance).
+    /// Otherwise the next key may take both: of more keys than places that come in turn, some stay, and keys that are
+    /// not found any more cost a new one a single packet.
     pub(crate) fn insert(&mut self, key: &[u64; N], id: MegaflowId) {
         let place = self.place(key);
-        self.turn ^= 1;
-        let entries = self.entries();
-        let same = [place, place ^ 1].into_iter().find(|at| is_of(&entries[*at], key));
-        let free = [place, place ^ 1].into_iter().find(|at| entries[*at][N] == 0);
-        let from = self.skip + same.or(free).unwrap_or(place ^ self.turn) * STRIDE;
-        self.words[from..from + N].copy_from_slice(key);
-        (self.words[from + N], self.words[from + N + 1]) = (id.epoch, id.slot.into());
+        let Some([one, other]) =
+            self.entries().get(place).zip(self.entries().get(place ^ 1)).map(<[_; 2]>::from)
+        else {
+            return;
+        };
+        let first = |is_it: &dyn Fn(&[u64; STRIDE]) -> bool| match (is_it(one), is_it(other)) {
+            (true, _) => Some(place),
+            (_, true) => Some(place ^ 1),
+            _ => None,
+        };
+        let at = first(&|entry| is_of(entry, key))
+            .or_else(|| first(&|entry| entry[N] == 0))
+            .or_else(|| first(&|entry| entry[N + 1] & FOUND == 0));
+        match at.map(|at| self.skip + at * STRIDE) {
+            Some(from) => {
+                self.words[from..from + N].copy_from_slice(key);
+                (self.words[from + N], self.words[from + N + 1]) = (id.epoch, id.slot.into());
+            }
+            None => {
+                for at in [place, place ^ 1] {
+                    self.words[self.skip + at * STRIDE + N + 1] &= !FOUND;
+                }
+            }
+        }
     }
 
     /// Removes all entries.
@@ -108,6 +164,11 @@ impl<const N: usize, const STRIDE: usize> HeadCache<N, STRIDE> {
 #[inline(always)]
 fn is_of<const N: usize, const STRIDE: usize>(entry: &[u64; STRIDE], key: &[u64; N]) -> bool {
     entry.iter().zip(key).fold(0, |differs, (one, other)| differs | (one ^ other)) == 0
+}
+
+#[inline(always)]
+fn id_of<const N: usize, const STRIDE: usize>(entry: &[u64; STRIDE]) -> MegaflowId {
+    MegaflowId { slot: entry[N + 1] as u32, epoch: entry[N] }
 }
 
 /// Both halves of a product, combined.
@@ -123,8 +184,11 @@ mod tests {
 
     const SECRET: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03];
 
-    fn find<const N: usize, const S: usize>(cache: &HeadCache<N, S>, key: &[u64; N]) -> Option<MegaflowId> {
-        Some(cache.find(cache.place(key), key)).filter(|id| id.epoch != 0)
+    fn find<const N: usize, const S: usize>(
+        cache: &mut HeadCache<N, S>,
+        key: &[u64; N],
+    ) -> Option<MegaflowId> {
+        Some(cache.find(cache.place(key), key).0).filter(|id| id.epoch != 0)
     }
 
     fn id(slot: u32) -> MegaflowId {
@@ -135,26 +199,62 @@ mod tests {
     fn keys_are_found() {
         let mut cache = HeadCache::<5, 8>::new(64, SECRET);
         let of = |port: u16| [1, 2, 3, 4, 5 | tag(PortId(port))];
-        assert_eq!(find(&cache, &of(7)), None);
+        assert_eq!(find(&mut cache, &of(7)), None);
         cache.insert(&of(7), id(9));
-        assert_eq!(find(&cache, &of(7)), Some(id(9)));
-        assert_eq!(find(&cache, &of(8)), None);
-        assert_eq!(find(&cache, &[1, 2, 3, 4, 6 | tag(PortId(7))]), None);
+        assert_eq!(find(&mut cache, &of(7)), Some(id(9)));
+        assert_eq!(find(&mut cache, &of(8)), None);
+        assert_eq!(find(&mut cache, &[1, 2, 3, 4, 6 | tag(PortId(7))]), None);
         cache.insert(&of(7), id(10));
-        assert_eq!(find(&cache, &of(7)), Some(id(10)), "replaced in place");
+        assert_eq!(find(&mut cache, &of(7)), Some(id(10)), "replaced in place");
         cache.clear();
-        assert_eq!(find(&cache, &of(7)), None);
+        assert_eq!(find(&mut cache, &of(7)), None);
+    }
+
+    /// Three keys that share two places, of which the first two are there and were found.
+    fn full() -> (HeadCache<5, 8>, [[u64; 5]; 3]) {
+        let (mut cache, keys) = (HeadCache::new(2, SECRET), [[1; 5], [2; 5], [3; 5]]);
+        for (slot, key) in keys[..2].iter().enumerate() {
+            cache.insert(key, id(slot as u32));
+            assert_eq!(find(&mut cache, key), Some(id(slot as u32)));
+        }
+        (cache, keys)
     }
 
     #[test]
-    fn two_keys_share_their_places_and_a_third_replaces_one() {
-        let mut cache = HeadCache::<5, 8>::new(2, SECRET);
-        let keys = [[1; 5], [2; 5], [3; 5]];
-        for (slot, key) in keys.iter().enumerate() {
-            cache.insert(key, id(slot as u32));
+    fn keys_that_are_found_are_not_replaced_by_others_in_turn() {
+        let (mut cache, keys) = full();
+        for _ in 0..5 {
+            cache.insert(&keys[2], id(2));
+            assert_eq!(keys.map(|key| find(&mut cache, &key)), [Some(id(0)), Some(id(1)), None]);
         }
-        assert_eq!(keys.iter().filter(|key| find(&cache, key).is_some()).count(), 2);
-        assert_eq!(find(&cache, &keys[2]), Some(id(2)));
+    }
+
+    #[test]
+    fn keys_that_are_not_found_any_more_are_replaced_by_the_second_packet() {
+        let (mut cache, keys) = full();
+        cache.insert(&keys[2], id(2));
+        find(&mut cache, &keys[0]);
+        cache.insert(&keys[2], id(2));
+        assert_eq!(keys.map(|key| find(&mut cache, &key)), [Some(id(0)), None, Some(id(2))]);
+    }
+
+    #[test]
+    fn a_continuation_is_that_of_a_key_and_its_megaflow() {
+        let (mut cache, keys) = full();
+        let entry = |cache: &mut HeadCache<5, 8>, key| cache.find(cache.place(key), key).1.unwrap();
+        let continuation = Continuation { next: id(7), place: conntrack::Place::default() };
+        let Entry { at, continues } = entry(&mut cache, &keys[0]);
+        assert!(!continues);
+        cache.set_continuation(at, &keys[2], &continuation);
+        assert!(!entry(&mut cache, &keys[0]).continues, "another key");
+        cache.set_continuation(at, &keys[0], &continuation);
+        assert!(entry(&mut cache, &keys[0]).continues);
+        assert_eq!(cache.continuation(at, &keys[0]), Some(continuation));
+        assert_eq!(cache.continuation(at, &keys[1]), None);
+        assert_eq!(cache.continuation(at ^ 1, &keys[1]), None);
+        cache.insert(&keys[0], id(8));
+        assert_eq!(entry(&mut cache, &keys[0]), Entry { at, continues: false }, "another megaflow");
+        assert_eq!(cache.continuation(at, &keys[0]), None);
     }
 
     #[test]

@@ -120,6 +120,13 @@ impl<T> MegaflowCache<T> {
         self.slots.prefetch(id.slot);
     }
 
+    /// Loads the lines of a megaflow that packets need after connection tracking into the cache.
+    #[inline(always)]
+    pub(crate) fn prefetch_continuation(&self, id: MegaflowId) {
+        self.slots.prefetch(id.slot);
+        self.slots.prefetch_second(id.slot);
+    }
+
     /// The key of a megaflow, under its mask, and the mask.
     pub(crate) fn matching(&self, id: MegaflowId) -> Option<(Key, Key)> {
         let megaflow = self.slots.get(id.slot).filter(|flow| flow.epoch == id.epoch)?;

@@ -48,6 +48,14 @@ impl Shape {
         }
     }
 
+    /// Offset of the IP header.
+    pub(crate) const fn network(self) -> usize {
+        match self {
+            Self::V4 | Self::V4Icmp | Self::V6 => ETHERNET,
+            Self::V4Tagged | Self::V6Tagged => ETHERNET + TAG,
+        }
+    }
+
     /// Offset of the time to live or hop limit.
     pub(crate) const fn ttl(self) -> usize {
         match self {

@@ -5,23 +5,24 @@ use super::exchange::Learner;
 use super::program::{Form, Program, Reads, ingress};
 use crate::Key;
 use crate::cache::{
-    Effort, Extent, HeadCache, Megaflow, MegaflowCache, MegaflowId, Shape, V4_TAGGED_WORDS, V4_WORDS,
-    V6_WORDS, Words, difference, masked, padded, tag, words,
+    Continuation, Effort, Entry, Extent, HeadCache, Megaflow, MegaflowCache, MegaflowId, Shape,
+    V4_TAGGED_WORDS, V4_WORDS, V6_WORDS, Words, difference, masked, padded, tag, words,
 };
 use crate::modify::PortNo;
 use crate::tables::Tables;
-use crate::translate::{Resume, plain, resume, translate};
+use crate::translate::{Operation, Resume, plain, resume, translate};
+use conntrack::Tracker;
+use hashbrown::HashMap;
 use port::{BURST, Burst, Now, PortId, work};
-use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Megaflows of a worker for one bridge.
 const MEGAFLOWS: usize = 1 << 18;
-/// Entries of the head caches, so many that two places are enough for most keys of 10^5 flows. The memory is that of the
-/// entries in use, at most 16 MiB.
-const HEADS: usize = 1 << 18;
+/// Entries of the head caches, so many that two places are enough for most keys of 10^5 flows in both directions. The
+/// memory is that of the entries in use, at most 32 MiB, and 16 MiB if packets continue after connection tracking.
+const HEADS: usize = 1 << 19;
 /// See [`HEADS`]; for frames with a tag, and for IPv6.
 const OTHER_HEADS: usize = 1 << 15;
 /// Milliseconds in which sweeps visit all megaflows.
@@ -67,6 +68,8 @@ pub(super) struct Run {
     pub(super) searched: Option<usize>,
     /// Place in the head cache of the shape.
     place: usize,
+    /// Where it was found there.
+    entry: Option<Entry>,
     key: [u64; V6_WORDS],
 }
 
@@ -179,18 +182,67 @@ impl Lookup {
         self.current(id).map(|_| id)
     }
 
-    /// Finds runs in the head caches, and loads their megaflows into the cache.
+    /// Finds runs in the head caches, and loads their megaflows into the cache. Returns whether one has a continuation.
     #[inline(never)]
-    pub(super) fn find_runs(&self, runs: &mut [Run]) {
+    pub(super) fn find_runs(&mut self, runs: &mut [Run]) -> bool {
+        let mut continues = false;
         for run in runs {
             run.searched = None;
-            run.id = match run.shape {
-                None => MegaflowId::default(),
+            (run.id, run.entry) = match run.shape {
+                None => (MegaflowId::default(), None),
                 Some(Shape::V4 | Shape::V4Icmp) => self.v4.find(run.place, run.key()),
                 Some(Shape::V4Tagged) => self.v4_tagged.find(run.place, run.key()),
                 Some(Shape::V6 | Shape::V6Tagged) => self.v6.find(run.place, run.key()),
             };
             self.megaflows.prefetch(run.id);
+            continues |= run.entry.is_some_and(|entry| entry.continues);
+        }
+        continues
+    }
+
+    /// The operations of a megaflow, if its result has any.
+    pub(super) fn operations(&mut self, id: MegaflowId) -> Option<Arc<Vec<Operation>>> {
+        match &self.current(id)?.value.form {
+            Form::Operations(operations) => Some(operations.clone()),
+            _ => None,
+        }
+    }
+
+    /// The continuation of a run after connection tracking, if its packets do nothing else before.
+    #[inline]
+    pub(super) fn continuation(&self, run: &Run) -> Option<Continuation> {
+        let Entry { at, .. } = run.entry.filter(|entry| entry.continues)?;
+        match run.shape? {
+            Shape::V4 | Shape::V4Icmp => self.v4.continuation(at, run.key()),
+            Shape::V4Tagged => self.v4_tagged.continuation(at, run.key()),
+            Shape::V6 | Shape::V6Tagged => self.v6.continuation(at, run.key()),
+        }
+    }
+
+    /// Keeps how packets of a run have continued, if all packets with their head and their state do.
+    pub(super) fn remember_continuation(&mut self, run: &Run, continuation: &Continuation) {
+        let Some(megaflow) = self.megaflows.get(run.id) else { return };
+        let tracks = megaflow.value.tracking().is_some();
+        let Some(next) = self.megaflows.get(continuation.next).filter(|_| tracks) else { return };
+        let Program { form, reads, is_unlearned, .. } = &next.value;
+        if matches!(form, Form::Operations(_)) || !matches!(reads, Reads::Port | Reads::Head) || *is_unlearned
+        {
+            return;
+        }
+        let (Some(shape), Some(Entry { at, .. })) = (run.shape, run.entry) else { return };
+        match shape {
+            Shape::V4 | Shape::V4Icmp => self.v4.set_continuation(at, run.key(), continuation),
+            Shape::V4Tagged => self.v4_tagged.set_continuation(at, run.key(), continuation),
+            Shape::V6 | Shape::V6Tagged => self.v6.set_continuation(at, run.key(), continuation),
+        }
+    }
+
+    /// Loads what runs with continuations need after connection tracking into the cache.
+    #[inline(never)]
+    pub(super) fn warm_continuations(&self, runs: &[Run], tracker: &Tracker) {
+        for continuation in runs.iter().filter_map(|run| self.continuation(run)) {
+            self.megaflows.prefetch_continuation(continuation.next);
+            tracker.prefetch(continuation.place);
         }
     }
 
@@ -322,7 +374,7 @@ impl Lookup {
             self.learn_again(id, now);
             return id;
         }
-        let mut program = Program::new(translation, (scope.view, self.ports.latest));
+        let mut program = Program::new(translation, key, (scope.view, self.ports.latest));
         let Self { tables, megaflows, learner, .. } = self;
         program.is_unlearned = !learner.apply(tables, &program.effects, now);
         let removed = &mut |megaflow| credit(&megaflow, tables, learner);
@@ -387,7 +439,10 @@ impl Lookup {
 
     /// Keeps the megaflow of a packet of `port`, if it is that of all packets of the port.
     pub(super) fn remember_port(&mut self, port: PortId, id: MegaflowId) {
-        let is_of_port = |megaflow: &Program| megaflow.reads == Reads::Port && !megaflow.is_unlearned;
+        // With a head, packets continue after connection tracking without a search.
+        let is_of_port = |megaflow: &Program| {
+            megaflow.reads == Reads::Port && !megaflow.is_unlearned && megaflow.tracking().is_none()
+        };
         let megaflow = self.megaflows.get(id).filter(|megaflow| is_of_port(&megaflow.value));
         if megaflow.is_some() && port != BRIDGE_ITSELF {
             let at = usize::from(port.0);

@@ -6,15 +6,15 @@ use super::execute::Executor;
 use super::lookup::{BRIDGE_ITSELF, Lookup, Run, work_of, work_of_plain};
 use super::program::Form;
 use super::recirculation::{Carried, Recirculations};
-use super::track::{Tracking, set_state};
+use super::track::{Tracking, cost, request, set_state};
 use crate::action::Action;
-use crate::cache::MegaflowId;
+use crate::cache::{Continuation, MegaflowId};
 use crate::modify::PortNo;
 use crate::packet::{Layout, Rewriter, parse};
 use crate::tables::WARMED;
 use crate::translate::{Operation, Resume, enter, translate_actions};
 use crate::{Field, Key};
-use conntrack::Tracker;
+use conntrack::{Outcome, Tracker};
 use port::{BURST, Burst, Context, DropReason, EditId, Notes, PortId, Verdicts};
 use std::ops::Range;
 use std::sync::Arc;
@@ -34,6 +34,8 @@ pub(super) struct Pass<'a> {
     pub(super) carried: &'a Carried,
     /// Packets that were looked up by their keys.
     pub(super) keyed: u64,
+    /// How the last packet has continued after connection tracking.
+    pub(super) continuation: Option<Continuation>,
 }
 
 impl Pass<'_> {
@@ -72,10 +74,13 @@ impl Pass<'_> {
         let mut runs = std::mem::take(&mut self.lookup.runs);
         let n = self.lookup.split(self.burst, self.origin(), &mut runs);
         let has_ttl = self.lookup.compares_ttl;
-        self.lookup.find_runs(&mut runs[..n]);
+        let continues = self.lookup.find_runs(&mut runs[..n]);
         let mut keys = std::mem::take(&mut self.lookup.keys);
         if self.lookup.is_full() {
             self.warm(&mut runs[..n], &mut keys);
+        }
+        if continues {
+            self.lookup.warm_continuations(&runs[..n], self.tracker);
         }
         let (mut to, mut packets) = (PortId(0), 0..0);
         for run in &runs[..n] {
@@ -114,10 +119,57 @@ impl Pass<'_> {
     /// A run with another result than one output, or without one.
     #[inline(never)]
     fn other(&mut self, run: &Run, has_ttl: bool, keys: &[Key]) {
-        if !self.execute(run.id, run.packets.clone(), run.bytes) {
+        self.continuation = None;
+        if !self.continued(run) && !self.execute(run.id, run.packets.clone(), run.bytes) {
             let key = run.searched.and_then(|at| keys.get(at));
             self.missed(run, has_ttl, key);
         }
+        if let Some(continuation) = &self.continuation {
+            self.lookup.remember_continuation(run, continuation);
+        }
+    }
+
+    /// Passes the packets of a run through connection tracking, and executes their cached megaflow after it. Returns
+    /// `false` if there is none.
+    fn continued(&mut self, run: &Run) -> bool {
+        let Some(continuation) = self.lookup.continuation(run).filter(|_| self.carried.states.is_none())
+        else {
+            return false;
+        };
+        let Some(megaflow) = self.lookup.current(run.id) else { return false };
+        let (Some(operation), Some(shape)) = (megaflow.value.tracking(), run.shape) else { return false };
+        let request = request(operation, self.context.from.0);
+        megaflow.count(run.packets.len() as u32, run.bytes, self.context.now);
+        // Of the first packet that needs them on: its search may remove the megaflow that has them.
+        let mut operations = None;
+        for i in run.packets.clone() {
+            let packet = self.burst.head(i).get(shape.network()..).unwrap_or_default();
+            let outcome = self.tracker.track_at(continuation.place, packet, &request, self.context.now.0);
+            if outcome.as_ref().is_some_and(|outcome| self.finish(i, &continuation, outcome)) {
+                continue;
+            }
+            operations = operations.or_else(|| self.lookup.operations(run.id));
+            match &operations {
+                Some(operations) => self.run_known(i, operations, outcome),
+                None => self.verdicts.drop(i, DropReason::NoFlow),
+            }
+        }
+        true
+    }
+
+    /// Executes the cached megaflow after connection tracking. Returns `false` if the connection or its state differs.
+    fn finish(&mut self, i: usize, Continuation { next, place }: &Continuation, outcome: &Outcome) -> bool {
+        if outcome.place != Some(*place) || outcome.rewrite.is_some() {
+            return false;
+        }
+        let Some(megaflow) = self.lookup.current(*next) else { return false };
+        if !megaflow.value.accepts(&outcome.state) || !decide(&megaflow.value.form, i..i + 1, self.verdicts) {
+            return false;
+        }
+        megaflow.count(1, self.burst.frame_len(i) as u64, self.context.now);
+        self.verdicts.charge(cost(outcome.effort));
+        self.verdicts.charge(work_of(false));
+        true
     }
 
     /// Finds the packets of a run by their keys: the first one for all, if its head decides the result. `key`: that of
@@ -226,20 +278,22 @@ impl Pass<'_> {
     fn execute(&mut self, id: MegaflowId, packets: Range<usize>, bytes: u64) -> bool {
         let Some(megaflow) = self.lookup.current(id) else { return false };
         megaflow.count(packets.len() as u32, bytes, self.context.now);
-        match &megaflow.value.form {
-            Form::Forward(port) => self.verdicts.emit_run(packets, *port, EditId::NONE),
-            Form::Drop => packets.for_each(|i| self.verdicts.drop(i, DropReason::FlowDrop)),
-            Form::NoFlow => packets.for_each(|i| self.verdicts.drop(i, DropReason::NoFlow)),
-            Form::Operations(operations) => {
-                let operations = operations.clone();
-                packets.for_each(|i| self.run(i, &operations));
-            }
+        if let Form::Operations(operations) = &megaflow.value.form {
+            let operations = operations.clone();
+            packets.for_each(|i| self.run(i, &operations));
+        } else {
+            decide(&megaflow.value.form, packets, self.verdicts);
         }
         true
     }
 
-    #[inline(never)]
     fn run(&mut self, i: usize, operations: &[Operation]) {
+        self.run_known(i, operations, None);
+    }
+
+    /// Executes operations. `known`: the result of their first connection tracking, if it has taken place.
+    #[inline(never)]
+    fn run_known(&mut self, i: usize, operations: &[Operation], known: Option<Outcome>) {
         let (key, layout) = self.key(i, 0);
         let Self {
             scope,
@@ -253,21 +307,35 @@ impl Pass<'_> {
             left,
             carried,
             member,
+            continuation,
             ..
         } = self;
         // A packet-out, or a packet of the bridge itself, may come from no port.
         let may_have_port = !context.injected && member.number <= PortNo::MAX;
         let has_port = may_have_port || scope.view.ports.contains_key(&member.number);
-        let tracking = Tracking::new(tracker, left, carried.states.unwrap_or_default());
+        let tracking = Tracking::new(tracker, left, carried.states.unwrap_or_default(), known);
         let of = (*scope, *member, &mut **lookup);
         let mut executor =
             Executor::new(of, (burst, i), context, verdicts, rewriter, (recirculations, carried), tracking);
         executor.has_port = has_port;
         executor.run((&key, &layout), operations);
+        *continuation = executor.tracking.continuation;
         if let Some(queue) = executor.queue {
             // Ports classify by a byte, 0 for no queue.
             let class = u8::try_from(queue.saturating_add(1)).unwrap_or(0);
             burst.set_notes(i, Notes { class, ..burst.notes(i) });
         }
     }
+}
+
+/// Passes the verdict of a form for some packets. Returns `false` for operations, which are executed one packet at a time.
+#[inline(always)]
+fn decide(form: &Form, packets: Range<usize>, verdicts: &mut Verdicts) -> bool {
+    match form {
+        Form::Forward(port) => verdicts.emit_run(packets, *port, EditId::NONE),
+        Form::Drop => packets.for_each(|i| verdicts.drop(i, DropReason::FlowDrop)),
+        Form::NoFlow => packets.for_each(|i| verdicts.drop(i, DropReason::NoFlow)),
+        Form::Operations(_) => return false,
+    }
+    true
 }

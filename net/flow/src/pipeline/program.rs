@@ -5,8 +5,9 @@ use super::exchange::Effects;
 use crate::cache::Megaflow;
 use crate::modify::{PortNo, TableId};
 use crate::tables::{Change, Entry, GroupCounter};
-use crate::translate::{Operation, Seen, Translation};
+use crate::translate::{CtOperation, Operation, Seen, Translation};
 use crate::{Field, Key};
+use conntrack::State;
 use mem::line::LINE;
 use port::{Now, PortId};
 use std::mem::offset_of;
@@ -34,6 +35,8 @@ pub(super) struct Program {
     pub(super) reads: Reads,
     /// Whether it depends on which ports can send.
     is_live: bool,
+    /// With what else packets need after connection tracking, in the second line.
+    state: StateMatch,
     /// Record of its lookups.
     seen: Vec<Seen>,
     flows: Vec<Arc<Entry>>,
@@ -47,8 +50,34 @@ pub(super) struct Program {
     pub(super) is_unlearned: bool,
 }
 
+/// Fields of the connection state that packets of a result have, each with the bits that count.
+struct StateMatch {
+    bits: (u32, u32),
+    mark: (u32, u32),
+    /// In words, because the alignment of 16 bytes would push other fields out of their cache line.
+    label: ([u64; 2], [u64; 2]),
+}
+
+impl StateMatch {
+    fn new(key: &Key, mask: &Key) -> Self {
+        let field = |field| (key.get(field) & mask.get(field), mask.get(field));
+        let short = |name| {
+            let (value, mask) = field(name);
+            (value as u32, mask as u32)
+        };
+        let label = field(Field::CtLabel);
+        let label = (halves(label.0), halves(label.1));
+        Self { bits: short(Field::CtState), mark: short(Field::CtMark), label }
+    }
+}
+
 const _: () = assert!(size_of::<Form>() == 16);
+const _: () = assert!(size_of::<Megaflow<Program>>() == 5 * LINE);
 const _: () = assert!(offset_of!(Megaflow<Program>, value) + offset_of!(Program, reads) <= LINE);
+
+fn halves(value: u128) -> [u64; 2] {
+    [(value >> 64) as u64, value as u64]
+}
 
 /// Dependencies of a result that the head cache must know.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -87,7 +116,8 @@ pub(super) fn ingress() -> Key {
 }
 
 impl Program {
-    pub(super) fn new(translation: Translation, (view, ports): (&View, u64)) -> Self {
+    /// Result for packets with `key` in the bits of the translation's mask.
+    pub(super) fn new(translation: Translation, key: &Key, (view, ports): (&View, u64)) -> Self {
         let Translation {
             operations, mask, last, seen, flows, groups, counters, live, learned, reduced, ..
         } = translation;
@@ -114,7 +144,17 @@ impl Program {
             counters,
             effects,
             is_unlearned,
+            state: StateMatch::new(key, &mask),
         }
+    }
+
+    /// Whether packets of the result may have this connection state, if they have the same connection.
+    pub(super) fn accepts(&self, state: &State) -> bool {
+        let StateMatch { bits, mark, label: (value, mask) } = &self.state;
+        let [high, low] = halves(state.label);
+        state.bits & bits.1 == bits.0
+            && state.mark & mark.1 == mark.0
+            && [high & mask[0], low & mask[1]] == *value
     }
 
     /// Whether a change of the tables may make the result wrong for packets that agree with `key` in the bits of `mask`.
@@ -123,6 +163,16 @@ impl Program {
             Change::Flow(entry) => self.seen.iter().any(|seen| seen.may_find(entry, key, mask)),
             Change::Group(id) => self.groups.contains(id),
             Change::All => true,
+        }
+    }
+
+    /// The connection tracking of packets that do nothing else before they continue.
+    pub(super) fn tracking(&self) -> Option<&CtOperation> {
+        let Form::Operations(operations) = &self.form else { return None };
+        let [Operation::Clone(copy)] = operations.as_slice() else { return None };
+        match &**copy {
+            [Operation::Ct(operation), Operation::Recirculate(_)] if operation.resumes => Some(operation),
+            _ => None,
         }
     }
 

@@ -8,15 +8,16 @@ use super::lookup::work_of;
 use super::program::Form;
 use super::recirculation::{Carried, Cause, Recirculation};
 use crate::action::Nat;
+use crate::cache::{Continuation, MegaflowId};
 use crate::modify::PortNo;
 use crate::translate::{CtOperation, Resume};
 use crate::{Field, Key};
-use conntrack::{Direction, Effort, Exhausted, Helper, Request, State, Tracker};
+use conntrack::{Direction, Effort, Exhausted, Helper, Outcome, Request, State, Tracker};
 use port::{BURST, DropReason, MAX_PASSES};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Continuations of all packets of a burst together, so that copies of copies end.
+/// Recirculations after connection tracking of all packets of a burst together, so that copies of copies end.
 pub(super) const MAX_RESUMED: usize = 8 * BURST;
 
 /// Work units of a search for a connection.
@@ -27,11 +28,15 @@ const ADDITION: u64 = 300;
 /// Connection state of a packet in execution.
 pub(super) struct Tracking<'a> {
     tracker: &'a Tracker,
-    /// Continuations that are left for the burst.
+    /// Recirculations after connection tracking that are left for the burst.
     left: &'a mut usize,
-    /// Continuations of the packet so far.
+    /// Those of the packet so far.
     depth: usize,
     pub(super) states: States,
+    /// Result of the first passage, if it has taken place.
+    known: Option<Outcome>,
+    /// How the packet has continued after its last passage.
+    pub(super) continuation: Option<Continuation>,
 }
 
 /// Connection states of a packet, and of each copy.
@@ -46,27 +51,33 @@ pub(super) struct States {
 }
 
 impl<'a> Tracking<'a> {
-    pub(super) fn new(tracker: &'a Tracker, left: &'a mut usize, states: States) -> Self {
-        Self { tracker, left, depth: 0, states }
+    pub(super) fn new(
+        tracker: &'a Tracker,
+        left: &'a mut usize,
+        states: States,
+        known: Option<Outcome>,
+    ) -> Self {
+        Self { tracker, left, depth: 0, states, known, continuation: None }
     }
 }
 
 impl Executor<'_> {
     /// Passes the packet through connection tracking.
     pub(super) fn track(&mut self, operation: &CtOperation) -> Result<(), Stopped> {
-        let is_ip = [0x0800, 0x86dd].contains(&self.rewriter.key().get(Field::EthType));
-        let network = usize::from(self.rewriter.layout().network);
-        let packet = self.rewriter.head().get(network..).filter(|_| is_ip && network != 0);
-        let Tracking { tracker, states, .. } = &mut self.tracking;
-        let (request, now) = (request(operation, self.context.from.0), self.context.now.0);
-        let outcome = match tracker.track(packet.unwrap_or_default(), &states.last, &request, now) {
-            Ok(outcome) => outcome,
-            Err(Exhausted { tried }) => {
-                self.verdicts.charge(cost(Effort { added: 0, tried }));
-                return self.refuse();
-            }
+        let outcome = match self.tracking.known.take() {
+            Some(outcome) => outcome,
+            None => match self.pass_through(operation) {
+                Ok(outcome) => outcome,
+                Err(Exhausted { tried }) => {
+                    self.verdicts.charge(cost(Effort { added: 0, tried }));
+                    return self.refuse();
+                }
+            },
         };
         self.verdicts.charge(cost(outcome.effort));
+        let Tracking { states, continuation, .. } = &mut self.tracking;
+        let place = outcome.place.filter(|_| outcome.rewrite.is_none());
+        *continuation = place.map(|place| Continuation { next: MegaflowId::default(), place });
         states.last = outcome.state;
         if operation.resumes {
             (states.visible, states.continues) = (outcome.state, true);
@@ -74,6 +85,14 @@ impl Executor<'_> {
         let Some(rewrite) = outcome.rewrite else { return Ok(()) };
         self.edit = None;
         self.rewriter.translate(&rewrite).or_else(|_| self.refuse())
+    }
+
+    fn pass_through(&mut self, operation: &CtOperation) -> Result<Outcome, Exhausted> {
+        let is_ip = [0x0800, 0x86dd].contains(&self.rewriter.key().get(Field::EthType));
+        let network = usize::from(self.rewriter.layout().network);
+        let packet = self.rewriter.head().get(network..).filter(|_| is_ip && network != 0);
+        let (request, now) = (request(operation, self.context.from.0), self.context.now.0);
+        self.tracking.tracker.track(packet.unwrap_or_default(), &self.tracking.states.last, &request, now)
     }
 
     /// Continues with the rest of a translation.
@@ -109,6 +128,9 @@ impl Executor<'_> {
         let (port, now) = (PortNo(key.get(Field::InPort) as u32), self.context.now);
         let (found, is_translated) = self.lookup.find_key((&key, port), Some(rest), (&self.scope, now));
         self.verdicts.charge(work_of(is_translated));
+        if self.tracking.depth == 1 {
+            self.tracking.continuation.iter_mut().for_each(|continuation| continuation.next = found);
+        }
         let Some(megaflow) = self.lookup.current(found) else { return self.drop(DropReason::NoFlow) };
         megaflow.count(1, self.rewriter.frame_len() as u64, now);
         match megaflow.value.form.clone() {
@@ -133,12 +155,12 @@ impl Executor<'_> {
 }
 
 /// Work units of a packet.
-fn cost(effort: Effort) -> u64 {
+pub(super) fn cost(effort: Effort) -> u64 {
     SEARCH + u64::from(effort.added) * ADDITION + u64::from(effort.tried) * SEARCH
 }
 
 /// The request of an operation.
-fn request(operation: &CtOperation, port: u16) -> Request {
+pub(super) fn request(operation: &CtOperation, port: u16) -> Request {
     let CtOperation { commit, force, zone, mark, label, .. } = *operation;
     let helper = match operation.helper {
         21 => Helper::Ftp,

@@ -123,6 +123,7 @@ impl Worker {
             left,
             carried,
             keyed: 0,
+            continuation: None,
         })
     }
 

@@ -49,6 +49,15 @@ impl<T> Slab<T> {
         }
     }
 
+    /// Loads the second line of a megaflow into the cache.
+    #[inline(always)]
+    pub(super) fn prefetch_second(&self, slot: u32) {
+        if let Some(chunk) = self.chunks.get(slot as usize / CHUNK) {
+            let slot = (&raw const chunk[slot as usize % CHUNK]).cast::<u8>();
+            mem::line::prefetch_read(slot.wrapping_add(mem::line::LINE));
+        }
+    }
+
     /// Loads the lines of a megaflow that a search needs into the cache.
     pub(super) fn prefetch_search(&self, slot: u32) {
         if let Some(chunk) = self.chunks.get(slot as usize / CHUNK) {

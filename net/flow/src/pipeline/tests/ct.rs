@@ -83,6 +83,174 @@ fn packets_of_a_burst_pass_in_order_and_from_the_caches() {
 }
 
 #[test]
+fn packets_with_the_state_of_those_before_continue_without_a_search() {
+    let whole = FIREWALL.map(|flow| flow.replace("priority=100,ip,ct_state=-trk", "priority=100"));
+    for flows in [FIREWALL, whole.each_ref().map(String::as_str)] {
+        for tuple in [v4(17).with_ports(5000, 53), v4(6).with_ports(5000, 80)] {
+            let mut lab = lab(&flows);
+            let packet = |tuple: &Tuple, flags, numbers| match tuple.protocol() {
+                17 => frame(&sample::udp(tuple, &[])),
+                _ => segment(tuple, flags, numbers),
+            };
+            let back = tuple.reversed();
+            lab.send(0, &[packet(&tuple, SYN, (100, 0))]);
+            lab.send(1, &[packet(&back, SYN | ACK, (900, 101))]);
+            let (there, back) = (packet(&tuple, ACK, (101, 901)), packet(&back, ACK, (901, 101)));
+            for _ in 0..2 {
+                lab.send(0, &vec![there.clone(); 3]);
+                lab.send(1, &vec![back.clone(); 3]);
+            }
+            lab.counts();
+            let before = lab.switch.cache_counts("br0").unwrap().probes;
+            assert_eq!(lab.send(0, &vec![there; 60]).sent[&1].len(), 60);
+            assert_eq!(lab.send(1, &vec![back; 60]).sent[&0].len(), 60);
+            lab.counts();
+            assert_eq!(lab.switch.cache_counts("br0").unwrap().probes, before);
+            let established = lab.switch.bridge("br0").unwrap().tables.current();
+            let counted = established.flows(TableId(1)).map(|flow| flow.entry().counts().0);
+            (1..40).for_each(|n| _ = lab.worker.tick(Now(lab.now.0 + n * 20_000_000)));
+            assert_eq!(counted.sum::<u64>(), 2 + 12 + 120);
+        }
+    }
+}
+
+#[test]
+fn packets_with_another_state_than_those_before_take_another_way() {
+    let mut lab = lab(&FIREWALL);
+    change(&lab, 0, false);
+    change(&lab, 2, false);
+    let tuple = v4(17).with_ports(5000, 53);
+    let (there, back) = (frame(&sample::udp(&tuple, &[])), frame(&sample::udp(&tuple.reversed(), &[])));
+    lab.send(0, std::slice::from_ref(&there));
+    for _ in 0..4 {
+        assert_eq!(lab.ports(1, &back), [0]);
+    }
+    change(&lab, 1, false);
+    lab.send(0, &[there]);
+    assert_eq!(lab.ports(1, &back), [2], "the connection has a mark now");
+    let tuple = v4(6).with_ports(5000, 80);
+    let back = tuple.reversed();
+    lab.send(0, &[segment(&tuple, SYN, (100, 0))]);
+    lab.send(1, &[segment(&back, SYN | ACK, (900, 101))]);
+    for _ in 0..4 {
+        assert_eq!(lab.ports(0, &segment(&tuple, ACK, (101, 901))), [1]);
+    }
+    let burst = [(ACK, 101), (RST, 50_000), (ACK, 101)].map(|(flags, at)| segment(&tuple, flags, (at, 901)));
+    let sent = lab.send(0, &burst).sent;
+    assert_eq!([&sent[&1], &sent[&3]].map(Vec::len), [2, 1], "one is outside of the window");
+}
+
+/// Flows that come and go: marks, another way for what is invalid, translation.
+const CHANGES: [&str; 5] = [
+    "table=1,priority=20,in_port=2,ip,ct_state=+trk+est,ct_mark=1,actions=output:3",
+    "table=0,priority=200,in_port=1,udp,ct_state=-trk,actions=ct(commit,table=1,exec(set_field:1->ct_mark))",
+    "table=1,priority=30,ip,ct_state=+trk+inv,actions=output:4",
+    "table=0,priority=300,in_port=1,tcp,ct_state=-trk,tp_dst=81,actions=ct(commit,table=1,nat(src=192.0.2.1))",
+    "table=1,priority=40,tcp,ct_state=+trk+est,ct_tp_dst=80,tcp_flags=+fin,actions=output:4",
+];
+
+/// Adds one of [`CHANGES`] or removes it.
+fn change(lab: &Lab, which: usize, is_removed: bool) {
+    let flow = parse_flow(CHANGES[which], Some(FlowCommand::Add), &NoNames).unwrap();
+    let command = if is_removed { FlowCommand::DeleteStrict } else { FlowCommand::Add };
+    lab.change(&[Modification::Flow(Box::new(FlowMod { command, ..flow }))]);
+}
+
+/// A packet of one of four connections.
+#[derive(Clone, Debug)]
+struct AnyPacket {
+    is_tcp: bool,
+    number: u16,
+    /// Whether its direction is not the one that its port sends.
+    is_odd: bool,
+    flags: u8,
+    numbers: (u32, u32),
+}
+
+impl AnyPacket {
+    fn any() -> impl Strategy<Value = Self> {
+        let flags = prop_oneof![1 => Just(SYN), 4 => Just(ACK), 1 => Just(SYN | ACK), 1 => Just(RST), 1 => Just(ACK | 1)];
+        let number = prop_oneof![4 => Just(0_u16), 1 => Just(1)];
+        // One of them is outside of the window.
+        let at = prop_oneof![3 => 0..3_u32, 1 => Just(50_000)];
+        (any::<bool>(), number, prop::bool::weighted(0.1), flags, (at, 0..3_u32)).prop_map(
+            |(is_tcp, number, is_odd, flags, numbers)| Self { is_tcp, number, is_odd, flags, numbers },
+        )
+    }
+
+    fn frame(&self, from: u16) -> Vec<u8> {
+        let tuple = v4(if self.is_tcp { 6 } else { 17 }).with_ports(5000, 80 + self.number);
+        let tuple = if (from == 1) == self.is_odd { tuple } else { tuple.reversed() };
+        if self.is_tcp { segment(&tuple, self.flags, self.numbers) } else { frame(&sample::udp(&tuple, &[])) }
+    }
+}
+
+proptest! {
+    /// A worker that continues packets as those before them does the same as one that has never seen a packet, over the
+    /// same connections.
+    #[test]
+    fn continuations_agree_with_tables(
+        steps in prop::collection::vec(
+            (
+                prop::option::of((0..CHANGES.len(), any::<bool>())),
+                prop_oneof![8 => Just(0_u64), 4 => Just(1), 1 => Just(40), 1 => Just(100)],
+                prop::bool::weighted(0.05),
+                0..2_u16,
+                prop::collection::vec(AnyPacket::any(), 1..4),
+                1..4_usize,
+            ),
+            1..14,
+        )
+    ) {
+        let (mut continuing, mut fresh) = (lab(&FIREWALL), lab(&FIREWALL));
+        for (changed, seconds, is_flushed, from, packets, times) in steps {
+            for lab in [&mut continuing, &mut fresh] {
+                lab.now = Now(lab.now.0 + seconds * 1_000_000_000);
+                if let Some((which, is_removed)) = changed {
+                    change(lab, which, is_removed);
+                }
+                is_flushed.then(|| lab.switch.flush_connections(None));
+            }
+            let packets: Vec<_> = packets.iter().flat_map(|packet| vec![packet.frame(from); times]).collect();
+            let mut expected = Outcome::default();
+            for packet in &packets {
+                let outcome = send(fresh.switch.worker(1).as_mut(), from, std::slice::from_ref(packet), fresh.now);
+                for (port, frames) in outcome.sent {
+                    expected.sent.entry(port).or_default().extend(frames);
+                }
+                for (reason, n) in outcome.drops {
+                    *expected.drops.entry(reason).or_default() += n;
+                }
+            }
+            prop_assert_eq!(continuing.send(from, &packets), expected);
+        }
+    }
+}
+
+/// Their heads do not tell of which connection they are.
+#[test]
+fn errors_about_two_connections_with_one_head_have_the_results_of_their_own() {
+    let mut lab = lab(&[
+        "table=0,ip,ct_state=-trk,actions=ct(commit,table=1)",
+        "table=1,priority=9,ip,ct_state=+trk+rel,ct_tp_dst=53,actions=output:3",
+        "table=1,priority=1,ip,actions=output:4",
+    ]);
+    let of = |port| sample::udp(&v4(17).with_ports(5000, port), &[1; 20]);
+    let error = |port| frame(&sample::error([192, 0, 2, 9].into(), &of(port)));
+    for port in 54..700 {
+        lab.send(0, &[frame(&of(53))]);
+        for _ in 0..3 {
+            assert_eq!(lab.ports(1, &error(53)), [2]);
+        }
+        // One connection of 1024 has the place of the first.
+        lab.switch.flush_connections(None);
+        lab.send(0, &[frame(&of(port))]);
+        assert_eq!(lab.ports(1, &error(port)), [3]);
+        lab.switch.flush_connections(None);
+    }
+}
+
+#[test]
 fn errors_about_a_connection_are_admitted() {
     let mut lab = lab(&FIREWALL);
     let sent = sample::udp(&v4(17).with_ports(5000, 53), &[1; 20]);
