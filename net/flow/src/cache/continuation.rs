@@ -5,6 +5,7 @@
 //! without a key and a search.
 
 use super::MegaflowId;
+use super::lines::Lines;
 use conntrack::Place;
 
 /// The last continuation of a head.
@@ -19,19 +20,15 @@ pub(crate) struct Continuation {
 /// Words of a continuation, of which a cache line has two.
 const WORDS: usize = mem::line::LINE / 8 / 2;
 
-/// The continuations of a head cache, by the numbers of its entries. Without memory until the first one is added; an
-/// allocation of zeros then, which has memory only where it was written.
+/// The continuations of a head cache, by the numbers of its entries; an entry and its neighbour have one cache line.
+/// Without memory until the first one is added.
 #[derive(Default)]
-pub(crate) struct Continuations {
-    words: Vec<u64>,
-    /// Words before the first one, so that an entry and its neighbour have one cache line.
-    skip: usize,
-}
+pub(crate) struct Continuations(Lines);
 
 impl Continuations {
     #[inline(always)]
     fn all(&self) -> &[[u64; WORDS]] {
-        self.words.get(self.skip..).unwrap_or_default().as_chunks().0
+        self.0.entries()
     }
 
     /// Loads the continuations of an entry and of its neighbour into the cache.
@@ -53,15 +50,14 @@ impl Continuations {
 
     /// Sets the continuation of an entry, of which there are `entries`.
     pub(crate) fn set(&mut self, entry: usize, entries: usize, Continuation { next, place }: &Continuation) {
-        if self.words.is_empty() {
-            self.words = vec![0; (entries + 2) * WORDS];
-            let start = self.words.as_ptr().addr();
-            self.skip = (start.next_multiple_of(mem::line::LINE) - start) / 8;
+        if self.all().is_empty() {
+            self.0 = Lines::zeroed(entries * WORDS);
         }
         let slots = u64::from(next.slot) | u64::from(place.slot) << 32;
         let numbers = u64::from(place.shard) | u64::from(place.is_reply) << 16;
-        let from = self.skip + entry * WORDS;
-        self.words[from..from + WORDS].copy_from_slice(&[next.epoch, slots, place.address as u64, numbers]);
+        if let Some(words) = self.0.entries_mut::<WORDS>().get_mut(entry) {
+            *words = [next.epoch, slots, place.address as u64, numbers];
+        }
     }
 }
 

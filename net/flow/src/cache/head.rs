@@ -7,6 +7,7 @@
 //! frames that share their places.
 
 use super::continuation::{Continuation, Continuations};
+use super::lines::Lines;
 use port::PortId;
 
 /// Identifies a megaflow of the worker.
@@ -29,11 +30,8 @@ pub(crate) struct Entry {
 
 /// Entries of `N` words, each in `STRIDE` words.
 pub(crate) struct HeadCache<const N: usize, const STRIDE: usize> {
-    /// The entries behind each other: a key, the epoch, and the slot with [`CONTINUES`] and [`FOUND`]. An allocation of
-    /// zeros has memory only where it was written, so that few entries need little.
-    words: Vec<u64>,
-    /// Words before the first entry, so that entries begin with a cache line.
-    skip: usize,
+    /// The entries behind each other: a key, the epoch, and the slot with [`CONTINUES`] and [`FOUND`].
+    lines: Lines,
     /// Number of entries, less one.
     last: usize,
     secret: [u64; 2],
@@ -60,9 +58,8 @@ impl<const N: usize, const STRIDE: usize> HeadCache<N, STRIDE> {
     pub(crate) fn new(entries: usize, secret: [u64; 2]) -> Self {
         const { assert!(N + 2 <= STRIDE && STRIDE.is_multiple_of(LINE)) };
         debug_assert!(entries.is_power_of_two() && entries >= 2);
-        let words = vec![0_u64; entries * STRIDE + LINE];
-        let skip = words.as_ptr().addr().next_multiple_of(mem::line::LINE) - words.as_ptr().addr();
-        Self { words, skip: skip / 8, last: entries - 1, secret, continuations: Continuations::default() }
+        let lines = Lines::zeroed(entries * STRIDE);
+        Self { lines, last: entries - 1, secret, continuations: Continuations::default() }
     }
 
     /// First place of a key. The second one is its neighbour.
@@ -77,7 +74,7 @@ impl<const N: usize, const STRIDE: usize> HeadCache<N, STRIDE> {
 
     #[inline(always)]
     fn entries(&self) -> &[[u64; STRIDE]] {
-        self.words.get(self.skip..).unwrap_or_default().as_chunks().0
+        self.lines.entries()
     }
 
     /// Loads the entry at a place into the cache, and the continuations of both places.
@@ -93,7 +90,7 @@ impl<const N: usize, const STRIDE: usize> HeadCache<N, STRIDE> {
     /// that it equals no entry of zeros.
     #[inline(always)]
     pub(crate) fn find(&mut self, place: usize, key: &[u64; N]) -> (MegaflowId, Option<Entry>) {
-        let entries = self.words.get_mut(self.skip..).unwrap_or_default().as_chunks_mut().0;
+        let entries = self.lines.entries_mut::<STRIDE>();
         for at in [place, place ^ 1] {
             if let Some(entry) = entries.get_mut(at).filter(|entry| is_of(entry, key)) {
                 if entry[N + 1] & FOUND == 0 {
@@ -117,8 +114,9 @@ impl<const N: usize, const STRIDE: usize> HeadCache<N, STRIDE> {
 
     /// Sets the continuation of a key that was found in the entry `at`, unless another one has replaced it since.
     pub(crate) fn set_continuation(&mut self, at: usize, key: &[u64; N], continuation: &Continuation) {
-        if self.entries().get(at).is_some_and(|entry| is_of(entry, key)) {
-            self.words[self.skip + at * STRIDE + N + 1] |= CONTINUES;
+        let entry = self.lines.entries_mut::<STRIDE>().get_mut(at);
+        if let Some(entry) = entry.filter(|entry| is_of(entry, key)) {
+            entry[N + 1] |= CONTINUES;
             self.continuations.set(at, self.last + 1, continuation);
         }
     }
@@ -128,28 +126,19 @@ impl<const N: usize, const STRIDE: usize> HeadCache<N, STRIDE> {
     /// not found any more cost a new one a single packet.
     pub(crate) fn insert(&mut self, key: &[u64; N], id: MegaflowId) {
         let place = self.place(key);
-        let Some([one, other]) =
-            self.entries().get(place).zip(self.entries().get(place ^ 1)).map(<[_; 2]>::from)
-        else {
-            return;
-        };
-        let first = |is_it: &dyn Fn(&[u64; STRIDE]) -> bool| match (is_it(one), is_it(other)) {
-            (true, _) => Some(place),
-            (_, true) => Some(place ^ 1),
-            _ => None,
+        let (places, entries) = ([place, place ^ 1], self.lines.entries_mut::<STRIDE>());
+        let first = |is_it: &dyn Fn(&[u64; STRIDE]) -> bool| {
+            places.into_iter().find(|at| entries.get(*at).is_some_and(is_it))
         };
         let at = first(&|entry| is_of(entry, key))
             .or_else(|| first(&|entry| entry[N] == 0))
             .or_else(|| first(&|entry| entry[N + 1] & FOUND == 0));
-        match at.map(|at| self.skip + at * STRIDE) {
-            Some(from) => {
-                self.words[from..from + N].copy_from_slice(key);
-                (self.words[from + N], self.words[from + N + 1]) = (id.epoch, id.slot.into());
-            }
-            None => {
-                for at in [place, place ^ 1] {
-                    self.words[self.skip + at * STRIDE + N + 1] &= !FOUND;
-                }
+        if let Some(at) = at {
+            entries[at][..N].copy_from_slice(key);
+            (entries[at][N], entries[at][N + 1]) = (id.epoch, id.slot.into());
+        } else {
+            for at in places {
+                entries[at][N + 1] &= !FOUND;
             }
         }
     }

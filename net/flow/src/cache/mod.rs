@@ -2,6 +2,7 @@
 
 mod continuation;
 mod head;
+mod lines;
 mod mega;
 mod shape;
 

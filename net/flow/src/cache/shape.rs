@@ -58,12 +58,11 @@ impl Shape {
 
     /// Offset of the time to live or hop limit.
     pub(crate) const fn ttl(self) -> usize {
-        match self {
-            Self::V4 | Self::V4Icmp => ETHERNET + 8,
-            Self::V4Tagged => ETHERNET + TAG + 8,
-            Self::V6 => ETHERNET + 7,
-            Self::V6Tagged => ETHERNET + TAG + 7,
-        }
+        self.network()
+            + match self {
+                Self::V4 | Self::V4Icmp | Self::V4Tagged => 8,
+                Self::V6 | Self::V6Tagged => 7,
+            }
     }
 
     /// Mask over the first `N` words, with or without the time to live.
