@@ -18,7 +18,7 @@ pub(super) fn page() -> String {
             Some(kind) => (format!("### `kind = \"{kind}\"`"), format!("{}.", section.about)),
         };
         markdown::section(&mut page, &heading, &about);
-        keys(&mut page, &section);
+        keys(&mut page, section);
     }
     markdown::finish(&page)
 }

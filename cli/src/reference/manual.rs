@@ -33,7 +33,7 @@ fn page() -> String {
          a string with a unit, such as `\"1ms\"`.",
     ));
     for section in description::sections() {
-        add(&mut page, &section);
+        add(&mut page, section);
     }
     page.control("SH", ["EXAMPLES"]);
     guide(&mut page, GUIDE);
@@ -140,7 +140,7 @@ mod tests {
     fn the_page_has_every_key_and_the_examples_of_the_guide() {
         let page = page();
         for section in description::sections() {
-            for typed in section.keys {
+            for typed in &section.keys {
                 let name = typed.key.name.replace('-', "\\-");
                 assert!(page.contains(&format!("\\fB{name}\\fR = ")), "{name} is missing");
             }

@@ -7,6 +7,8 @@ use super::kinds;
 use super::reader::key::Key;
 use super::reader::notes::Section as Place;
 use super::reader::shape::{Recorded, Shape};
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
 /// One section, or the keys of one kind of port.
 pub(crate) struct Section {
@@ -117,31 +119,45 @@ fn is_port(place: Place) -> bool {
 }
 
 /// All sections in the order of the reference; the kinds of ports are last.
-pub(crate) fn sections() -> Vec<Section> {
+pub(crate) fn sections() -> &'static [Section] {
+    // Schemas of the control API ask for them many times.
+    static SECTIONS: LazyLock<Vec<Section>> = LazyLock::new(describe);
+    &SECTIONS
+}
+
+fn describe() -> Vec<Section> {
     let by_kind: Vec<_> =
         kinds::keys().map(|kind| (kind, config::record(&SAMPLE.replace("KIND", kind.0)))).collect();
-    let models = MODELS.iter().flat_map(|text| config::record(text));
-    let all: Vec<Recorded> =
-        by_kind.iter().flat_map(|(_, recorded)| recorded).cloned().chain(models).collect();
+    let models: Vec<_> = MODELS.iter().flat_map(|text| config::record(text)).collect();
+    let all = by_path(by_kind.iter().flat_map(|(_, recorded)| recorded).chain(&models));
     let whole = TITLES.iter().map(|(title, about, keys, is_here)| {
         let keys = typed(keys.iter().copied().flatten(), &all, *is_here);
         Section { title, kind: None, about, keys }
     });
     let own = by_kind.iter().map(|((name, about, keys), recorded)| {
-        let keys = typed(keys.iter(), recorded, is_port);
+        let keys = typed(keys.iter(), &by_path(recorded), is_port);
         Section { title: "[[port]]", kind: Some(name), about, keys }
     });
     whole.chain(own).collect()
 }
 
+/// What was read, by the path of its key.
+type ByPath<'a> = HashMap<&'a str, Vec<&'a Recorded>>;
+
+fn by_path<'a>(recorded: impl IntoIterator<Item = &'a Recorded>) -> ByPath<'a> {
+    let mut by_path = ByPath::new();
+    recorded.into_iter().for_each(|read| by_path.entry(&read.path).or_default().push(read));
+    by_path
+}
+
 fn typed(
     keys: impl Iterator<Item = &'static Key>,
-    recorded: &[Recorded],
+    recorded: &ByPath<'_>,
     is_here: fn(Place) -> bool,
 ) -> Vec<TypedKey> {
     let shapes = |key: &Key| {
         let mut shapes: Vec<Shape> = Vec::new();
-        let here = recorded.iter().filter(|read| is_here(read.section) && read.path == key.name);
+        let here = recorded.get(key.name).into_iter().flatten().filter(|read| is_here(read.section));
         for shape in here.filter_map(|read| read.shape.clone()) {
             if !shapes.contains(&shape) {
                 shapes.push(shape);
@@ -173,7 +189,7 @@ mod tests {
             }
         }
         for section in sections() {
-            for TypedKey { key, shapes } in section.keys {
+            for TypedKey { key, shapes } in &section.keys {
                 assert!(
                     !shapes.is_empty(),
                     "`{}` of {} {:?} is not read",
