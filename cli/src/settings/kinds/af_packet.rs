@@ -27,12 +27,19 @@ pub(crate) struct AfPacket {
 impl Kind for AfPacket {
     const NAME: &'static str = "af_packet";
     const ABOUT: &'static str = "Kernel interface over a packet socket, for interfaces without XDP support";
-    const KEYS: &'static [Key] =
-        &[INTERFACE, NETNS, key("blocks", "32", "Number of receive blocks of 128 KiB per queue.")];
+    const KEYS: &'static [Key] = &[
+        INTERFACE,
+        NETNS,
+        key(
+            "blocks",
+            "64",
+            "Number of receive blocks of 128 KiB per queue. At a low rate each holds the frames of a millisecond.",
+        ),
+    ];
     #[cfg(test)]
     const EXAMPLES: &'static [&'static str] = &[
         "interface = \"lr-eth0\"",
-        "interface = \"lr-eth0\"\nnetns = \"/proc/self/ns/net\"\nblocks = 64\nqueue_pairs = 2",
+        "interface = \"lr-eth0\"\nnetns = \"/proc/self/ns/net\"\nblocks = 128\nqueue_pairs = 2",
     ];
 
     fn read(fields: &mut Fields<'_, '_>) -> Self {
