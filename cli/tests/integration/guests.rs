@@ -23,7 +23,7 @@ fn interrupt(child: &Child) {
 #[test]
 fn demo_reports_forwarded_packets_and_removes_its_files() {
     let dir = tempfile::tempdir().unwrap();
-    for ring in RINGS {
+    for ring in [RINGS[0], RINGS[3]] {
         let words = ["demo", "--ring", ring, "--size", "64", "--size", "mix", "--duration", "200ms"];
         let words = [&words[..], &["--in-flight", "64", "-o", "json"]].concat();
         let report = json(&linerate(&words).env("TMPDIR", dir.path()).output().unwrap());

@@ -16,7 +16,7 @@ const CASES: [&str; 9] =
 fn outcomes() -> &'static HashMap<&'static str, Outcome> {
     static OUTCOMES: OnceLock<HashMap<&'static str, Outcome>> = OnceLock::new();
     OUTCOMES.get_or_init(|| {
-        let (profile, length) = (Profile::study(), Length { packets: 8_000, warm_up: 3_000 });
+        let (profile, length) = (Profile::study(), Length { packets: 4_000, warm_up: 1_500 });
         let run = |name| {
             let config = find(name).expect("a case of the study").config;
             (name, simulate(&profile, &config, length).expect("the model goes on"))

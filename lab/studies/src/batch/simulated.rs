@@ -73,8 +73,9 @@ mod tests {
             });
             rows.remove(0)
         };
-        assert!(row(2) == row(2));
-        assert!(row(2).threads != row(3).threads);
+        let first = row(2);
+        assert!(first == row(2));
+        assert!(first.threads != row(3).threads);
     }
 
     #[test]

@@ -136,17 +136,17 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> Result<Results, TrialErr
     stage.run(empty, progress)
 }
 
-/// A trial that is ready to run: its plan is validated and its memory allocated.
+/// A trial that is ready to run: its plan is validated. Its memory, which takes seconds to map, is allocated by
+/// [`Stage::run`].
 pub struct Stage<'a> {
     plan: &'a Plan,
     all: Vec<Named>,
     bench: Bench,
     events: Option<counted::Events>,
-    arena: Arena,
 }
 
 impl<'a> Stage<'a> {
-    /// Validates a plan and acquires its resources.
+    /// Validates a plan.
     pub fn prepare(plan: &'a Plan) -> Result<Stage<'a>, TrialError> {
         let processor = Processor::here();
         if plan.rounds < measure::statistics::MIN_SAMPLES {
@@ -161,10 +161,8 @@ impl<'a> Stage<'a> {
         let all = with_controls(&plan.configurations, &processor);
         let pinning = CpuPinning::here()?;
         let events = if plan.counted { Some(counted::Events::here(&processor)?) } else { None };
-        let bytes = all.iter().map(|named| Layout::new(&named.config).bytes()).max().unwrap_or(0);
-        let arena = Arena::new(bytes)?;
         let clock = Clock::calibrated(&processor);
-        Ok(Stage { plan, all, bench: Bench { processor, pinning, clock }, events, arena })
+        Ok(Stage { plan, all, bench: Bench { processor, pinning, clock }, events })
     }
 
     /// Returns the results of this trial before any round.
@@ -203,26 +201,33 @@ impl<'a> Stage<'a> {
         record: &mut Record,
         progress: &mut dyn Progress,
     ) -> Result<(), TrialError> {
-        let conditions = format!("memory: {}; clock: {}", self.arena.pages(), self.bench.clock.name());
+        let mut arena = self.arena()?;
+        let conditions = format!("memory: {}; clock: {}", arena.pages(), self.bench.clock.name());
         record.sessions.push(Session { first: record.rounds.len() + 1, conditions });
-        if self.blocks().pilots(record, progress)?.is_break() {
+        if self.blocks(&mut arena).pilots(record, progress)?.is_break() {
             return Ok(());
         }
         while record.rounds.len() < self.plan.rounds {
             let number = record.rounds.len();
-            let Some(round) = self.blocks().round(number, record, progress)? else { return Ok(()) };
+            let Some(round) = self.blocks(&mut arena).round(number, record, progress)? else { return Ok(()) };
             record.rounds.push(round);
             if progress.round(&self.results(provenance, record.clone())).is_break() {
                 return Ok(());
             }
         }
-        let steps = self.blocks().steps();
+        let steps = self.blocks(&mut arena).steps();
         progress.step(steps, steps, "");
         Ok(())
     }
 
-    fn blocks(&mut self) -> Blocks<'_> {
-        let Stage { plan, all, bench, events, arena } = self;
+    /// Memory for the largest configuration.
+    fn arena(&self) -> Result<Arena, TrialError> {
+        let bytes = self.all.iter().map(|named| Layout::new(&named.config).bytes()).max().unwrap_or(0);
+        Ok(Arena::new(bytes)?)
+    }
+
+    fn blocks<'b>(&'b mut self, arena: &'b mut Arena) -> Blocks<'b> {
+        let Stage { plan, all, bench, events } = self;
         Blocks { plan, all, arena, bench, events }
     }
 
