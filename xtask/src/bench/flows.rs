@@ -10,6 +10,7 @@ use super::comparison::{Comparison, Goal, Pair};
 use super::peers::{COLUMNS, HUGE_PAGES, OURS, parse};
 use super::rounds::Values;
 use super::{Options, script, word};
+use crate::command::cargo;
 use crate::{command, packages};
 
 const SCRIPT: &str = concat!(include_str!("hosts.sh"), include_str!("cycles.sh"), include_str!("flows.sh"));
@@ -17,6 +18,9 @@ const OVS: &str = "ovs";
 const BRIDGE: &str = "bridge";
 const RATE: usize = 0;
 const CYCLES: usize = 1;
+/// Builds the program that writes rule sets.
+const CLASSBENCH: [&str; 6] = ["build", "--release", "--package", "linerate-flow", "--example", "classbench"];
+const BUILD: Duration = Duration::from_mins(30);
 /// Flows of the rows with several masks.
 const MASKED: u32 = 10_000;
 /// Flows of each device of row new: more than it sends in a reading of [`LONGEST`].
@@ -44,6 +48,8 @@ enum Row {
     Masks,
     /// The same, with the shares of Zipf's law with exponent 1.1
     Zipf,
+    /// 100,000 flows of a firewall in the style of `ClassBench`, and as many different headers, beside Open vSwitch
+    Rules,
     /// Packets of 100,000 tracked connections, beside Open vSwitch
     Tracked,
     /// Packets of which most open a tracked connection, beside Open vSwitch
@@ -69,6 +75,7 @@ impl Row {
             Row::Count => [(100, 4.0), (10_000, 5.0), (1_000_000, 8.0)].map(count).into(),
             Row::Masks => masks("uniform").into(),
             Row::Zipf => masks("1.1").into(),
+            Row::Rules => vec![Load { shares: "fw", ..count((100_000, 5.0)) }],
             Row::Tracked => vec![count((100_000, 3.0))],
             Row::New => vec![count((OPENED, 3.0))],
         }
@@ -89,6 +96,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     }
     packages::ensure(packages::PEERS)?;
     command::build_linerate()?;
+    command::run(&cargo(&CLASSBENCH), BUILD)?;
     let comparison = comparison(&arguments.rows);
     comparison.run(options, |subject| read(options, &comparison.subjects[subject]))
 }
@@ -127,7 +135,9 @@ fn comparison(rows: &[Row]) -> Comparison {
 
 fn read(options: &Options, subject: &[String]) -> Result<Values> {
     let names = ["ROW", "FLOWS", "MASKS", "SHARES", "SUBJECT"];
-    let variables: Vec<_> = names.into_iter().zip(subject.iter().map(String::as_str)).collect();
+    let mut variables: Vec<_> = names.into_iter().zip(subject.iter().map(String::as_str)).collect();
+    let classbench = command::target().join("release/examples/classbench").display().to_string();
+    variables.push(("CLASSBENCH", &classbench));
     let said = script::run(options, SCRIPT, &variables)?;
     parse(&said).with_context(|| format!("the script printed {said:?}"))
 }
@@ -145,6 +155,6 @@ mod tests {
         assert_eq!(has("count 1000000 1 uniform linerate over ovs"), 2);
         assert_eq!(has("zipf 10000 128 1.1 linerate over 1"), 1);
         assert_eq!(has("new 8000000 1 uniform linerate over ovs"), 2);
-        assert_eq!(comparison.pairs.len(), 3 + 6 + 2 * (4 * 2 + 3) + 2 * 2);
+        assert_eq!(comparison.pairs.len(), 3 + 6 + 2 * (4 * 2 + 3) + 3 * 2);
     }
 }

@@ -1,10 +1,12 @@
 # One reading: a guest with two devices, whose frames circulate through the flow tables of one switch. Runs after
 # `hosts.sh` and `cycles.sh`.
-#   ROW        tracked or new for tracked connections; others have a flow for each flow of the guest
+#   ROW        tracked or new for tracked connections; rules for a rule set, whose packets a generator sends from one port
+#              to the other; others have a flow for each flow of the guest
 #   SUBJECT    linerate, ovs (Open vSwitch with DPDK), or bridge (linerate's learning bridge, without flows)
 #   FLOWS      flows of each device
 #   MASKS      different masks of these flows
-#   SHARES     uniform, or the exponent of Zipf's law
+#   SHARES     uniform, or the exponent of Zipf's law; of row rules the kind of rule set
+#   CLASSBENCH program that writes rule sets
 #   SECONDS_EACH, SWITCH_CPU, GUEST_CPU, LINERATE, FOLDER
 # Prints `cycles N`, the busy cycles of the switch per packet, and then the guest's report as JSON.
 
@@ -30,7 +32,10 @@ start_linerate() {
 # Flow N has source port N % 65536 and destination port N / 65536 + 1 (`linerate guest --flows`). With several masks,
 # all of them cover the lowest bit of the destination port, so that a packet matches one flow only.
 rules() {
-    case $ROW in tracked | new) tracking; return ;; esac
+    case $ROW in
+        tracked | new) tracking; return ;;
+        rules) cat flows.txt; return ;;
+    esac
     awk -v flows="$FLOWS" -v masks="$MASKS" 'BEGIN {
         for (port = 1; port <= 2; port++)
             for (n = 0; n < flows; n++) {
@@ -58,6 +63,15 @@ tracked() {
     done
 }
 
+# Prints a report in the form of the guest's.
+generate() {
+    "$LINERATE" gen --port "kind=virtio-user,socket=$FOLDER/a,mode=server" --port "kind=virtio-user,socket=$FOLDER/b,mode=server" \
+        --pcap frames.pcap --rate max --cpu "$GUEST_CPU" --no-announce --no-baseline --warm-up "${WARM_UP}s" \
+        --duration "${SECONDS_EACH}s" -o json >gen.json 2>guest.log
+    tr ',{}' '\n\n\n' <gen.json | awk -F: '$1 == "\"received_pps\"" { printf "{\"devices\": [{\"rx_mpps\": %f}]}\n", $2 / 1e6; exit }'
+}
+
+[ "$ROW" != rules ] || "$CLASSBENCH" "$SHARES" "$FLOWS" "$FLOWS" . >&2
 case "$SUBJECT" in
     ovs) start_ovs >&2 ;;
     *) start_linerate >&2 ;;
@@ -72,10 +86,14 @@ if [ "$SUBJECT" != bridge ]; then
     for part in flows.*; do ovs-ofctl --bundle add-flows "unix:$FOLDER/br0.mgmt" "$part" 2>>ofctl.log; done
 fi
 shares=
-[ "$SHARES" = uniform ] || shares="--zipf $SHARES"
+[ "$SHARES" = uniform ] || [ "$ROW" = rules ] || shares="--zipf $SHARES"
 # Switches try to connect again each second.
-"$LINERATE" guest --listen "$FOLDER/a" --listen "$FOLDER/b" --size 64 --in-flight "$IN_FLIGHT" --cpu "$GUEST_CPU" --flows "$FLOWS" $shares \
-    --warm-up "${WARM_UP}s" --duration "${SECONDS_EACH}s" -o json >guest.json 2>guest.log &
+if [ "$ROW" = rules ]; then
+    generate >guest.json &
+else
+    "$LINERATE" guest --listen "$FOLDER/a" --listen "$FOLDER/b" --size 64 --in-flight "$IN_FLIGHT" --cpu "$GUEST_CPU" --flows "$FLOWS" $shares \
+        --warm-up "${WARM_UP}s" --duration "${SECONDS_EACH}s" -o json >guest.json 2>guest.log &
+fi
 guest=$!
 sleep $((WARM_UP - 1))
 [ "$ROW" != tracked ] || tracked | ovs-ofctl --bundle add-flows "unix:$FOLDER/br0.mgmt" - 2>>ofctl.log

@@ -8,6 +8,7 @@
 mod comparison;
 mod flows;
 mod guests;
+mod latency;
 mod neighbours;
 mod net;
 mod peers;
@@ -19,6 +20,7 @@ mod rounds;
 mod scale;
 mod script;
 mod stack;
+mod tunnels;
 
 use std::fs;
 use std::ops::RangeInclusive;
@@ -41,6 +43,10 @@ pub(crate) enum Bench {
     Net(net::Arguments),
     /// A TCP stream between two Linux guests in QEMU, beside Open vSwitch with DPDK and QEMU's own sockets
     Guests(guests::Arguments),
+    /// VXLAN tunnels, beside Open vSwitch with DPDK
+    Tunnels(tunnels::Arguments),
+    /// Latency through flow tables, beside Open vSwitch with DPDK, and while flows are added
+    Latency(latency::Arguments),
     /// Handing items from core to core, and buffers, beside crossbeam, rtrb and DPDK
     Rings(rings::Arguments),
     /// Requests and replies over TCP, beside iip and the kernel
@@ -126,6 +132,8 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Neighbours(arguments) => neighbours::run(arguments),
         Bench::Net(arguments) => net::run(arguments),
         Bench::Guests(arguments) => guests::run(arguments),
+        Bench::Tunnels(arguments) => tunnels::run(arguments),
+        Bench::Latency(arguments) => latency::run(arguments),
         Bench::Rings(arguments) => rings::run(arguments),
         Bench::Stack(arguments) => stack::run(arguments),
         Bench::Scale(arguments) => scale::run(arguments),

@@ -1,0 +1,120 @@
+//! `cargo xtask bench latency`: frames of our generator at a fixed rate through a flow table; measures latency and loss.
+//! At half of the highest rate that Open vSwitch forwards without loss, both switches are compared. At a moderate rate,
+//! our switch is compared with itself while 100,000 flows are added. A script (`latency.sh`) takes one reading.
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde_json::Value;
+
+use super::comparison::{Column, Comparison, Goal, Pair};
+use super::peers::{HUGE_PAGES, OURS};
+use super::rounds::Values;
+use super::{Options, script};
+use crate::hugepages::HugePages;
+use crate::{command, packages};
+
+const SCRIPT: &str = concat!(include_str!("hosts.sh"), include_str!("latency.sh"));
+const OVS: &str = "ovs";
+const COLUMNS: [Column; 4] = [
+    Column::new("p99_us", "p99 in us", 1),
+    Column::new("p50_us", "p50 in us", 1),
+    Column::new("lost", "lost", 0).at_most(0.0),
+    Column::new("changes_per_second", "changes/s", 0),
+];
+
+/// Measurement parameters.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    options: Options,
+    /// Packets per second of both switches [default: half of the rate that Open vSwitch forwards without loss]
+    #[arg(long, value_name = "PPS")]
+    rate: Option<u64>,
+    /// Packets per second while flows are added, and beside it
+    #[arg(long, value_name = "PPS", default_value_t = 100_000)]
+    changing_rate: u64,
+}
+
+/// Measures both comparisons.
+pub(super) fn run(arguments: &Arguments) -> Result<()> {
+    let options = &arguments.options;
+    options.validate()?;
+    packages::ensure(packages::PEERS)?;
+    command::build_linerate()?;
+    let rate = match arguments.rate {
+        Some(rate) => rate,
+        None => {
+            let _reserved = HugePages::reserve(HUGE_PAGES)?;
+            let found = search(options)?;
+            eprintln!("Open vSwitch forwards {found} packets per second without loss");
+            found / 2
+        }
+    };
+    let comparison = comparison(rate, arguments.changing_rate);
+    comparison.run(options, |subject| read(options, &comparison.subjects[subject]))
+}
+
+/// The highest rate that Open vSwitch forwards without loss.
+fn search(options: &Options) -> Result<u64> {
+    let said = script::run(options, SCRIPT, &[("WORK", "ndr"), ("SUBJECT", OVS)])?;
+    said.trim().parse().with_context(|| format!("the script printed {said:?}"))
+}
+
+fn comparison(rate: u64, changing_rate: u64) -> Comparison {
+    let subject =
+        |work: &str, rate: u64, switch: &str| vec![work.to_owned(), rate.to_string(), switch.to_owned()];
+    let subjects = vec![
+        subject("calm", rate, OURS),
+        subject("calm", rate, OVS),
+        subject("calm", changing_rate, OURS),
+        subject("changes", changing_rate, OURS),
+    ];
+    let pair = |ours, theirs, goal| Pair { ours, theirs, column: 0, goal: Some(Goal::AtMost(goal)) };
+    Comparison {
+        title: "flow tables: ratios of the 99th percentile of latency",
+        labels: &["work", "pps", "switch"],
+        columns: &COLUMNS,
+        subjects,
+        pairs: vec![pair(0, 1, 0.5), pair(3, 2, 2.0)],
+        huge_pages: HUGE_PAGES,
+    }
+}
+
+fn read(options: &Options, subject: &[String]) -> Result<Values> {
+    let names = ["WORK", "RATE", "SUBJECT"];
+    let variables: Vec<_> = names.into_iter().zip(subject.iter().map(String::as_str)).collect();
+    let said = script::run(options, SCRIPT, &variables)?;
+    parse(&said).with_context(|| format!("the script printed {said:?}"))
+}
+
+/// Parses the output of the script. Returns `None` if its format differs.
+fn parse(text: &str) -> Option<Values> {
+    let (changes, report) = text.split_once('\n')?;
+    let changes = changes.parse().ok().filter(|changes| *changes > 0.0);
+    let report: Value = serde_json::from_str(report).ok()?;
+    let latency = |key: &str| report["streams"][0]["latency_ns"][key].as_f64().map(|ns| ns / 1e3);
+    Some(vec![Some(latency("p99")?), latency("p50"), Some(report["lost"].as_f64()?), changes])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_of_the_script_is_parsed_as_a_reading() {
+        let report = r#"{"lost": 2, "streams": [{"latency_ns": {"p50": 8000, "p99": 12500}}]}"#;
+        assert_eq!(
+            parse(&format!("70000\n{report}")).unwrap(),
+            [Some(12.5), Some(8.0), Some(2.0), Some(70000.0)]
+        );
+        assert_eq!(parse(&format!("0\n{report}")).unwrap()[3], None);
+        assert_eq!(parse("0\n{}"), None);
+    }
+
+    #[test]
+    fn both_switches_and_our_own_while_flows_change_are_compared() {
+        let comparison = comparison(2_000_000, 100_000);
+        let names: Vec<_> = comparison.pairs.iter().map(|pair| comparison.pair_name(pair)).collect();
+        assert_eq!(names, ["calm 2000000 linerate over ovs", "changes 100000 linerate over calm"]);
+    }
+}

@@ -1,0 +1,80 @@
+# One reading: latency of frames of 64 bytes that a generator sends at a fixed rate through a flow table of one switch.
+# Runs after `hosts.sh`.
+#   WORK       ndr: searches the highest rate without loss, and prints it in packets per second
+#              calm: prints the generator's report as JSON
+#              changes: the same while flows are added, whose number per second it prints in a line before
+#   RATE       packets per second
+#   SUBJECT    linerate, or ovs (Open vSwitch with DPDK)
+#   SECONDS_EACH, SWITCH_CPU, GUEST_CPU, LINERATE, FOLDER
+
+PORTS="a b"
+CHANGES=100000
+AT_ONCE=5000 # changes of a bundle
+
+start_linerate() {
+    {
+        printf '[[worker]]\ncpu = %s\n[[bridge]]\nname = "br0"\npipeline = "openflow"\n' "$SWITCH_CPU"
+        for name in $PORTS; do
+            printf '[[port]]\nname = "%s"\nsocket = "%s/%s"\nmode = "client"\nbridge = "br0"\n' "$name" "$FOLDER" "$name"
+        done
+    } >switch.toml
+    "$LINERATE" --control "$FOLDER/c" run switch.toml >switch.log 2>&1 &
+}
+
+# Sends RATE for a time, and writes report.json.
+generate() {
+    "$LINERATE" gen --port "kind=virtio-user,socket=$FOLDER/a,mode=server" --port "kind=virtio-user,socket=$FOLDER/b,mode=server" \
+        --size 64 --flows 100 --rate "$1pps" --cpu "$GUEST_CPU" --no-announce --no-baseline --warm-up 1s --duration "$2" -o json \
+        >report.json 2>gen.log
+}
+
+# Whether the last run had no loss and kept its rate.
+is_whole() {
+    tr ',{}' '\n\n\n' <report.json | awk -F: '
+        $1 == "\"lost\"" && lost == "" { lost = $2 }
+        $1 == "\"sent_pps\"" && sent == "" { sent = $2 }
+        END { exit !(lost == 0 && sent >= 0.99 * '"$1"') }'
+}
+
+search() {
+    low=50000 high=20000000
+    while [ $((high - low)) -gt $((low / 20)) ]; do
+        middle=$(((low + high) / 2))
+        if generate $middle 1s && is_whole $middle; then low=$middle; else high=$middle; fi
+    done
+    echo $low
+}
+
+# Adds flows with higher priority than that of the frames, which none of them matches.
+change() {
+    awk -v n=$CHANGES 'BEGIN { for (i = 0; i < n; i++)
+        printf "priority=2,in_port=1,udp,tp_src=%d,tp_dst=%d,actions=drop\n", i % 50000, 20000 + i / 50000 }' |
+        split --lines=$AT_ONCE - flows.
+    sleep 2
+    began=$(date +%s%N)
+    for part in flows.*; do nice -n 19 ovs-ofctl --bundle add-flows "unix:$FOLDER/br0.mgmt" "$part" 2>>ofctl.log; done
+    echo $((CHANGES * 1000000 / (($(date +%s%N) - began) / 1000))) >changed
+}
+
+case "$SUBJECT" in
+    ovs) start_ovs >&2 ;;
+    *) start_linerate >&2 ;;
+esac
+for _ in $(seq 100); do [ -S "$FOLDER/br0.mgmt" ] && break; sleep 0.1; done
+ovs-ofctl del-flows "unix:$FOLDER/br0.mgmt" 2>>ofctl.log
+ovs-ofctl add-flow "unix:$FOLDER/br0.mgmt" priority=1,in_port=1,actions=output:2 2>>ofctl.log
+case "$WORK" in
+    ndr) search ;;
+    calm)
+        generate "$RATE" "${SECONDS_EACH}s"
+        echo 0
+        cat report.json
+        ;;
+    changes)
+        change &
+        changing=$!
+        generate "$RATE" "${SECONDS_EACH}s"
+        wait $changing
+        cat changed report.json
+        ;;
+esac
