@@ -87,12 +87,13 @@ case "$SUBJECT" in
     *) start_linerate >&2 ;;
 esac
 flows br0 in_port=1,actions=output:2 in_port=2,actions=output:1 >&2
-flows phy in_port=LOCAL,actions=output:1 in_port=1,actions=LOCAL "$responder" >&2
+flows phy priority=1,in_port=LOCAL,actions=output:1 priority=1,in_port=1,actions=LOCAL "$responder" >&2
 
 port() { echo "kind=virtio-user,socket=$FOLDER/$1,mode=server"; }
 case "$WORK" in
     encap) set -- --port "$(port a)" --port "$(port b)" ;;
     decap)
+        SIZE=$((SIZE + 50)) # Ethernet, IPv4, UDP and VXLAN
         outer="vni = 7, source_mac = \"$REMOTE_MAC\", destination_mac = \"$OWN_MAC\", source = \"$REMOTE\", destination = \"$OWN\""
         set -- --port "$(port b)" --port "$(port a)" --set "vxlan={ $outer }"
         ;;
