@@ -81,14 +81,44 @@ impl Edit {
     /// # Errors
     /// [`EditTooLong`] if `insert` is longer than [`MAX_INSERTED`].
     pub fn splice(at: usize, strip: usize, insert: &[u8]) -> Result<Self, EditTooLong> {
-        let mut edit = Self { at: at as u16, strip: strip as u16, ..Self::default() };
+        let mut edit = Self::default();
+        edit.set_splice(at, strip, insert)?;
+        Ok(edit)
+    }
+
+    /// [`Edit::splice`] for an edit that changes nothing.
+    ///
+    /// # Errors
+    /// As [`Edit::splice`]; then the edit still changes nothing.
+    #[inline]
+    pub fn set_splice(&mut self, at: usize, strip: usize, insert: &[u8]) -> Result<(), EditTooLong> {
         if at.max(strip) > HEAD || insert.len() > MAX_INSERTED {
             return Err(EditTooLong);
         }
-        edit.insert[..insert.len()].copy_from_slice(insert);
-        edit.inserted = insert.len() as u16;
-        edit.headers = (edit.at, edit.strip, edit.inserted);
-        Ok(edit)
+        self.insert[..insert.len()].copy_from_slice(insert);
+        (self.at, self.strip, self.inserted) = (at as u16, strip as u16, insert.len() as u16);
+        self.headers = (self.at, self.strip, self.inserted);
+        Ok(())
+    }
+
+    /// Makes this an edit that changes nothing. Bytes that it does not use keep their values.
+    #[inline]
+    fn reset(&mut self) {
+        (self.at, self.strip, self.inserted, self.headers) = (0, 0, 0, (0, 0, 0));
+        (self.patches, self.keep, self.outer, self.before) = (0, u32::MAX, None, EditId::NONE);
+    }
+
+    /// Makes this one, which was reset, equal to `other`, of which only the bytes in use are copied.
+    fn copy_from(&mut self, other: &Self) {
+        let (inserted, patches) = (usize::from(other.inserted), usize::from(other.patches));
+        (self.at, self.strip, self.inserted, self.headers) =
+            (other.at, other.strip, other.inserted, other.headers);
+        self.insert[..inserted].copy_from_slice(&other.insert[..inserted]);
+        (self.patches, self.keep, self.outer, self.before) =
+            (other.patches, other.keep, other.outer, other.before);
+        if patches > 0 {
+            (self.places, self.patch) = (other.places, other.patch);
+        }
     }
 
     /// States that only `inserted` bytes at `at`, in place of `strip` bytes, are headers added or removed by the splice.
@@ -182,22 +212,44 @@ impl EditId {
 /// Edits of one burst.
 #[derive(Debug, Default)]
 pub struct Edits {
+    /// The first `used` belong to this burst; the others keep their memory. An edit has several hundred bytes, few of which
+    /// are used, so it is written where it stays.
     list: Vec<Edit>,
+    used: usize,
     /// Whether any edit inserts outer headers, and whether any of them has a checksum.
     encapsulates: bool,
     has_checksum: bool,
 }
 
 impl Edits {
-    /// Adds an edit. The returned identifier is valid until the burst was sent to all outputs.
+    /// Adds an edit that `make` completes from one that changes nothing. The returned identifier is valid until the burst
+    /// was sent to all outputs.
     #[inline]
-    pub(crate) fn add(&mut self, edit: &Edit) -> EditId {
-        self.list.push(*edit);
+    pub(crate) fn add_with<E>(&mut self, make: impl FnOnce(&mut Edit) -> Result<(), E>) -> Result<EditId, E> {
+        if self.used == self.list.len() {
+            self.list.push(Edit::default());
+        }
+        let edit = &mut self.list[self.used];
+        edit.reset();
+        make(edit)?;
         if let Some(outer) = edit.outer {
             self.encapsulates = true;
             self.has_checksum |= outer.checksum.is_some();
         }
-        EditId(self.list.len() as u32)
+        self.used += 1;
+        Ok(EditId(self.used as u32))
+    }
+
+    /// Adds a copy of `edit`.
+    #[inline]
+    pub(crate) fn add(&mut self, edit: &Edit) -> EditId {
+        let copy = |own: &mut Edit| {
+            own.copy_from(edit);
+            Ok::<_, std::convert::Infallible>(())
+        };
+        match self.add_with(copy) {
+            Ok(id) => id,
+        }
     }
 
     /// Upper bound of what an output needs to accept edited packets, of which the unedited ones need `needs`.
@@ -223,7 +275,12 @@ impl Edits {
 
     /// Adds an edit that applies `before`, then `edit`.
     pub(crate) fn chain(&mut self, before: EditId, edit: Option<&Edit>) -> EditId {
-        edit.map_or(before, |edit| self.add(&Edit { before, ..*edit }))
+        let Some(edit) = edit else { return before };
+        let id = self.add(edit);
+        if let Some(own) = self.list[..self.used].last_mut() {
+            own.before = before;
+        }
+        id
     }
 
     /// Number of bytes by which a packet grows, without truncation.
@@ -265,19 +322,19 @@ impl Edits {
     /// Edit of an identifier. Returns `None` for [`EditId::NONE`].
     #[inline]
     pub fn get(&self, id: EditId) -> Option<&Edit> {
-        self.list.get((id.0 as usize).wrapping_sub(1))
+        self.list[..self.used].get((id.0 as usize).wrapping_sub(1))
     }
 
     /// Number of edits.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.list.len()
+        self.used
     }
 
     /// Removes all edits.
     #[inline]
     pub fn clear(&mut self) {
-        self.list.clear();
+        self.used = 0;
         (self.encapsulates, self.has_checksum) = (false, false);
     }
 }

@@ -101,6 +101,15 @@ impl Verdicts {
         self.edits.add(edit)
     }
 
+    /// Adds an edit that `make` completes from one that changes nothing.
+    ///
+    /// # Errors
+    /// Those of `make`; then no edit is added.
+    #[inline]
+    pub fn edit_with<E>(&mut self, make: impl FnOnce(&mut Edit) -> Result<(), E>) -> Result<EditId, E> {
+        self.edits.add_with(make)
+    }
+
     /// Adds an edit that applies `before`, then `edit`.
     pub fn edit_after(&mut self, before: EditId, edit: &Edit) -> EditId {
         self.edits.chain(before, Some(edit))

@@ -196,44 +196,52 @@ impl Rewriter {
         Ok(true)
     }
 
+    /// Whether the frame differs from the frame received.
+    pub fn is_changed(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
     /// The edit that turns the frame received, which begins with `original`, into this one; `None` if they are equal.
     ///
     /// # Errors
     /// [`ActionError::TooLong`] if the changes exceed the limits of an edit.
     pub fn edit(&self, original: &[u8]) -> Result<Option<Edit>, ActionError> {
-        if self.changed.is_empty() {
-            return Ok(None);
+        let mut edit = Edit::default();
+        self.write_edit(original, &mut edit)?;
+        Ok(self.is_changed().then_some(edit))
+    }
+
+    /// [`Rewriter::edit`], written to an edit that changes nothing.
+    ///
+    /// # Errors
+    /// As [`Rewriter::edit`].
+    pub fn write_edit(&self, original: &[u8], edit: &mut Edit) -> Result<(), ActionError> {
+        if self.splice(edit, self.changed).is_err() {
+            self.patch(original, edit)?;
+        } else if self.headers.is_empty() {
+            edit.set_headers(0, 0, 0);
+        } else {
+            let Range { low, high } = self.headers;
+            edit.set_headers(low, self.headers.original(), high - self.start - low);
         }
-        let mut edit = self.difference(original)?;
         if let Some(outer) = &self.outer {
             edit.set_outer(outer.headers(self.start));
         }
-        Ok(Some(edit))
-    }
-
-    fn difference(&self, original: &[u8]) -> Result<Edit, ActionError> {
-        let Ok(mut edit) = self.splice(self.changed) else { return self.patched(original) };
-        let headers = self.headers;
-        if headers.is_empty() {
-            edit.set_headers(0, 0, 0);
-        } else {
-            edit.set_headers(headers.low, headers.original(), headers.high - self.start - headers.low);
-        }
-        Ok(edit)
+        Ok(())
     }
 
     /// Replaces a range of the frame received by that of this one.
-    fn splice(&self, range: Range) -> Result<Edit, port::EditTooLong> {
+    fn splice(&self, edit: &mut Edit, range: Range) -> Result<(), port::EditTooLong> {
         if range.is_empty() {
-            return Ok(Edit::default());
+            return Ok(());
         }
-        Edit::splice(range.low, range.original(), &self.bytes[self.start + range.low..range.high])
+        edit.set_splice(range.low, range.original(), &self.bytes[self.start + range.low..range.high])
     }
 
     /// Replaces only headers by a splice, and patches other bytes that differ.
     #[cold]
-    fn patched(&self, original: &[u8]) -> Result<Edit, ActionError> {
-        let mut edit = self.splice(self.headers).map_err(|_| ActionError::TooLong)?;
+    fn patch(&self, original: &[u8], edit: &mut Edit) -> Result<(), ActionError> {
+        self.splice(edit, self.headers).map_err(|_| ActionError::TooLong)?;
         let high = self.changed.high - self.start;
         let (before, after) = if self.headers.is_empty() {
             (0..0, self.changed.low..high)
@@ -249,7 +257,7 @@ impl Rewriter {
                 }
             }
         }
-        Ok(edit)
+        Ok(())
     }
 
     /// The 16 bytes at `at`, of which those after the end of the head have no meaning.

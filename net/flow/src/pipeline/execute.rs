@@ -151,11 +151,13 @@ impl<'a> Executor<'a> {
         if let Some(edit) = self.edit {
             return Ok(edit);
         }
-        let edit = match self.rewriter.edit(self.burst.head(self.packet)) {
-            Ok(None) => EditId::NONE,
-            Ok(Some(edit)) => self.verdicts.edit(&edit),
-            Err(_) => return self.refuse(),
+        let (rewriter, original) = (&*self.rewriter, self.burst.head(self.packet));
+        let edit = if rewriter.is_changed() {
+            self.verdicts.edit_with(|edit| rewriter.write_edit(original, edit))
+        } else {
+            Ok(EditId::NONE)
         };
+        let Ok(edit) = edit else { return self.refuse() };
         self.edit = Some(edit);
         Ok(edit)
     }
