@@ -280,14 +280,20 @@ impl Pass<'_> {
         megaflow.count(packets.len() as u32, bytes, self.context.now);
         if let Form::Operations(operations) = &megaflow.value.form {
             let operations = operations.clone();
-            packets.for_each(|i| self.run(i, &operations));
+            match operations.as_slice() {
+                [Operation::Encapsulate(way)] => self.encapsulate(packets, way, &operations),
+                [Operation::Decapsulate { kind, port }] => {
+                    self.decapsulate(packets, (*kind, *port), &operations);
+                }
+                _ => packets.for_each(|i| self.run(i, &operations)),
+            }
         } else {
             decide(&megaflow.value.form, packets, self.verdicts);
         }
         true
     }
 
-    fn run(&mut self, i: usize, operations: &[Operation]) {
+    pub(super) fn run(&mut self, i: usize, operations: &[Operation]) {
         self.run_known(i, operations, None);
     }
 

@@ -11,6 +11,7 @@
 
 mod act;
 mod ct;
+mod flow_hash;
 mod group;
 mod header;
 mod learn;
@@ -29,9 +30,9 @@ mod tunnel;
 #[cfg(test)]
 pub(crate) use tests::matching as random_match;
 
+pub use flow_hash::{flow_hash, simple_flow};
 pub use operation::{
-    ControllerOperation, CtOperation, Encapsulation, Operation, Resume, Selection, flow_hash, reason,
-    select_slot,
+    ControllerOperation, CtOperation, Encapsulation, Operation, Resume, Selection, reason, select_slot,
 };
 pub(crate) use plain::{enter, plain};
 pub(crate) use record::Record;

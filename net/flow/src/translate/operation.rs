@@ -1,10 +1,10 @@
 //! Operations on packets, the result of a translation.
 
+use super::flow_hash::flow_hash;
 use super::set::ActionSet;
 use crate::action::{Action, Instructions, Nat};
-use crate::field::{Field, frag};
+use crate::field::Field;
 use crate::key::Key;
-use crate::lookup::fold;
 use crate::matching::Match;
 use crate::modify::{PortNo, TableId};
 use crate::tables::Parent;
@@ -123,6 +123,19 @@ pub struct Encapsulation {
     pub then: Option<Box<[Operation]>>,
 }
 
+impl Encapsulation {
+    /// The output of packets that only get outer headers, if these depend on nothing but the length, the flow and the
+    /// traffic class of the packet.
+    pub fn plain(&self) -> Option<PortNo> {
+        let kind = self.template.kind();
+        let is_plain = kind.is_ethernet() && kind != Kind::Erspan && self.template.checksum_start().is_none();
+        match self.then.as_deref()? {
+            [Operation::Output(port)] if is_plain && !self.inherits_ttl => Some(*port),
+            _ => None,
+        }
+    }
+}
+
 /// Output to controllers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ControllerOperation {
@@ -226,23 +239,6 @@ pub(super) struct Site {
 /// Number of the hash value by which a select group selects.
 pub fn select_slot(key: &Key) -> usize {
     flow_hash(key) as usize % crate::tables::SLOTS
-}
-
-/// Hash of the flow of a packet: the same for both directions of a connection, and for all fragments of a packet.
-pub fn flow_hash(key: &Key) -> u32 {
-    let get = |field| key.get(field) as u64;
-    let (kind, frag, proto) = (get(Field::EthType), get(Field::IpFrag), get(Field::IpProto));
-    let mut hash = fold(0x6a09_e667_f3bc_c908, kind << 8 | proto);
-    let wide = key.get(Field::Ipv6Src) ^ key.get(Field::Ipv6Dst);
-    hash = match kind {
-        0x0800 => fold(hash, get(Field::Ipv4Src) ^ get(Field::Ipv4Dst)),
-        0x86dd => fold(fold(hash, wide as u64), (wide >> 64) as u64),
-        _ => fold(hash, get(Field::EthSrc) ^ get(Field::EthDst)),
-    };
-    if [6, 17, 132].contains(&proto) && frag & u64::from(frag::ANY) == 0 {
-        hash = fold(hash, get(Field::TcpSrc) ^ get(Field::TcpDst));
-    }
-    (hash >> 32) as u32
 }
 
 impl Operation {
