@@ -377,12 +377,9 @@ impl Burst {
     ) -> Result<(), DropReason> {
         let number = match edits.get(id) {
             None => self.push_derived(source.head(i), source.frame(i).rest()),
-            Some(_) if !source.frame(i).is_head_only() && edits.removed(id) > 0 => {
-                self.push_by_copy(source, i, edits, id)
-            }
             Some(edit) => match self.push_spliced(source, &[i as u8], edit) {
                 0 => self.push_by_copy(source, i, edits, id),
-                _ => Some(self.len() - 1),
+                _ => Some(self.refilled(self.len() - 1, edits.removed(id))),
             },
         };
         let number = number.ok_or(DropReason::TooShort)?;
@@ -425,6 +422,17 @@ impl Burst {
         };
         self.set_offload(number, offload);
         Ok(())
+    }
+
+    /// Fills up the head of packet `number` with the `removed` bytes behind it, as far as there are so many. Returns
+    /// `number`.
+    #[inline]
+    fn refilled(&mut self, number: usize, removed: usize) -> usize {
+        let (head, len) = (self.head(number).len(), self.frame_len(number));
+        if removed > 0 && head < len {
+            self.pull::<Portable>(number, (head + removed).min(len));
+        }
+        number
     }
 
     /// Slow path for any head and edit. The head is extended by as many bytes as the edit removes.

@@ -77,6 +77,8 @@ pub struct Template {
     kind: Kind,
     is_v4: bool,
     has_checksum: bool,
+    /// Of an IPv4 header, without the fields of [`Template::write_network`].
+    fixed: Sum,
 }
 
 /// Completed outer headers.
@@ -110,8 +112,10 @@ impl Template {
             kind: outer.kind,
             is_v4: outer.addresses.0.is_ipv4(),
             has_checksum: outer.checksum && outer.kind.port().is_some(),
+            fixed: Sum::default(),
         };
         template.bytes.get_mut(..bytes.len()).ok_or(TooLong)?.copy_from_slice(&bytes);
+        template.fixed = template.fixed_sum();
         Ok(template)
     }
 
@@ -175,21 +179,27 @@ impl Template {
         header
     }
 
+    /// Sum of the IPv4 header without length, identification, traffic class, time to live and protocol.
+    fn fixed_sum(&self) -> Sum {
+        let mut sum = Sum::of(&[self.bytes[HEADER_LEN], 0]);
+        sum.add(&self.bytes[HEADER_LEN + 6..HEADER_LEN + 8]);
+        sum.add(&self.bytes[HEADER_LEN + 12..HEADER_LEN + IPV4_HEADER]);
+        sum
+    }
+
     fn write_network(&self, bytes: &mut [u8; MAX_HEADER], inner: &Inner) {
         let payload = self.len() + inner.len - HEADER_LEN;
         let protocol = if inner.is_v6 { IPV6 } else { IPV4 };
         if self.is_v4 {
-            put(bytes, HEADER_LEN + 1, [inner.tos]);
-            put(bytes, HEADER_LEN + 2, saturated(payload).to_be_bytes());
-            put(bytes, HEADER_LEN + 4, inner.identification.to_be_bytes());
-            if let Some(ttl) = inner.ttl {
-                put(bytes, HEADER_LEN + 8, [ttl]);
-            }
-            if self.kind == Kind::Ipip {
-                put(bytes, HEADER_LEN + 9, [protocol]);
-            }
-            let sum = Sum::of(&bytes[HEADER_LEN..HEADER_LEN + IPV4_HEADER]).finish();
-            return put(bytes, HEADER_LEN + 10, sum);
+            let [high, low] = saturated(payload).to_be_bytes();
+            let [first, last] = inner.identification.to_be_bytes();
+            put(bytes, HEADER_LEN + 1, [inner.tos, high, low, first, last]);
+            let ttl = inner.ttl.unwrap_or(bytes[HEADER_LEN + 8]);
+            let protocol = if self.kind == Kind::Ipip { protocol } else { bytes[HEADER_LEN + 9] };
+            let mut sum = self.fixed;
+            sum.add(&[0, inner.tos, high, low, first, last, ttl, protocol]);
+            let [sum_high, sum_low] = sum.finish();
+            return put(bytes, HEADER_LEN + 8, [ttl, protocol, sum_high, sum_low]);
         }
         put(bytes, HEADER_LEN, [0x60 | inner.tos >> 4, inner.tos << 4]);
         put(bytes, HEADER_LEN + 4, saturated(payload - IPV6_HEADER).to_be_bytes());

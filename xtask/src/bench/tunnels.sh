@@ -56,7 +56,7 @@ END
 add_tunnel_to_ovs() {
     vsctl() { ovs-vsctl --db="$db" --timeout=20 "$@"; }
     vsctl add-br phy -- set bridge phy datapath_type=netdev other-config:hwaddr="$OWN_MAC" -- set Interface phy mtu_request=$MTU
-    vsctl add-port phy b -- set Interface b type=dpdkvhostuserclient options:vhost-server-path="$FOLDER/b"
+    vsctl add-port phy b -- set Interface b type=dpdkvhostuserclient options:vhost-server-path="$FOLDER/b" mtu_request=$MTU
     vsctl add-port br0 vx -- set Interface vx type=vxlan options:remote_ip="$REMOTE" options:key=7
     ip addr add "$OWN/24" dev phy
     ip link set phy up

@@ -151,11 +151,16 @@ impl Burst {
     /// A packet that passes through a pipeline again keeps its extended head, and the method returns `false` for
     /// more: edits apply to the head as received, and shared memory may change between two reads.
     pub fn pull_head<K: Kernel>(&mut self, i: usize, len: usize) -> bool {
-        let (start, have) = (self.start[i] as usize, self.head[i] as usize);
-        if have >= len {
+        if self.head[i] as usize >= len {
             return true;
         }
-        if self.is_derived || len > self.frame_len(i) || start + len > SLOT {
+        !self.is_derived && self.pull::<K>(i, len)
+    }
+
+    /// [`Burst::pull_head`] for a longer head, also in a derived burst.
+    pub(crate) fn pull<K: Kernel>(&mut self, i: usize, len: usize) -> bool {
+        let (start, have) = (self.start[i] as usize, self.head[i] as usize);
+        if len > self.frame_len(i) || start + len > SLOT {
             return false;
         }
         self.settle();

@@ -2,6 +2,7 @@
 
 use super::*;
 use ::tunnel::{Interface, Key as TunnelKey, Kind, Tunnel, open};
+use port::Offload;
 use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, channel};
 use wire::MacAddress;
@@ -73,8 +74,14 @@ impl Site {
         self.run(&context, frame)
     }
 
+    /// [`Site::send`] for a packet whose checksum is known to be valid, which takes the general path through a tunnel.
+    fn send_valid(&mut self, from: u16, frame: &[u8]) -> Outcome {
+        let context = Context::received(PortId(from), self.now);
+        run_long(self.worker.as_mut(), &context, (frame, Offload::VALID)).0
+    }
+
     fn run(&mut self, context: &Context, frame: &[u8]) -> Outcome {
-        let (outcome, punted) = run_long(self.worker.as_mut(), context, frame);
+        let (outcome, punted) = run_long(self.worker.as_mut(), context, (frame, Offload::NONE));
         let mut observer = self.switch.observer().unwrap();
         for packet in punted {
             observer.punted(packet);
@@ -107,10 +114,17 @@ impl Site {
 }
 
 /// Runs a frame of any length. Software offloads are completed, as an output without capabilities needs.
-fn run_long(worker: &mut dyn Pipeline, context: &Context, frame: &[u8]) -> (Outcome, Vec<Punted>) {
+fn run_long(
+    worker: &mut dyn Pipeline,
+    context: &Context,
+    (frame, offload): (&[u8], Offload),
+) -> (Outcome, Vec<Punted>) {
     let (mut burst, mut verdicts, mut punts) = (Burst::new(), Verdicts::new(16), Controllers::default());
     burst.begin(0);
     assert!(burst.push_lent(frame));
+    if offload != Offload::NONE {
+        burst.set_offload(0, offload);
+    }
     Passes::default().run(worker, &mut burst, context, &mut verdicts, &mut punts);
     let mut outcome = Outcome::default();
     for batch in verdicts.batches() {
@@ -220,6 +234,78 @@ fn packets_leave_another_switch_as_they_came() {
         there.counts();
         assert_eq!(there.switch.tunnels()[0].counts.rx_packets, 6);
     }
+}
+
+/// A UDP packet of `len` bytes with a traffic class.
+fn long_udp(len: usize, tos: u8) -> Vec<u8> {
+    let mut frame = udp(1, 2, (1, 2), 64);
+    frame.extend((frame.len()..len).map(|at| at as u8));
+    frame[15] = tos;
+    frame[16..18].copy_from_slice(&((len - 14) as u16).to_be_bytes());
+    frame[38..40].copy_from_slice(&((len - 34) as u16).to_be_bytes());
+    frame[24..26].fill(0);
+    let header = Sum::of(&frame[14..34]).finish();
+    frame[24..26].copy_from_slice(&header);
+    frame
+}
+
+#[test]
+fn simple_packets_pass_tunnels_as_all_others() {
+    for (kind, is_v6) in Kind::ALL.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
+        let [mut here, mut there] = connected(|site| to(kind, site, is_v6));
+        let mut packets = 0;
+        for (len, tos) in [(60, 0), (60, 0x29), (100, 3), (128, 0xff), (129, 0), (1000, 0x88), (1400, 2)] {
+            let packet = long_udp(len, tos);
+            assert!(crate::translate::simple_flow(&packet, len).is_some());
+            let [simple, general] =
+                [here.send(GUEST, &packet), here.send_valid(GUEST, &packet)].map(|outcome| {
+                    let mut frame = only(&outcome);
+                    if !is_v6 {
+                        // Identification, and the checksum of the header.
+                        frame[18..20].fill(0);
+                        frame[24..26].fill(0);
+                    }
+                    frame
+                });
+            let same_length = simple.len() == general.len();
+            assert!(kind == Kind::Erspan && same_length || simple == general, "{kind} {len} {tos}");
+            let outer = only(&here.send(GUEST, &packet));
+            let received = [there.send(UPLINK, &outer), there.send_valid(UPLINK, &outer)];
+            assert_eq!(received[0].sent, received[1].sent, "{kind} {len} {tos}");
+            assert_eq!(received[0].sent.len(), 1, "{kind} {len} {tos}: {:?}", received[0]);
+            packets += 3;
+        }
+        here.counts();
+        there.counts();
+        let (sent, received) = (here.switch.tunnels()[0].counts, there.switch.tunnels()[0].counts);
+        assert_eq!((sent.tx_packets, received.rx_packets), (packets, packets * 2 / 3));
+    }
+}
+
+#[test]
+fn packets_of_a_burst_that_leave_a_tunnel_share_a_pass_unless_their_outer_headers_differ() {
+    let [mut here, mut there] = connected(|site| to(Kind::Vxlan, site, false));
+    let outer = only(&here.send(GUEST, &udp(1, 2, (1, 2), 64)));
+    let mut other = outer.clone();
+    other[15] = 4;
+    other[24..26].fill(0);
+    let header = Sum::of(&other[14..34]).finish();
+    other[24..26].copy_from_slice(&header);
+    // Flows of br0 match the traffic class of the outer header.
+    let by_tos = by_port(3).with(Field::TunTos, 4);
+    there.flows("br0", &[flow(7, &by_tos, vec![output(2)])]);
+    let (mut burst, mut verdicts, mut punts) = (Burst::new(), Verdicts::new(16), Controllers::default());
+    burst.begin(0);
+    for frame in [&outer, &outer, &other, &outer] {
+        assert!(burst.push_own(frame));
+    }
+    let context = Context::received(PortId(UPLINK), there.now);
+    Passes::default().run(there.worker.as_mut(), &mut burst, &context, &mut verdicts, &mut punts);
+    let sent = |port| {
+        let batches = verdicts.batches().iter().filter(move |batch| batch.port() == PortId(port));
+        batches.flat_map(|batch| batch.indices().as_slice()).copied().collect::<Vec<_>>()
+    };
+    assert_eq!((sent(GUEST), sent(OTHER)), (vec![0, 1, 3], vec![2]));
 }
 
 #[test]
