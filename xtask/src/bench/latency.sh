@@ -30,7 +30,7 @@ generate() {
 
 # Whether the last run had no loss and kept its rate.
 is_whole() {
-    tr ',{}' '\n\n\n' <report.json | awk -F: '
+    tr -d ' ' <report.json | tr ',{}' '\n\n\n' | awk -F: '
         $1 == "\"lost\"" && lost == "" { lost = $2 }
         $1 == "\"sent_pps\"" && sent == "" { sent = $2 }
         END { exit !(lost == 0 && sent >= 0.99 * '"$1"') }'
