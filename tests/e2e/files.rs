@@ -120,7 +120,7 @@ fn captures_are_exchanged_with_other_tools() {
         assert_eq!(dump(&stage.path("out.pcapng")), dump(&stage.path("in")));
         let lengths = |file: &str| fields(&stage.path(file), "frame", &["frame.number", "frame.len"]);
         assert_eq!(lengths("out.pcapng"), lengths("in"));
-        assert_sums_agree(&stage.switch.settled(&["from", "to"]));
+        stage.switch.assert_sums_agree(&["from", "to"]);
         let (out, played) = (stage.path("out.pcapng"), stage.path("in"));
         stage.switch.stop();
         assert_eq!(dump(&out), dump(&played));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use linerate_tests::guest::{Guest, number};
 use linerate_tests::netns::Netns;
-use linerate_tests::switch::{Switch, assert_sums_agree};
+use linerate_tests::switch::Switch;
 use linerate_tests::{folder, wait};
 use serde_json::Value;
 
@@ -96,7 +96,7 @@ fn flows_forward_edit_and_drop_packets_of_namespaces() {
     assert!(!pair.can_ping());
     let drops = pair.switch.port("left")["drops"]["flow-drop"].as_u64();
     assert!(drops.is_some_and(|drops| drops > 0), "{}", pair.switch.port("left"));
-    assert_sums_agree(&pair.switch.settled(&["left", "right"]));
+    pair.switch.assert_sums_agree(&["left", "right"]);
     pair.switch.stop();
 }
 
@@ -265,6 +265,6 @@ fn flows_learn_addresses() {
     one.ping("10.9.0.2", 50, &[]);
     let flooded = three.statistic("eth0", "rx_packets") - before;
     assert!(flooded < 25, "{flooded} of 100 packets were flooded");
-    assert_sums_agree(&switch.settled(&["one", "two", "three"]));
+    switch.assert_sums_agree(&["one", "two", "three"]);
     switch.stop();
 }

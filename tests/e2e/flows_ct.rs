@@ -4,7 +4,6 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use linerate_tests::switch::assert_sums_agree;
 use linerate_tests::{folder, tcp, wait};
 use serde_json::Value;
 
@@ -57,7 +56,7 @@ fn a_firewall_admits_connections_of_one_side() {
     };
     assert!(!pair.right.enter(connects), "the other side begins no connection");
     assert!(pair.right.attempt("ping", &["-c", "1", "-W", "1", "10.9.0.1"]).is_err());
-    assert_sums_agree(&pair.switch.settled(&["left", "right"]));
+    pair.switch.assert_sums_agree(&["left", "right"]);
     pair.switch.stop();
 }
 
@@ -99,7 +98,7 @@ fn connections_pass_through_translation_of_their_source() {
     pair.left.ping("10.9.0.2", 3, &[]);
     pair.switch.tell(&["ct", "flush"]).expect("the switch runs");
     assert!(connections(&pair, &[]).is_empty());
-    assert_sums_agree(&pair.switch.settled(&["left", "right"]));
+    pair.switch.assert_sums_agree(&["left", "right"]);
     pair.switch.stop();
 }
 
@@ -137,7 +136,7 @@ fn a_stateful_access_list_admits_connections_of_one_side_with_their_replies_and_
     assert!(pair.right.attempt("ping", &["-c", "1", "-W", "1", "10.9.0.1"]).is_err());
     let marks: Vec<_> = connections(&pair, &[]).iter().map(|entry| entry["mark"].as_u64()).collect();
     assert!(marks.contains(&Some(2)) && marks.contains(&Some(4)), "the numbers of the rules: {marks:?}");
-    assert_sums_agree(&pair.switch.settled(&["left", "right"]));
+    pair.switch.assert_sums_agree(&["left", "right"]);
     pair.switch.stop();
 }
 

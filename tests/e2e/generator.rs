@@ -50,7 +50,7 @@ fn generator_and_switch_count_the_same() {
         assert_eq!(counted[1].rx_packets - before[1].rx_packets, 1, "{report}");
         assert!(report["baseline"]["most_pps"].as_f64().is_some_and(|most| most > 0.0), "{report}");
     }
-    assert_sums_agree(&switch.settled(&["red", "blue"]));
+    switch.assert_sums_agree(&["red", "blue"]);
     switch.stop();
 }
 
@@ -131,7 +131,7 @@ fn passes(folder: &Path, name: &str, ends: &[PortPair; 2]) {
     assert_eq!((number(&report, "received"), number(&report, "lost")), (sent, 0), "{name}: {report}");
     let stream = &report["streams"][0];
     assert_eq!((number(stream, "duplicates"), number(stream, "reordered")), (0, 0), "{name}: {report}");
-    assert_sums_agree(&switch.settled(&["red", "blue"]));
+    switch.assert_sums_agree(&["red", "blue"]);
     switch.stop();
 }
 

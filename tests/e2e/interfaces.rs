@@ -162,7 +162,7 @@ fn packets_above_the_mtu_are_counted_at_the_output() {
     let drops = switch.port("p2")["drops"].clone();
     assert!(drops["buffer-too-small"].as_u64().is_some_and(|lost| lost >= 3), "{drops}");
     site.left.ping("10.9.0.2", 2, &["-M", "do", "-s", "1472"]);
-    assert_sums_agree(&switch.settled(&["p1", "p2"]));
+    switch.assert_sums_agree(&["p1", "p2"]);
     switch.stop();
 }
 
@@ -174,7 +174,7 @@ fn large_file_arrives_unchanged_over_af_xdp() {
     Noise::make(folder.path(), noise::large()).send(folder.path(), &site.left, &site.right, "10.9.0.1");
     let sent = switch.counters("p1").rx_bytes;
     assert!(sent > noise::large(), "{sent} bytes went through the switch");
-    assert_sums_agree(&switch.settled(&["p1", "p2"]));
+    switch.assert_sums_agree(&["p1", "p2"]);
     switch.stop();
 }
 
@@ -325,6 +325,6 @@ fn frames_circulate_between_testpmd_and_af_xdp_ports() {
     assert!(wait::until(LIMIT, moved).is_some(), "{:?}", switch.counters("p1"));
     testpmd.stop();
     testpmd.quit();
-    assert_sums_agree(&switch.settled(&["p1", "p2"]));
+    switch.assert_sums_agree(&["p1", "p2"]);
     switch.stop();
 }

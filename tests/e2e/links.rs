@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use linerate_tests::netns::Netns;
 use linerate_tests::ovs::Ovs;
-use linerate_tests::switch::{Switch, assert_sums_agree};
+use linerate_tests::switch::Switch;
 use linerate_tests::{folder, need, wait};
 use serde_json::Value;
 
@@ -157,7 +157,7 @@ fn a_ring_with_kernel_bridges_uses_stp() {
     site.bridges.ip("link set p1 up");
     wait_ports(&switch, &[("p1", ["root", "forwarding"]), ("p2", ["alternate", "discarding"])]);
     site.assert_broadcasts_arrive_once();
-    assert_sums_agree(&switch.settled(&["host", "p1", "p2"]));
+    switch.assert_sums_agree(&["host", "p1", "p2"]);
     switch.stop();
 }
 
@@ -221,7 +221,7 @@ fn a_ring_with_open_vswitch_uses_rstp() {
     wait_ports(&switch, &[("p1", ["root", "forwarding"]), ("p2", ["designated", "forwarding"])]);
     agrees("br2", "p2", ["root", "forwarding"]);
     site.assert_broadcasts_arrive_once();
-    assert_sums_agree(&switch.settled(&["host", "p1", "p2"]));
+    switch.assert_sums_agree(&["host", "p1", "p2"]);
     switch.stop();
 }
 

@@ -147,7 +147,7 @@ fn killed_guest_reconnects_to_the_same_ports() {
                 assert!(wait::until(REACTION, gone).is_some(), "{}", switch.port(port));
             }
         }
-        assert_sums_agree(&switch.settled(&NAMES));
+        switch.assert_sums_agree(&NAMES);
         switch.stop();
     }
 }
@@ -175,7 +175,7 @@ fn guest_survives_restart_of_a_killed_switch() {
             second.wait_running(name, 1, REACTION);
         }
         carry(&mut guest, 1514);
-        assert_sums_agree(&second.settled(&NAMES));
+        second.assert_sums_agree(&NAMES);
         guest.quit();
         second.stop();
     }

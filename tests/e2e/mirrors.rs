@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use linerate_tests::capture::fields;
 use linerate_tests::netns::Netns;
-use linerate_tests::switch::{Switch, assert_sums_agree};
+use linerate_tests::switch::Switch;
 use linerate_tests::{folder, wait};
 use serde_json::Value;
 
@@ -104,7 +104,7 @@ fn a_port_gets_copies_of_received_and_sent_packets() {
     assert!(three.probe.attempt("ping", &["-c", "1", "-W", "1", "10.9.0.1"]).is_err());
     let drops = || three.switch.port("probe")["drops"]["mirror-port"].as_u64().filter(|n| *n > 0);
     assert!(wait::until(LIMIT, drops).is_some(), "{}", three.switch.port("probe"));
-    assert_sums_agree(&three.switch.settled(&["left", "right", "probe"]));
+    three.switch.assert_sums_agree(&["left", "right", "probe"]);
     three.switch.tell(&["mirrors", "remove", "m"]).expect("the mirror is there");
     three.right.ping("10.9.0.1", 2, &[]);
     assert_eq!(three.switch.ask(&["mirrors", "show"]).expect("a list"), serde_json::json!([]));
@@ -122,7 +122,7 @@ fn copies_for_a_vlan_are_tagged() {
     let packets = three.capture(folder.path(), ECHO + 4);
     assert_eq!(echoes(&packets), [PINGS as usize; 2], "{packets:?}");
     assert!(packets.iter().all(|packet| packet[0] == "99"), "{packets:?}");
-    assert_sums_agree(&three.switch.settled(&["left", "right", "probe"]));
+    three.switch.assert_sums_agree(&["left", "right", "probe"]);
     let refused = three.switch.tell(&[&add[..], &["--output-vlan", "98"]].concat()).unwrap_err();
     assert!(refused.contains("there is a mirror"), "{refused}");
     three.switch.stop();
@@ -143,6 +143,6 @@ fn packets_of_flow_tables_are_copied_also_if_they_are_dropped() {
     assert!(three.left.attempt("ping", &["-c", "3", "-i", "0.2", "-W", "1", "10.9.0.2"]).is_err());
     let copied = || three.mirror("m")["packets"].as_u64().filter(|packets| *packets >= before + 3);
     assert!(wait::until(LIMIT, copied).is_some(), "dropped packets are copied: {}", three.mirror("m"));
-    assert_sums_agree(&three.switch.settled(&["left", "right", "probe"]));
+    three.switch.assert_sums_agree(&["left", "right", "probe"]);
     three.switch.stop();
 }

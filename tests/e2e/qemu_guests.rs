@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
+use linerate_tests::folder;
 use linerate_tests::switch::{Port, Switch};
 use linerate_tests::testpmd::{Testpmd, Vhost};
 use linerate_tests::vm::{GuestNic, Image, Vm};
-use linerate_tests::{folder, switch};
 
 const PING: Duration = Duration::from_mins(1);
 const TRANSFER: Duration = Duration::from_mins(3);
@@ -78,7 +78,7 @@ fn visit(pair: &Pair) {
     right.ready();
     ping(&mut left, 2);
     ping(&mut right, 1);
-    switch::assert_sums_agree(&switch.settled(&NAMES));
+    switch.assert_sums_agree(&NAMES);
     drop((left, right));
     switch.stop();
 }
@@ -107,7 +107,7 @@ fn restarted(folder: &Path, packed: bool) -> (Switch, [Vm; 2]) {
 fn talk_again(switch: Switch, mut guests: [Vm; 2]) {
     ping(&mut guests[1], 1);
     transfer(&mut guests);
-    switch::assert_sums_agree(&switch.settled(&NAMES));
+    switch.assert_sums_agree(&NAMES);
     drop(guests);
     switch.stop();
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use linerate_tests::netns::Netns;
 use linerate_tests::process::Process;
-use linerate_tests::switch::{Switch, assert_sums_agree};
+use linerate_tests::switch::Switch;
 use linerate_tests::{folder, need, wait};
 use serde_json::Value;
 
@@ -122,7 +122,7 @@ impl Site {
     }
 
     fn assert_sums_agree(&self) {
-        assert_sums_agree(&self.switch.settled(&["red", "blue", "green", "up"]));
+        self.switch.assert_sums_agree(&["red", "blue", "green", "up"]);
     }
 }
 

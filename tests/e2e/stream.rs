@@ -11,7 +11,7 @@ use std::time::Duration;
 use linerate_tests::process::Process;
 use linerate_tests::switch::Switch;
 use linerate_tests::vm::{GuestNic, Image, Vm};
-use linerate_tests::{folder, switch, wait};
+use linerate_tests::{folder, wait};
 
 const PING: Duration = Duration::from_mins(1);
 const TRANSFER: Duration = Duration::from_mins(3);
@@ -86,7 +86,7 @@ fn stream_guest_reaches_vhost_guest_and_reconnects() {
     let mut right = streamed(folder.path(), &switch, &image, 1, "guest-right-again");
     right.ready();
     ping(&mut right, 1);
-    switch::assert_sums_agree(&switch.settled(&NAMES));
+    switch.assert_sums_agree(&NAMES);
     drop((left, right));
     switch.stop();
 }
@@ -192,7 +192,7 @@ fn passt_serves_dhcp_and_port_reconnects() {
         passt.kill();
         switch.wait_state("net", "waiting", REACTION);
     }
-    switch::assert_sums_agree(&switch.settled(&["net", "peer"]));
+    switch.assert_sums_agree(&["net", "peer"]);
     switch.stop();
 }
 
@@ -220,7 +220,7 @@ mod every {
         right.ready();
         ping(&mut left, 2);
         transfer(&mut left, &mut right);
-        switch::assert_sums_agree(&switch.settled(&NAMES));
+        switch.assert_sums_agree(&NAMES);
         drop((left, right));
         switch.stop();
     }

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use linerate_tests::switch::{Port, Switch, assert_sums_agree};
+use linerate_tests::switch::{Port, Switch};
 use linerate_tests::testpmd::{Ring, Testpmd, Vhost, VirtioUser};
 use linerate_tests::{folder, scope};
 
@@ -172,7 +172,7 @@ fn crashed_guest_reconnects_to_the_same_ports() {
             switch.wait_state(port, "waiting", REACTION);
         }
     }
-    assert_sums_agree(&switch.settled(&NAMES));
+    switch.assert_sums_agree(&NAMES);
     switch.stop();
 }
 
@@ -190,7 +190,7 @@ fn listening_guest_survives_restart_of_a_killed_switch() {
         let second = Switch::restart(folder.path());
         case.wait_running(&second);
         carry(&mut guest, 1514);
-        assert_sums_agree(&second.settled(&NAMES));
+        second.assert_sums_agree(&NAMES);
         guest.quit();
         second.stop();
     }

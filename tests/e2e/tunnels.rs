@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use linerate_tests::capture::{fields, packets};
 use linerate_tests::netns::Netns;
-use linerate_tests::switch::{Switch, assert_sums_agree};
+use linerate_tests::switch::Switch;
 use linerate_tests::{folder, need, tcp, wait};
 use serde_json::Value;
 
@@ -108,7 +108,7 @@ fn through_the_kernel(remote: &str, local: &str, lines: &str, options: &str) {
     let said = guest.attempt("ping", &["-c", "2", "-W", "1", "-M", "do", "-s", "1472", "10.9.0.2"]);
     let cached = guest.run("ip", &["route", "get", "10.9.0.2"]);
     assert!(said.is_err() && cached.contains("mtu 14"), "{said:?} {cached}");
-    assert_sums_agree(&switch.settled(&["guest", "uplink"]));
+    switch.assert_sums_agree(&["guest", "uplink"]);
     switch.stop();
 }
 
@@ -187,7 +187,7 @@ fn between_switches(protocol: &str, lines: &str, is_v6: bool) {
     assert!(wait::until(LIMIT, passes).is_some(), "{protocol} {}", shown(&here));
     exchange(&one, &other, 1400);
     for switch in [&here, &there] {
-        assert_sums_agree(&switch.settled(&["guest", "uplink"]));
+        switch.assert_sums_agree(&["guest", "uplink"]);
     }
     here.stop();
     there.stop();
@@ -273,7 +273,7 @@ fn copies_of_a_mirror_travel_in_erspan() {
     assert_eq!((of_type("8"), of_type("0")), (PINGS, PINGS), "{copies:?}");
     let numbers: Vec<u32> = copies.iter().map(|copy| copy[2].parse().expect("a number")).collect();
     assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
-    assert_sums_agree(&switch.settled(&["left", "right", "span", "copies", "uplink"]));
+    switch.assert_sums_agree(&["left", "right", "span", "copies", "uplink"]);
     switch.stop();
 }
 

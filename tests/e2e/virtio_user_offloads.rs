@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use linerate_tests::iperf::{iperf, received};
 use linerate_tests::netns::Netns;
-use linerate_tests::switch::{Switch, assert_sums_agree};
+use linerate_tests::switch::Switch;
 use linerate_tests::testpmd::{Testpmd, Vhost};
 use linerate_tests::{folder, scope, wait};
 
@@ -55,7 +55,7 @@ impl Side {
     }
 
     fn stop(self) {
-        assert_sums_agree(&self.switch.settled(&["tap", self.trunk]));
+        self.switch.assert_sums_agree(&["tap", self.trunk]);
         self.switch.stop();
     }
 }

@@ -133,7 +133,7 @@ fn port_reconnects_to_a_restarted_dpdk_switch() {
         // A killed process leaves its socket behind, and DPDK does not replace it.
         let _ = fs::remove_file(&socket);
     }
-    assert_sums_agree(&switch.settled(&["near", "uplink"]));
+    switch.assert_sums_agree(&["near", "uplink"]);
     switch.stop();
 }
 

@@ -183,6 +183,22 @@ impl Switch {
         wait::settled(SETTLE_TIME, START_TIMEOUT, read)
     }
 
+    /// Waits until the sums of these ports agree, and panics if they never do. Counters that do not change for a moment are
+    /// not enough: a worker that gets no CPU has packets that it has received and not sent yet.
+    pub fn assert_sums_agree(&self, names: &[&str]) {
+        let mut counters = self.settled(names);
+        let agree = || {
+            let (entered, left) = sums(&counters);
+            (entered == left).then_some(()).or_else(|| {
+                counters = self.settled(names);
+                None
+            })
+        };
+        if wait::until(START_TIMEOUT, agree).is_none() {
+            assert_sums_agree(&counters);
+        }
+    }
+
     /// Waits until the port is in `state`. Panics with the actual state after `limit`.
     pub fn wait_state(&self, name: &str, state: &str, limit: Duration) {
         let reached = wait::until(limit, || (self.port(name)["state"] == state).then_some(()));
@@ -221,9 +237,15 @@ pub fn configuration(cpus: &[usize], ports: &[Port]) -> String {
 
 /// Checks that received packets plus copies equal sent, dropped and punted packets.
 pub fn assert_sums_agree(counters: &[Counters]) {
+    let (entered, left) = sums(counters);
+    assert_eq!(entered, left, "packets vanished or appeared: {counters:#?}");
+}
+
+/// Packets that have entered the switch by these ports, with copies, and those that have left it or were dropped.
+fn sums(counters: &[Counters]) -> (u64, u64) {
     let total = |field: fn(&Counters) -> u64| counters.iter().map(field).sum::<u64>();
     let entered = total(|c| c.rx_packets) + total(|c| c.replicated);
     let left =
         total(|c| c.tx_packets) + total(|c| c.punted) + total(|c| c.queue_full) + total(|c| c.other_drops);
-    assert_eq!(entered, left, "packets vanished or appeared: {counters:#?}");
+    (entered, left)
 }

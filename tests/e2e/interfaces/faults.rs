@@ -2,7 +2,7 @@
 
 use super::{LIMIT, Site, refused, start};
 use linerate_tests::netns::Netns;
-use linerate_tests::switch::{Switch, assert_sums_agree};
+use linerate_tests::switch::Switch;
 use linerate_tests::{folder, wait};
 
 /// Waits until a port waits for its interface.
@@ -56,7 +56,7 @@ fn deleted_interface_is_named_and_reattached() {
         third.ip("link set eth0 up");
         switch.wait_state("p3", "connected", LIMIT);
         third.ping("10.9.0.1", 2, &[]);
-        assert_sums_agree(&switch.settled(&["p1", "p2", "p3"]));
+        switch.assert_sums_agree(&["p1", "p2", "p3"]);
         switch.stop();
     }
 }
@@ -83,7 +83,7 @@ fn port_waits_for_a_missing_interface_while_others_run() {
         third.configure("eth0", &["10.9.0.3/24"]);
         switch.wait_state("p3", "connected", LIMIT);
         third.ping("10.9.0.1", 2, &[]);
-        assert_sums_agree(&switch.settled(&["p1", "p2", "p3", "p4"]));
+        switch.assert_sums_agree(&["p1", "p2", "p3", "p4"]);
         switch.tell(&["ports", "remove", "p4"]).unwrap();
         switch.stop();
     }
