@@ -430,7 +430,8 @@ impl Burst {
     fn refilled(&mut self, number: usize, removed: usize) -> usize {
         let (head, len) = (self.head(number).len(), self.frame_len(number));
         if removed > 0 && head < len {
-            self.pull::<Portable>(number, (head + removed).min(len));
+            let is_filled = self.pull::<Portable>(number, (head + removed).min(len));
+            debug_assert!(is_filled, "the head was as long before the edit");
         }
         number
     }

@@ -1,6 +1,6 @@
-//! Writes a rule set in the style of `ClassBench` as flows for `ovs-ofctl`, and frames that random rules of it select as
-//! a capture: `cargo run --release -p linerate-flow --example classbench acl|fw|ipc FLOWS HEADERS FOLDER`. The files are
-//! `flows.txt`, whose flows send to port 2, and `frames.pcap`.
+//! Writes a rule set in the style of `ClassBench` as flows for `ovs-ofctl`, and frames that random rules of it select
+//! as a capture: `cargo run --release -p linerate-flow --example classbench acl|fw|ipc FLOWS HEADERS FOLDER`. The files
+//! are `rules.txt`, whose flows send to port 2, and `frames.pcap`.
 
 use etherparse::{IpNumber, PacketBuilder, ip_number};
 use flow::classbench::{Family, Trace, rules};
@@ -28,7 +28,7 @@ fn write_frames(file: &Path, trace: &Trace) -> Result<()> {
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
     out.write_all(&words(&[0xa1b2_c3d4, 4 << 16 | 2, 0, 0, 65535, 1]))?;
     for key in trace.packets() {
-        let frame = frame(key);
+        let frame = frame(key)?;
         out.write_all(&words(&[0, 0, frame.len() as u32, frame.len() as u32]))?;
         out.write_all(&frame)?;
     }
@@ -36,7 +36,7 @@ fn write_frames(file: &Path, trace: &Trace) -> Result<()> {
 }
 
 /// A frame with the addresses, protocol and ports of `key`.
-fn frame(key: &Key) -> Vec<u8> {
+fn frame(key: &Key) -> Result<Vec<u8>> {
     let number = |field| key.get(field) as u32;
     let [from, to] = [Field::Ipv4Src, Field::Ipv4Dst].map(|field| number(field).to_be_bytes());
     let ports = [Field::TcpSrc, Field::TcpDst].map(|field| number(field) as u16);
@@ -47,9 +47,8 @@ fn frame(key: &Key) -> Vec<u8> {
         ip_number::UDP => ip.udp(ports[0], ports[1]).write(&mut frame, &[0; LENGTH - 42]),
         other => ip.write(&mut frame, other, &[0; LENGTH - 34]),
     };
-    // Neither the writer nor the lengths can fail.
-    debug_assert!(written.is_ok());
-    frame
+    written.map_err(std::io::Error::other)?;
+    Ok(frame)
 }
 
 fn family(name: &str) -> Option<Family> {
@@ -77,7 +76,7 @@ fn main() -> ExitCode {
     let rules = rules(family, flows, 1);
     let trace = Trace::new(&rules, headers, headers, 0.0, 2);
     let folder = Path::new(folder);
-    let written = write_flows(&folder.join("flows.txt"), &rules)
+    let written = write_flows(&folder.join("rules.txt"), &rules)
         .and_then(|()| write_frames(&folder.join("frames.pcap"), &trace));
     if let Err(error) = written {
         eprintln!("cannot write to {}: {error}; name another folder", folder.display());

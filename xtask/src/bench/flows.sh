@@ -37,7 +37,7 @@ start_linerate() {
 rules() {
     case $ROW in
         tracked | new) tracking; return ;;
-        rules) cat flows.txt; return ;;
+        rules) cat rules.txt; return ;;
     esac
     awk -v flows="$FLOWS" -v masks="$MASKS" 'BEGIN {
         for (port = 1; port <= 2; port++)
@@ -71,7 +71,9 @@ generate() {
     "$LINERATE" gen --port "kind=virtio-user,socket=$FOLDER/a,mode=server" --port "kind=virtio-user,socket=$FOLDER/b,mode=server" \
         --pcap frames.pcap --rate max --cpu "$GUEST_CPU" --no-announce --no-baseline --warm-up "${WARM_UP}s" \
         --duration "${SECONDS_EACH}s" -o json >gen.json 2>guest.log
-    tr -d ' ' <gen.json | tr ',{}' '\n\n\n' | awk -F: '$1 == "\"received_pps\"" { printf "{\"devices\": [{\"rx_mpps\": %f}]}\n", $2 / 1e6; exit }'
+    tr -d ' ' <gen.json | tr ',{}' '\n\n\n' | awk -F: '
+        $1 == "\"received_pps\"" && rate == "" { rate = $2 }
+        END { printf "{\"devices\": [{\"rx_mpps\": %f}]}\n", rate / 1e6 }'
 }
 
 [ "$ROW" != rules ] || "$CLASSBENCH" "$SHARES" "$FLOWS" "$FLOWS" . >&2

@@ -2,7 +2,9 @@
 //! At half of the highest rate that Open vSwitch forwards without loss, both switches are compared. At a moderate rate,
 //! our switch is compared with itself while 100,000 flows are added. A script (`latency.sh`) takes one reading.
 
-use anyhow::{Context, Result};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::Value;
 
@@ -15,6 +17,8 @@ use crate::{command, packages};
 
 const SCRIPT: &str = concat!(include_str!("hosts.sh"), include_str!("latency.sh"));
 const OVS: &str = "ovs";
+/// Least duration of a reading, in which most of the flows are added.
+const CHANGING: Duration = Duration::from_secs(3);
 const COLUMNS: [Column; 4] = [
     Column::new("p99_us", "p99 in us", 1),
     Column::new("p50_us", "p50 in us", 1),
@@ -39,6 +43,12 @@ pub(crate) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let options = &arguments.options;
     options.validate()?;
+    if options.duration < CHANGING {
+        bail!("the flows are added within {CHANGING:?}: choose a --duration of at least that");
+    }
+    if !command::is_root() {
+        bail!("huge pages need root: run this as root");
+    }
     packages::ensure(packages::PEERS)?;
     command::build_linerate()?;
     let rate = arguments.rate.map_or_else(|| search(options), Ok)?;

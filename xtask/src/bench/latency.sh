@@ -42,6 +42,7 @@ search() {
         middle=$(((low + high) / 2))
         if generate $middle 1s && is_whole $middle; then low=$middle; else high=$middle; fi
     done
+    [ $low -gt 50000 ] || { echo "no rate above $low packets per second is without loss" >&2; exit 1; }
     echo $low
 }
 

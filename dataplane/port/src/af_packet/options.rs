@@ -8,8 +8,8 @@ use crate::queue::MAX_QUEUE_PAIRS;
 pub const MIN_BLOCKS: u16 = 4;
 /// Maximum number of blocks.
 pub const MAX_BLOCKS: u16 = 4096;
-/// Default number of blocks. The kernel passes on a block that is not full after a millisecond, so this is also the pause
-/// in milliseconds that the reading worker may make at a low rate without losing frames.
+/// Default number of blocks. The kernel passes on a block that is not full after a millisecond, so this is also the
+/// pause in milliseconds that the reading worker may make at a low rate without losing frames.
 pub const BLOCKS: u16 = 64;
 
 /// Options of a port.

@@ -137,7 +137,7 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> Result<Results, TrialErr
 }
 
 /// A trial that is ready to run: its plan is validated. Its memory, which takes seconds to map, is allocated by
-/// [`Stage::run`].
+/// [`Stage::run`], which fails if there is not enough; a result file then has no rounds, and the trial can be resumed.
 pub struct Stage<'a> {
     plan: &'a Plan,
     all: Vec<Named>,

@@ -201,7 +201,8 @@ impl Rewriter {
         !self.changed.is_empty()
     }
 
-    /// The edit that turns the frame received, which begins with `original`, into this one; `None` if they are equal.
+    /// The edit that turns the frame received, which begins with `original`, into this one; `None` if they are equal. The
+    /// data path uses [`Rewriter::write_edit`], which copies less.
     ///
     /// # Errors
     /// [`ActionError::TooLong`] if the changes exceed the limits of an edit.

@@ -276,6 +276,7 @@ impl Pass<'_> {
 
     /// Executes the program of a megaflow for some packets. Returns `false` if its result is not current any more.
     fn execute(&mut self, id: MegaflowId, packets: Range<usize>, bytes: u64) -> bool {
+        self.continuation = None;
         let Some(megaflow) = self.lookup.current(id) else { return false };
         megaflow.count(packets.len() as u32, bytes, self.context.now);
         if let Form::Operations(operations) = &megaflow.value.form {

@@ -15,7 +15,7 @@ use wire::HEADER_LEN;
 use wire::checksum::Sum;
 
 /// Congestion experienced (RFC 3168 section 5).
-const CE: u8 = 3;
+pub(super) const CE: u8 = 3;
 /// Nanoseconds between two questions of a worker about next hops.
 const ASKED: u64 = 1_000_000;
 

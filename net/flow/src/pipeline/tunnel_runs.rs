@@ -6,6 +6,7 @@
 use super::directory::Member;
 use super::pass::Pass;
 use super::recirculation::{Carried, TunnelInfo};
+use super::tunnel::CE;
 use crate::translate::{Encapsulation, Operation, simple_flow};
 use port::{Context, EditId, Offload, PortId};
 use std::ops::Range;
@@ -13,8 +14,11 @@ use std::sync::Arc;
 use tunnel::{Inner, Kind, Opened, Payload};
 use wire::HEADER_LEN;
 
-/// Congestion experienced (RFC 3168 section 5).
-const CE: u8 = 3;
+#[cfg(test)]
+thread_local! {
+    /// Packets of this thread that took one of these paths.
+    pub(super) static SIMPLE: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
 
 /// What the last packet of a run that left a tunnel shares with the next one.
 struct Left {
@@ -65,6 +69,7 @@ impl Pass<'_> {
         let edit = self.verdicts.edit_with(|edit| edit.set_splice(0, 0, header.bytes())).ok()?;
         self.recirculations.identification = identification.wrapping_add(1);
         self.verdicts.emit(i, to, edit);
+        count_simple();
         Some(())
     }
 
@@ -94,26 +99,32 @@ impl Pass<'_> {
         last: &mut Option<Left>,
     ) -> Option<()> {
         let (head, len) = (self.burst.head(i), self.burst.frame_len(i));
-        let is_ip = matches!(head.get(12..HEADER_LEN)?, [0x08, 0x00] | [0x86, 0xdd]);
-        if !is_ip || self.burst.offload(i) != Offload::NONE {
+        let is_v4 = match head.get(12..HEADER_LEN)? {
+            [0x08, 0x00] => true,
+            [0x86, 0xdd] => false,
+            _ => return None,
+        };
+        if self.burst.offload(i) != Offload::NONE {
             return None;
         }
         let opened = tunnel::open(kind, head.get(HEADER_LEN..)?, len - HEADER_LEN).ok()?;
         let (strip, inner) = (HEADER_LEN + opened.inner, len.checked_sub(HEADER_LEN + opened.inner)?);
         let is_simple =
             opened.check.is_none() && opened.payload == Payload::Ethernet && opened.tos & CE != CE;
-        if !is_simple || strip > head.len() || inner < HEADER_LEN {
+        if !is_simple || opened.source.is_ipv4() != is_v4 || strip > head.len() || inner < HEADER_LEN {
             return None;
         }
         let info = TunnelInfo::new(&opened);
         let left = match last {
-            Some(left) if left.info == info && left.strip == strip && opened.key.is_some() => left,
+            // The search for the tunnel looks at nothing beyond these fields.
+            Some(left) if left.info == info && left.strip == strip => left,
             _ => last.insert(self.leave((kind, port), &opened, strip)?),
         };
         let counts = self.recirculations.counts(left.tunnel);
         (counts.rx_packets, counts.rx_bytes) = (counts.rx_packets + 1, counts.rx_bytes + inner as u64);
         let context = Context { stage: left.stage, from: left.tunnel, ..*self.context };
         self.verdicts.recirculate(i, context, left.edit);
+        count_simple();
         Some(())
     }
 
@@ -127,4 +138,11 @@ impl Pass<'_> {
         let stage = self.recirculations.enter(member, carried);
         Some(Left { info, strip, edit, tunnel, stage })
     }
+}
+
+/// Tests see that these paths were taken.
+#[inline(always)]
+fn count_simple() {
+    #[cfg(test)]
+    SIMPLE.set(SIMPLE.get() + 1);
 }

@@ -1,6 +1,7 @@
 //! Tunnels between two switches, whose underlays are connected.
 
 use super::*;
+use crate::pipeline::tunnel_runs::SIMPLE;
 use ::tunnel::{Interface, Key as TunnelKey, Kind, Tunnel, open};
 use port::Offload;
 use std::net::IpAddr;
@@ -253,7 +254,7 @@ fn long_udp(len: usize, tos: u8) -> Vec<u8> {
 fn simple_packets_pass_tunnels_as_all_others() {
     for (kind, is_v6) in Kind::ALL.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
         let [mut here, mut there] = connected(|site| to(kind, site, is_v6));
-        let mut packets = 0;
+        let (mut packets, before) = (0, SIMPLE.get());
         for (len, tos) in [(60, 0), (60, 0x29), (100, 3), (128, 0xff), (129, 0), (1000, 0x88), (1400, 2)] {
             let packet = long_udp(len, tos);
             assert!(crate::translate::simple_flow(&packet, len).is_some());
@@ -279,6 +280,14 @@ fn simple_packets_pass_tunnels_as_all_others() {
         there.counts();
         let (sent, received) = (here.switch.tunnels()[0].counts, there.switch.tunnels()[0].counts);
         assert_eq!((sent.tx_packets, received.rx_packets), (packets, packets * 2 / 3));
+        // Two of three packets that enter, and one of two that leave, unless these are congested.
+        let (enters, leaves) = match kind {
+            Kind::Erspan | Kind::Ipip | Kind::Gtpu => (0, kind == Kind::Erspan),
+            // The general path verifies checksums of UDP, which IPv6 always has.
+            Kind::Vxlan | Kind::Geneve if is_v6 => (0, false),
+            _ => (2 * 7, true),
+        };
+        assert_eq!(SIMPLE.get() - before, enters + if leaves { 5 } else { 0 }, "{kind} {is_v6}");
     }
 }
 
@@ -286,17 +295,22 @@ fn simple_packets_pass_tunnels_as_all_others() {
 fn packets_of_a_burst_that_leave_a_tunnel_share_a_pass_unless_their_outer_headers_differ() {
     let [mut here, mut there] = connected(|site| to(Kind::Vxlan, site, false));
     let outer = only(&here.send(GUEST, &udp(1, 2, (1, 2), 64)));
-    let mut other = outer.clone();
-    other[15] = 4;
-    other[24..26].fill(0);
-    let header = Sum::of(&other[14..34]).finish();
-    other[24..26].copy_from_slice(&header);
+    let with_tos = |tos| {
+        let mut other = outer.clone();
+        other[15] = tos;
+        other[24..26].fill(0);
+        let header = Sum::of(&other[14..34]).finish();
+        other[24..26].copy_from_slice(&header);
+        other
+    };
+    // Congestion is the business of the general path, which drops a packet that cannot be marked.
+    let (other, congested) = (with_tos(4), with_tos(3));
     // Flows of br0 match the traffic class of the outer header.
     let by_tos = by_port(3).with(Field::TunTos, 4);
     there.flows("br0", &[flow(7, &by_tos, vec![output(2)])]);
     let (mut burst, mut verdicts, mut punts) = (Burst::new(), Verdicts::new(16), Controllers::default());
     burst.begin(0);
-    for frame in [&outer, &outer, &other, &outer] {
+    for frame in [&outer, &outer, &other, &congested, &outer] {
         assert!(burst.push_own(frame));
     }
     let context = Context::received(PortId(UPLINK), there.now);
@@ -305,7 +319,8 @@ fn packets_of_a_burst_that_leave_a_tunnel_share_a_pass_unless_their_outer_header
         let batches = verdicts.batches().iter().filter(move |batch| batch.port() == PortId(port));
         batches.flat_map(|batch| batch.indices().as_slice()).copied().collect::<Vec<_>>()
     };
-    assert_eq!((sent(GUEST), sent(OTHER)), (vec![0, 1, 3], vec![2]));
+    assert_eq!((sent(GUEST), sent(OTHER)), (vec![0, 1, 4], vec![2]));
+    assert_eq!(verdicts.dropped().unwrap().drops[DropReason::TunnelCongested as usize], 1);
 }
 
 #[test]
