@@ -8,7 +8,7 @@
 #   SHARES     uniform, or the exponent of Zipf's law; of row rules the kind of rule set
 #   CLASSBENCH program that writes rule sets
 #   SECONDS_EACH, SWITCH_CPU, GUEST_CPU, LINERATE, FOLDER
-# Prints `cycles N`, the busy cycles of the switch per packet, and then the guest's report as JSON.
+# Prints `cycles N`, the busy cycles of the switch per packet, and then the report of the guest, or of the generator, as JSON.
 
 PORTS="a b"
 IN_FLIGHT=256 # frames in circulation per port of the guest
@@ -19,18 +19,11 @@ case $ROW in
     rules) WARM_UP=30 ;; # Open vSwitch translates the first packet of each header, 10^5 of them
 esac
 
-start_linerate() {
-    {
-        printf '[[worker]]\ncpu = %s\n' "$SWITCH_CPU"
-        [ "$SUBJECT" = bridge ] ||
-            printf '[conntrack]\nmax = %s\n[[bridge]]\nname = "br0"\npipeline = "openflow"\n' "$CONNECTIONS"
-        for name in $PORTS; do
-            printf '[[port]]\nname = "%s"\nsocket = "%s/%s"\nmode = "client"\n' "$name" "$FOLDER" "$name"
-            [ "$SUBJECT" = bridge ] || printf 'bridge = "br0"\n'
-        done
-    } >switch.toml
-    "$LINERATE" --control "$FOLDER/c" run switch.toml >switch.log 2>&1 &
-}
+OPENFLOW="[conntrack]
+max = $CONNECTIONS
+[[bridge]]
+name = \"br0\"
+pipeline = \"openflow\""
 
 # Flow N has source port N % 65536 and destination port N / 65536 + 1 (`linerate guest --flows`). With several masks,
 # all of them cover the lowest bit of the destination port, so that a packet matches one flow only.
@@ -66,23 +59,14 @@ tracked() {
     done
 }
 
-# Prints a report in the form of the guest's.
-generate() {
-    "$LINERATE" gen --port "kind=virtio-user,socket=$FOLDER/a,mode=server" --port "kind=virtio-user,socket=$FOLDER/b,mode=server" \
-        --pcap frames.pcap --rate max --cpu "$GUEST_CPU" --no-announce --no-baseline --warm-up "${WARM_UP}s" \
-        --duration "${SECONDS_EACH}s" -o json >gen.json 2>guest.log
-    tr -d ' ' <gen.json | tr ',{}' '\n\n\n' | awk -F: '
-        $1 == "\"received_pps\"" && rate == "" { rate = $2 }
-        END { printf "{\"devices\": [{\"rx_mpps\": %f}]}\n", rate / 1e6 }'
-}
-
 [ "$ROW" != rules ] || "$CLASSBENCH" "$SHARES" "$FLOWS" "$FLOWS" . >&2
 case "$SUBJECT" in
     ovs) start_ovs >&2 ;;
-    *) start_linerate >&2 ;;
+    bridge) run_linerate "" "" >&2 ;;
+    *) run_linerate "$OPENFLOW" 'bridge = "br0"' >&2 ;;
 esac
 if [ "$SUBJECT" != bridge ]; then
-    for _ in $(seq 100); do [ -S "$FOLDER/br0.mgmt" ] && break; sleep 0.1; done
+    wait_for_bridge br0
     # In bundles, because ovs-ofctl waits for a reply after each flow that is not in one.
     rules | split --lines=20000 - flows.
     ovs-ofctl del-flows "unix:$FOLDER/br0.mgmt" 2>ofctl.log
@@ -94,7 +78,8 @@ shares=
 [ "$SHARES" = uniform ] || [ "$ROW" = rules ] || shares="--zipf $SHARES"
 # Switches try to connect again each second.
 if [ "$ROW" = rules ]; then
-    generate >guest.json &
+    "$LINERATE" gen --port "$(generator_port a)" --port "$(generator_port b)" --pcap frames.pcap --rate max --cpu "$GUEST_CPU" \
+        --no-announce --no-baseline --warm-up "${WARM_UP}s" --duration "${SECONDS_EACH}s" -o json >guest.json 2>guest.log &
 else
     "$LINERATE" guest --listen "$FOLDER/a" --listen "$FOLDER/b" --size 64 --in-flight "$IN_FLIGHT" --cpu "$GUEST_CPU" --flows "$FLOWS" $shares \
         --warm-up "${WARM_UP}s" --duration "${SECONDS_EACH}s" -o json >guest.json 2>guest.log &

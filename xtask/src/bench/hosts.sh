@@ -1,6 +1,6 @@
 # Starts a switch with vhost-user ports that connect to the sockets $FOLDER/NAME for each NAME of $PORTS, and ends it
 # when the shell exits. Prepended as text to a script that takes one reading.
-#   PORTS, SWITCH_CPU, FOLDER
+#   PORTS, SWITCH_CPU, LINERATE, FOLDER
 #   TESTPMD_SET  testpmd commands to run before forwarding starts, each with a newline
 set -euo pipefail
 cd "$FOLDER"
@@ -15,6 +15,25 @@ finish() {
 }
 trap finish EXIT
 trap 'exit 130' INT TERM
+
+# Starts linerate with the sections $1 before those of the ports, and the lines $2 in each of these.
+run_linerate() {
+    {
+        printf '[[worker]]\ncpu = %s\n%s\n' "$SWITCH_CPU" "$1"
+        for name in $PORTS; do
+            printf '[[port]]\nname = "%s"\nsocket = "%s/%s"\nmode = "client"\n%s\n' "$name" "$FOLDER" "$name" "$2"
+        done
+    } >switch.toml
+    "$LINERATE" --control "$FOLDER/c" run switch.toml >switch.log 2>&1 &
+}
+
+# Waits for the OpenFlow socket of a bridge.
+wait_for_bridge() {
+    for _ in $(seq 100); do [ -S "$FOLDER/$1.mgmt" ] && break; sleep 0.1; done
+}
+
+# The port of the generator that the switch's port $1 connects to.
+generator_port() { echo "kind=virtio-user,socket=$FOLDER/$1,mode=server"; }
 
 start_testpmd() {
     devices=

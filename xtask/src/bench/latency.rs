@@ -86,10 +86,8 @@ fn comparison(rate: u64, changing_rate: u64) -> Comparison {
 }
 
 fn read(options: &Options, subject: &[String]) -> Result<Values> {
-    let names = ["WORK", "RATE", "SUBJECT"];
-    let variables: Vec<_> = names.into_iter().zip(subject.iter().map(String::as_str)).collect();
-    let said = script::run(options, SCRIPT, &variables)?;
-    parse(&said).with_context(|| format!("the script printed {said:?}"))
+    let variables = script::labelled(["WORK", "RATE", "SUBJECT"], subject);
+    script::read(options, SCRIPT, &variables, parse)
 }
 
 /// Parses the output of the script. Returns `None` if its format differs.

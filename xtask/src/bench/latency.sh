@@ -11,21 +11,10 @@ PORTS="a b"
 CHANGES=100000
 AT_ONCE=5000 # changes of a bundle
 
-start_linerate() {
-    {
-        printf '[[worker]]\ncpu = %s\n[[bridge]]\nname = "br0"\npipeline = "openflow"\n' "$SWITCH_CPU"
-        for name in $PORTS; do
-            printf '[[port]]\nname = "%s"\nsocket = "%s/%s"\nmode = "client"\nbridge = "br0"\n' "$name" "$FOLDER" "$name"
-        done
-    } >switch.toml
-    "$LINERATE" --control "$FOLDER/c" run switch.toml >switch.log 2>&1 &
-}
-
 # Sends RATE for a time, and writes report.json.
 generate() {
-    "$LINERATE" gen --port "kind=virtio-user,socket=$FOLDER/a,mode=server" --port "kind=virtio-user,socket=$FOLDER/b,mode=server" \
-        --size 64 --flows 100 --rate "$1pps" --cpu "$GUEST_CPU" --no-announce --no-baseline --warm-up 1s --duration "$2" -o json \
-        >report.json 2>gen.log
+    "$LINERATE" gen --port "$(generator_port a)" --port "$(generator_port b)" --size 64 --flows 100 --rate "$1pps" --cpu "$GUEST_CPU" \
+        --no-announce --no-baseline --warm-up 1s --duration "$2" -o json >report.json 2>gen.log
 }
 
 # Whether the last run had no loss and kept its rate.
@@ -59,9 +48,11 @@ change() {
 
 case "$SUBJECT" in
     ovs) start_ovs >&2 ;;
-    *) start_linerate >&2 ;;
+    *) run_linerate '[[bridge]]
+name = "br0"
+pipeline = "openflow"' 'bridge = "br0"' >&2 ;;
 esac
-for _ in $(seq 100); do [ -S "$FOLDER/br0.mgmt" ] && break; sleep 0.1; done
+wait_for_bridge br0
 ovs-ofctl del-flows "unix:$FOLDER/br0.mgmt" 2>>ofctl.log
 ovs-ofctl add-flow "unix:$FOLDER/br0.mgmt" priority=1,in_port=1,actions=output:2 2>>ofctl.log
 case "$WORK" in

@@ -4,7 +4,7 @@
 
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
@@ -140,10 +140,8 @@ fn names(help: &str) -> impl Iterator<Item = String> + '_ {
 }
 
 fn read(options: &Options, subject: &[String]) -> Result<Values> {
-    let names = ["SUBJECT", "MODEL", "RING", "ATTACK"];
-    let variables: Vec<_> = names.into_iter().zip(subject.iter().map(String::as_str)).collect();
-    let said = script::run(options, SCRIPT, &variables)?;
-    parse(&said).with_context(|| format!("the guest printed {said:?}"))
+    let variables = script::labelled(["SUBJECT", "MODEL", "RING", "ATTACK"], subject);
+    script::read(options, SCRIPT, &variables, parse)
 }
 
 /// Parses the JSON report of `linerate guest --hostile`. Returns `None` if its format differs. Silence that stalls of the

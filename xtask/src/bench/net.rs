@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
@@ -102,8 +102,7 @@ fn read(arguments: &Arguments, subject: &str) -> Result<Values> {
     let flood = command::target().join("release/flood").display().to_string();
     let load = super::word(&arguments.load);
     let variables = [("SUBJECT", subject), ("LOAD", &load), ("PORT", &arguments.port), ("FLOOD", &flood)];
-    let said = script::run(&options, SCRIPT, &variables)?;
-    parse(arguments.load, &said).with_context(|| format!("the script printed {said:?}"))
+    script::read(&options, SCRIPT, &variables, |said| parse(arguments.load, said))
 }
 
 /// Parses the output of the script: the report of iperf3, or the packets per second that arrived and were sent.

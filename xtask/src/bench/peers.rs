@@ -3,7 +3,7 @@
 //! compared. A script (`peers.sh`) takes one reading. The share of empty polls of our guest says whether the guest is the
 //! limit: then it has hardly any.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
@@ -133,17 +133,20 @@ fn goal(guest: Guest, ring: &str, size: &str, peer: &str, column: usize) -> Opti
 }
 
 fn read(options: &Options, subject: &[String]) -> Result<Values> {
-    let names = ["GUEST", "RING", "SIZE", "SUBJECT"];
-    let variables: Vec<_> = names.into_iter().zip(subject.iter().map(String::as_str)).collect();
-    let said = script::run(options, SCRIPT, &variables)?;
-    parse(&said).with_context(|| format!("the script printed {said:?}"))
+    let variables = script::labelled(["GUEST", "RING", "SIZE", "SUBJECT"], subject);
+    script::read(options, SCRIPT, &variables, parse)
 }
 
-/// Parses the output of a script. Returns `None` if its format differs.
-pub(super) fn parse(text: &str) -> Option<Values> {
+/// Parses the output of a script: cycles per packet, if the switch reports them, and a report in JSON.
+pub(super) fn cycles_and_report(text: &str) -> Option<(Option<f64>, Value)> {
     let (first, report) = text.split_once('\n')?;
     let cycles = first.strip_prefix("cycles ")?.trim().parse().ok().filter(|cycles| *cycles > 0.0);
-    let report: Value = serde_json::from_str(report).ok()?;
+    Some((cycles, serde_json::from_str(report).ok()?))
+}
+
+/// Parses the output of a script with the report of our guest. Returns `None` if its format differs.
+pub(super) fn parse(text: &str) -> Option<Values> {
+    let (cycles, report) = cycles_and_report(text)?;
     let devices = report["devices"].as_array()?;
     let sum = |field: &str| devices.iter().map(|device| device[field].as_f64()).sum::<Option<f64>>();
     let empty = sum("empty_polls").map(|sum| sum / devices.len() as f64);

@@ -9,16 +9,6 @@ IN_FLIGHT=256 # frames in circulation per port of the guest
 TESTPMD_SET="set record-core-cycles on
 "
 
-start_linerate() {
-    {
-        printf '[[worker]]\ncpu = %s\n' "$SWITCH_CPU"
-        for name in $PORTS; do
-            printf '[[port]]\nname = "%s"\nsocket = "%s/%s"\nmode = "client"\n' "$name" "$FOLDER" "$name"
-        done
-    } >switch.toml
-    "$LINERATE" --control "$FOLDER/c" run switch.toml >switch.log 2>&1 &
-}
-
 # Device options of the guest's driver for a ring.
 guest_options() {
     case $1 in
@@ -71,7 +61,7 @@ for name in $PORTS; do
     for _ in $(seq 50); do [ -S "$FOLDER/$name" ] && break; sleep 0.1; done
 done
 case "$SUBJECT" in
-    linerate) start_linerate >&2 ;;
+    linerate) run_linerate "" "" >&2 ;;
     testpmd) start_testpmd >&2 ;;
     ovs) start_ovs >&2 ;;
 esac

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use tempfile::TempDir;
 
 use super::Options;
+use super::rounds::Values;
 use crate::command;
 
 /// Time in seconds that a script has for start and end.
@@ -32,6 +33,25 @@ pub(super) fn run(options: &Options, text: &str, variables: &[(&str, &str)]) -> 
     command.env("SECONDS_EACH", options.duration.as_secs_f64().to_string());
     command.env("LINERATE", command::linerate()).env("FOLDER", folder.path());
     command::output(&mut command).with_context(|| logs(folder.path()))
+}
+
+/// A reading by a script, whose output `parse` understands.
+pub(super) fn read(
+    options: &Options,
+    text: &str,
+    variables: &[(&str, &str)],
+    parse: impl Fn(&str) -> Option<Values>,
+) -> Result<Values> {
+    let said = run(options, text, variables)?;
+    parse(&said).with_context(|| format!("the script printed {said:?}"))
+}
+
+/// Variables of a script with the labels of a subject.
+pub(super) fn labelled<'a, const N: usize>(
+    names: [&'a str; N],
+    subject: &'a [String],
+) -> Vec<(&'a str, &'a str)> {
+    names.into_iter().zip(subject.iter().map(String::as_str)).collect()
 }
 
 /// The ends of the logs in a folder.

@@ -2,12 +2,11 @@
 //! rate and busy cycles of the switch per packet. A script (`tunnels.sh`) takes one reading. The generator sends as fast
 //! as it can, and where it is the limit, only the cycles compare the switches.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
-use serde_json::Value;
 
 use super::comparison::{Column, Comparison, Goal, Pair};
-use super::peers::{HUGE_PAGES, OURS};
+use super::peers::{HUGE_PAGES, OURS, cycles_and_report};
 use super::rounds::Values;
 use super::{Options, script};
 use crate::{command, packages};
@@ -64,17 +63,13 @@ fn comparison() -> Comparison {
 }
 
 fn read(options: &Options, subject: &[String]) -> Result<Values> {
-    let names = ["WORK", "SIZE", "SUBJECT"];
-    let variables: Vec<_> = names.into_iter().zip(subject.iter().map(String::as_str)).collect();
-    let said = script::run(options, SCRIPT, &variables)?;
-    parse(&said).with_context(|| format!("the script printed {said:?}"))
+    let variables = script::labelled(["WORK", "SIZE", "SUBJECT"], subject);
+    script::read(options, SCRIPT, &variables, parse)
 }
 
 /// Parses the output of the script. Returns `None` if its format differs or no frame arrived.
-fn parse(text: &str) -> Option<Values> {
-    let (first, report) = text.split_once('\n')?;
-    let cycles = first.strip_prefix("cycles ")?.trim().parse().ok().filter(|cycles| *cycles > 0.0);
-    let report: Value = serde_json::from_str(report).ok()?;
+pub(super) fn parse(text: &str) -> Option<Values> {
+    let (cycles, report) = cycles_and_report(text)?;
     let mpps = |key: &str| report[key].as_f64().map(|rate| rate / 1e6);
     let received = mpps("received_pps").filter(|rate| *rate > 0.0)?;
     Some(vec![Some(received), cycles, mpps("sent_pps")])

@@ -72,7 +72,7 @@ responder="$responder,move:NXM_OF_ARP_SPA[]->NXM_OF_ARP_TPA[],set_field:$REMOTE-
 flows() {
     bridge=$1
     shift
-    for _ in $(seq 100); do [ -S "$FOLDER/$bridge.mgmt" ] && break; sleep 0.1; done
+    wait_for_bridge "$bridge"
     printf '%s\n' "$@" >"$bridge.flows"
     ovs-ofctl -OOpenFlow13 del-flows "unix:$FOLDER/$bridge.mgmt" 2>>ofctl.log
     ovs-ofctl -OOpenFlow13 add-flows "unix:$FOLDER/$bridge.mgmt" "$bridge.flows" 2>>ofctl.log
@@ -89,13 +89,12 @@ esac
 flows br0 in_port=1,actions=output:2 in_port=2,actions=output:1 >&2
 flows phy priority=1,in_port=LOCAL,actions=output:1 priority=1,in_port=1,actions=LOCAL "$responder" >&2
 
-port() { echo "kind=virtio-user,socket=$FOLDER/$1,mode=server"; }
 case "$WORK" in
-    encap) set -- --port "$(port a)" --port "$(port b)" ;;
+    encap) set -- --port "$(generator_port a)" --port "$(generator_port b)" ;;
     decap)
         SIZE=$((SIZE + 50)) # Ethernet, IPv4, UDP and VXLAN
         outer="vni = 7, source_mac = \"$REMOTE_MAC\", destination_mac = \"$OWN_MAC\", source = \"$REMOTE\", destination = \"$OWN\""
-        set -- --port "$(port b)" --port "$(port a)" --set "vxlan={ $outer }"
+        set -- --port "$(generator_port b)" --port "$(generator_port a)" --set "vxlan={ $outer }"
         ;;
 esac
 "$LINERATE" gen "$@" --size "$SIZE" --rate max --cpu "$GUEST_CPU" --no-announce --no-baseline --warm-up 2s \

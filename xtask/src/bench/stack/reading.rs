@@ -1,6 +1,6 @@
 //! One reading: the variables of the script, and the values in its output.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::{Deserializer, Value};
 
 use super::super::comparison::Column;
@@ -41,8 +41,7 @@ pub(super) fn take(options: &Options, subject: &Subject, programs: &Programs) ->
         ("SOCKETS", &sockets),
         ("BULK", &bulk),
     ];
-    let said = script::run(options, SCRIPT, &variables)?;
-    values(subject.row, &said).with_context(|| format!("the script printed {said:?}"))
+    script::read(options, SCRIPT, &variables, |said| values(subject.row, said))
 }
 
 /// Values of a report in the form of `linerate load -o json`, followed by others. Returns `None` without any rate.
