@@ -51,15 +51,6 @@ fn frame(key: &Key) -> Result<Vec<u8>> {
     Ok(frame)
 }
 
-fn family(name: &str) -> Option<Family> {
-    match name {
-        "acl" => Some(Family::Acl),
-        "fw" => Some(Family::Firewall),
-        "ipc" => Some(Family::IpChain),
-        _ => None,
-    }
-}
-
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     let numbers = |text: &String| text.parse::<usize>().ok();
@@ -67,7 +58,8 @@ fn main() -> ExitCode {
         eprintln!("expected four arguments: acl|fw|ipc FLOWS HEADERS FOLDER");
         return ExitCode::from(2);
     };
-    let (Some(family), Some(flows), Some(headers)) = (family(name), numbers(flows), numbers(headers)) else {
+    let (Some(family), Some(flows), Some(headers)) = (Family::named(name), numbers(flows), numbers(headers))
+    else {
         eprintln!(
             "no rule set `{name}` or no number in `{flows} {headers}`: expected acl|fw|ipc FLOWS HEADERS FOLDER"
         );

@@ -59,14 +59,9 @@ fn resident() -> u64 {
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
-    let family = match arguments.first().map(String::as_str) {
-        Some("acl") => Family::Acl,
-        Some("fw") => Family::Firewall,
-        Some("ipc") => Family::IpChain,
-        _ => {
-            eprintln!("no rule set: the first argument is not acl, fw or ipc; name one of them");
-            return ExitCode::from(2);
-        }
+    let Some(family) = arguments.first().and_then(|name| Family::named(name)) else {
+        eprintln!("no rule set: the first argument is not acl, fw or ipc; name one of them");
+        return ExitCode::from(2);
     };
     let flows = arguments.get(1).and_then(|flows| flows.parse().ok()).unwrap_or(100_000);
     let exponent = arguments.get(2).and_then(|exponent| exponent.parse().ok()).unwrap_or(0.0);

@@ -40,6 +40,16 @@ impl Family {
     /// All families.
     pub const ALL: [Self; 3] = [Self::Acl, Self::Firewall, Self::IpChain];
 
+    /// The family of a name of `ClassBench`: `acl`, `fw` or `ipc`.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "acl" => Some(Self::Acl),
+            "fw" => Some(Self::Firewall),
+            "ipc" => Some(Self::IpChain),
+            _ => None,
+        }
+    }
+
     fn seed(self) -> &'static Seed {
         match self {
             Self::Acl => &seeds::ACL,

@@ -118,7 +118,7 @@ impl Pass<'_> {
         let left = match last {
             // The search for the tunnel looks at nothing beyond these fields.
             Some(left) if left.info == info && left.strip == strip => left,
-            _ => last.insert(self.leave((kind, port), &opened, strip)?),
+            _ => last.insert(self.leave((kind, port), (&opened, info), strip)?),
         };
         let counts = self.recirculations.counts(left.tunnel);
         (counts.rx_packets, counts.rx_bytes) = (counts.rx_packets + 1, counts.rx_bytes + inner as u64);
@@ -129,11 +129,15 @@ impl Pass<'_> {
     }
 
     /// The pass and the edit of packets with these outer headers of `strip` bytes.
-    fn leave(&mut self, (kind, port): (Kind, u16), opened: &Opened, strip: usize) -> Option<Left> {
+    fn leave(
+        &mut self,
+        (kind, port): (Kind, u16),
+        (opened, info): (&Opened, TunnelInfo),
+        strip: usize,
+    ) -> Option<Left> {
         let tunnel = self.scope.directory.tunnels.find(kind, port, opened)?;
         let member: Member = self.scope.directory.member(tunnel)?;
         let edit = self.verdicts.edit_with(|edit| edit.set_splice(0, strip, &[])).ok()?;
-        let info = TunnelInfo::new(opened);
         let carried = Carried { tunnel: Some(Arc::new(info)), ..Carried::default() };
         let stage = self.recirculations.enter(member, carried);
         Some(Left { info, strip, edit, tunnel, stage })
