@@ -17,24 +17,14 @@ use crate::command::{self, cargo};
 use crate::steps::Outcome;
 
 const BUILD: Duration = Duration::from_mins(15);
-/// The counted programs, with one copy kernel, which shortens their build.
-const PROGRAMS: [&str; 10] = [
-    "build",
-    "--release",
-    "--package",
-    "linerate-benches",
-    "--bin",
-    "guard",
-    "--bin",
-    "echo",
-    "--features",
-    "mem/only-avx2",
-];
-const RINGS: [&str; 4] = ["split", "split-in-order", "packed", "packed-in-order"];
+/// The counted program, with one copy kernel, which shortens its build.
+const PROGRAM: [&str; 6] =
+    ["build", "--release", "--package", "linerate-counted", "--features", "mem/only-avx2"];
+const RINGS: [&str; 4] = ["split", "split-inorder", "packed", "packed-inorder"];
 const SIZES: [&str; 2] = ["64", "1514"];
 const TRAFFIC: [&str; 12] =
     ["pair", "many", "flood", "vlan", "merge", "staged", FLOW, MATCH, MATCHES, "uplink", "downlink", ECHO];
-/// Requests to a TCP server, of 64 bytes by 16 connections; counted per request, by a program of its own.
+/// Requests to a TCP server, of 64 bytes by 16 connections; counted per request.
 const ECHO: &str = "echo";
 /// One flow for each port in place of the learning bridge.
 const FLOW: &str = "flow";
@@ -42,11 +32,8 @@ const FLOW: &str = "flow";
 const MATCH: &str = "match";
 /// The same with 1,024 addresses.
 const MATCHES: &str = "matches";
-/// Requests of one count.
-const REQUESTS: &str = "20000";
 /// The functions whose instructions are counted, including their callees.
-const COUNTED: &str = "--toggle-collect=*guard*switch_part*";
-const COUNTED_OF_ECHO: &str = "--toggle-collect=*echo*serve_part*";
+const COUNTED: &str = "--toggle-collect=*counted*_part*";
 /// Margin of a limit over the measured count, for other compiler releases.
 const SLACK: f64 = 1.05;
 /// Margin for traffic of many flows, whose slots in the flow cache depend on a random secret.
@@ -79,7 +66,7 @@ pub(crate) fn run(arguments: CallgrindArguments, all: bool) -> Result<Outcome> {
     if !command::exists("valgrind") {
         return Ok(Outcome::Skipped("valgrind is not installed; as root: apt-get install valgrind".into()));
     }
-    command::run(&cargo(&PROGRAMS), BUILD)?;
+    command::run(&cargo(&PROGRAM), BUILD)?;
     let limits = if arguments.update { Limits::new() } else { limits()? };
     let rows = rows(&limits, &cases(all || arguments.update))?;
     print!("{}", table(&rows));
@@ -124,7 +111,7 @@ fn cases(all: bool) -> Vec<Case> {
 }
 
 fn file() -> PathBuf {
-    command::root().join("benches/guard.toml")
+    command::root().join("benches/counted/limits.toml")
 }
 
 fn limits() -> Result<Limits> {
@@ -140,20 +127,15 @@ fn limits() -> Result<Limits> {
 /// Instructions per packet of one case.
 fn count(ring: &str, size: &str, traffic: &str) -> Result<f64> {
     let mut valgrind = Command::new("valgrind");
-    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
-    if traffic == ECHO {
-        valgrind.arg(COUNTED_OF_ECHO).arg(command::target().join("release/echo"));
-        valgrind.args([ring, "16", size, REQUESTS, "count"]);
-    } else {
-        valgrind.arg(COUNTED).arg(command::target().join("release/guard")).args([ring, size, traffic]);
-    }
+    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", COUNTED]);
+    valgrind.arg(command::target().join("release/counted")).args([ring, size, traffic]);
     let output = valgrind.output().context("cannot run valgrind")?;
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
         bail!("counting {ring}, {size} B, {traffic} ended with {}: {}", output.status, said.trim());
     }
     let packets = String::from_utf8_lossy(&output.stdout).trim().parse::<f64>();
-    let packets = packets.context("the guard did not print the number of forwarded packets")?;
+    let packets = packets.context("the program did not print the number of packets")?;
     let instructions = collected(&said).context("callgrind did not print the instruction count")?;
     if instructions == 0.0 {
         bail!("callgrind counted nothing: no function of the release build matches {COUNTED}");
@@ -204,7 +186,7 @@ fn validate(rows: &[Row]) -> Result<()> {
         return Ok(());
     }
     bail!(
-        "more instructions per packet than benches/guard.toml allows, or no limit there: {}; make the path shorter, \
+        "more instructions per packet than benches/counted/limits.toml allows, or no limit there: {}; make the path shorter, \
          or say in the commit why it is longer and run `cargo xtask callgrind --update`",
         missed.join(", ")
     )

@@ -2,11 +2,10 @@
 //!
 //! `echo [RING] [CONNECTIONS] [BYTES] [REQUESTS]` runs both on one thread and prints nanoseconds per request of the
 //! server's rounds. With `CPU CPU` as fifth and sixth argument, server and client run on these CPUs, and the rate and the
-//! round trip of the client are printed. With `count` as fifth argument the number of requests is printed, for `cargo xtask
-//! callgrind`, which counts the instructions of [`serve_part`].
+//! round trip of the client are printed.
 
 use anyhow::{Result, bail};
-use benches::pair;
+use counted::pair;
 use host::Host;
 use measure::pinning::pin;
 use port::virtio_user::RingKind;
@@ -21,12 +20,6 @@ const PORT: u16 = 7;
 
 type Client = Load<EchoLoad>;
 
-/// The server's rounds until it has answered all requests that arrived.
-#[inline(never)]
-fn serve_part(server: &mut Host, app: &mut Echo) {
-    while server.poll(app) {}
-}
-
 /// Runs until the client has this many replies. Returns the time in the server.
 fn run(hosts: &mut [Host], echo: &mut Echo, load: &mut Client, until: u64) -> Result<Duration> {
     let (begin, mut served) = (Instant::now(), Duration::ZERO);
@@ -34,7 +27,7 @@ fn run(hosts: &mut [Host], echo: &mut Echo, load: &mut Client, until: u64) -> Re
     while load.answered() < until {
         while client.poll(load) {}
         let start = Instant::now();
-        serve_part(server, echo);
+        while server.poll(echo) {}
         served += start.elapsed();
         if begin.elapsed() > Duration::from_mins(1) {
             bail!("only {} replies in 60 s", load.answered());
@@ -72,15 +65,7 @@ fn race(mut hosts: Vec<Host>, mut load: Client, cpus: [usize; 2], until: u64) ->
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |at: usize, default: u64| arguments.get(at).map_or(Ok(default), |text| text.parse());
-    let ring = match arguments.first().map_or("split", String::as_str) {
-        "split" => RingKind::Split,
-        "split-in-order" => RingKind::SplitInOrder,
-        "packed" => RingKind::Packed,
-        "packed-in-order" => RingKind::PackedInOrder,
-        other => {
-            bail!("invalid value {other} for RING: expected split, split-in-order, packed or packed-in-order")
-        }
-    };
+    let ring: RingKind = arguments.first().map_or(Ok(RingKind::Split), |name| name.parse())?;
     let (connections, bytes, count) = (number(1, 16)?, number(2, 64)?, number(3, 200_000)?);
     let mut hosts = pair::connected(ring)?;
     let server = Endpoint::new(pair::SERVER, PORT);
@@ -90,11 +75,6 @@ fn main() -> Result<()> {
     let workload = EchoLoad::new(u32::try_from(bytes)?, false);
     let (now, mut echo) = (hosts[1].now(), Echo::default());
     let mut load = Load::new(workload, options, Arc::default(), hosts[1].stack(), now)?;
-    if arguments.get(4).is_some_and(|word| word == "count") {
-        run(&mut hosts, &mut echo, &mut load, count)?;
-        println!("{}", load.answered());
-        return Ok(());
-    }
     if arguments.len() > 4 {
         let cpus = [number(4, 0)? as usize, number(5, 1)? as usize];
         return race(hosts, load, cpus, count);

@@ -1,7 +1,7 @@
 //! Short connections that several clients of the service accept, by its accept policy.
 
-use crate::pair;
 use anyhow::{Context, Result, bail};
+use counted::pair;
 use host::Host;
 use serve::load::{EchoLoad, Load, LoadOptions};
 use service::net::TcpListener;

@@ -1,8 +1,8 @@
 //! One stream between two stacks over a vhost-user socket, by the length of the data that the sender passes at a time:
 //! by copy, by reference, and by reference over a port without offloads.
 
-use crate::pair;
 use anyhow::{Result, bail};
+use counted::pair;
 use host::{App, Buffer, BufferPool, PoolLimits};
 use port::virtio_user;
 use serve::{Discard, Server};

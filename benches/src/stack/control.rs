@@ -1,8 +1,8 @@
 //! A client of the service, while another one attaches and detaches, or opens and closes connections.
 
 use super::accept::{replies, wait};
-use crate::pair;
 use anyhow::{Context, Result, bail};
+use counted::pair;
 use host::{App, Buffer, Host};
 use rustix::fd::BorrowedFd;
 use rustix::time::{ClockId, clock_gettime};

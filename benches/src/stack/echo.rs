@@ -1,8 +1,8 @@
 //! Echo between two stacks on one thread over a vhost-user socket: the server's cost by number of connections, by size of
 //! message, and with and without checksums by software.
 
-use crate::pair;
 use anyhow::{Result, bail};
+use counted::pair;
 use host::Host;
 use port::virtio_user;
 use serve::Echo;

@@ -2,8 +2,8 @@
 //! application must end with the reason.
 
 use super::control::load;
-use crate::pair;
 use anyhow::{Context, Result, bail};
+use counted::pair;
 use host::Host;
 use port::vhost_user::{self, VhostUser};
 use port::virtio_user::VirtioUser;

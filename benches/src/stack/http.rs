@@ -1,7 +1,7 @@
 //! Responses of the HTTP server between two stacks over a vhost-user socket, by the way in which bodies are kept.
 
-use crate::pair;
 use anyhow::{Result, bail};
+use counted::pair;
 use host::Host;
 use port::virtio_user;
 use serve::http::{Http, HttpOptions};

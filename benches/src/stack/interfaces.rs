@@ -1,10 +1,10 @@
 //! Cost of the interfaces of the TCP/IP stack: an echo server on events, on tokens and on futures over a vhost-user
 //! port, and on tokens over sockets of the kernel. Server and client run on one thread.
 
-use crate::pair;
 use anyhow::{Result, bail};
 use api::aio::{Handle, Runtime, TcpListener};
 use api::token::{Device, Kernel, Outcome, Ports, Queue, Queues};
+use counted::pair;
 use host::Host;
 use serve::Echo;
 use serve::load::{EchoLoad, Load, LoadOptions};

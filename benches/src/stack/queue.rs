@@ -1,9 +1,9 @@
 //! Callbacks against the completion queue, for connections of few and of many messages: an echo server over vhost-user,
 //! both ends on one thread.
 
-use crate::pair;
 use anyhow::{Result, bail};
 use api::queue::Queue;
+use counted::pair;
 use host::{App, Buffer, Host};
 use measure::Histogram;
 use stack::tcp::{ConnectionId, Options};

@@ -2,9 +2,9 @@
 //! ring. The kernel is the client of the first two.
 
 use super::interfaces::{self, Plan, SERVER, answer, request};
-use crate::pair;
 use anyhow::{Context, Result, bail};
 use api::token::{Kernel, Ports, Queues};
+use counted::pair;
 use host::Host;
 use port::tap::{self, Tap};
 use rustix::thread::{UnshareFlags, unshare_unsafe};

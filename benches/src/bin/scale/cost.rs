@@ -7,11 +7,11 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use benches::Ring;
-use benches::guest::Mac;
-use benches::rig::{BURST, Rig, Shape};
-use benches::stations::Stations;
+use counted::guest::Mac;
+use counted::rig::{BURST, Rig, Shape};
+use counted::stations::Stations;
 use mem::ticks;
+use port::virtio_user::RingKind;
 use serde_json::{Value, json};
 
 use crate::table::{Table, quantile};
@@ -63,7 +63,7 @@ pub(crate) fn table() -> Result<Table> {
     let mut rigs = Vec::new();
     for (ports, macs) in PORTS.iter().flat_map(|&ports| MACS.iter().map(move |&macs| (ports, macs))) {
         let stations = Stations::new(macs, ports);
-        let shape = Shape { ring: Ring::Split, queue_size: QUEUE_SIZE, stations, kernel, ticks_per_ns };
+        let shape = Shape { ring: RingKind::Split, queue_size: QUEUE_SIZE, stations, kernel, ticks_per_ns };
         rigs.push(Rig::new(&shape)?);
     }
     let mut cases = cases();

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use benches::Ring;
-use benches::guest::{Guest, guest};
+use counted::guest::{Guest, guest};
+use port::virtio_user::RingKind;
 use serde_json::{Value, json};
 
 use crate::process::{Switch, SwitchUnderTest};
@@ -20,7 +20,7 @@ const WATCH: Duration = Duration::from_secs(10);
 
 fn plug_in_all(switch: &Switch) -> Result<Vec<Box<dyn Guest>>> {
     let plug = |socket| {
-        let mut guest = guest(Ring::Split, QUEUE_SIZE)?;
+        let mut guest = guest(RingKind::Split, QUEUE_SIZE)?;
         guest.plug_in(socket)?;
         Ok(guest)
     };

@@ -5,9 +5,9 @@ use std::hint::spin_loop;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use benches::Ring;
-use benches::guest::{Guest, Mac, guest};
+use counted::guest::{Guest, Mac, guest};
 use mem::ticks;
+use port::virtio_user::RingKind;
 use serde_json::json;
 
 use crate::cost::calibrate;
@@ -45,7 +45,7 @@ pub(crate) fn table(which: &SwitchUnderTest) -> Result<Table> {
 /// Ticks per packet, and how often the switch slept meanwhile: once per packet, or never.
 fn samples(which: &SwitchUnderTest, busy: bool) -> Result<(Vec<f64>, u64)> {
     let switch = which.start(2, busy)?;
-    let mut guests = [guest(Ring::Split, QUEUE_SIZE)?, guest(Ring::Split, QUEUE_SIZE)?];
+    let mut guests = [guest(RingKind::Split, QUEUE_SIZE)?, guest(RingKind::Split, QUEUE_SIZE)?];
     for (guest, socket) in guests.iter_mut().zip(&switch.sockets) {
         guest.plug_in(socket)?;
     }

@@ -50,6 +50,7 @@ fn every_study_has_distinct_cells_and_a_first_variant() {
 }
 
 #[test]
+#[ignore = "slow; run by `cargo xtask test --all`"]
 fn servers_on_one_thread_are_measured_and_an_interrupted_run_takes_the_rest() {
     let plan = plan(&[Study::Calls, Study::Connections, Study::Checksum]);
     let mut results = plan.empty(Environment::default());
@@ -67,6 +68,7 @@ fn servers_on_one_thread_are_measured_and_an_interrupted_run_takes_the_rest() {
 }
 
 #[test]
+#[ignore = "slow; run by `cargo xtask test --all`"]
 fn accepting_threads_are_measured() {
     let plan = plan(&[Study::Accept]);
     let mut results = plan.empty(Environment::default());
@@ -76,6 +78,7 @@ fn accepting_threads_are_measured() {
 }
 
 #[test]
+#[ignore = "slow; run by `cargo xtask test --all`"]
 fn a_client_of_the_service_is_measured_beside_others() {
     let plan = plan(&[Study::Control]);
     let mut results = plan.empty(Environment::default());
@@ -128,6 +131,7 @@ fn batches_of_one_connection_do_not_wait() {
 }
 
 #[test]
+#[ignore = "slow; run by `cargo xtask test --all`"]
 fn offloads_save_frames_of_a_stream() {
     let results = measured(Study::Bulk);
     let frames = |variant| further(&results, Study::Bulk, variant, 0);

@@ -1,127 +1,87 @@
-//! Forwards a fixed number of packets, so that callgrind can count the instructions of the switch.
+//! Forwards a fixed number of packets, or answers a fixed number of requests, so that callgrind can count instructions.
 //!
-//! One thread runs two guests and steps the switch between them. Only [`switch_part`] is to be counted:
-//! `valgrind --tool=callgrind --toggle-collect='*guard*switch_part*'`. The clock of the bridge is stopped, so that two
-//! runs execute the same instructions; ageing, which would run once a second, is not counted. For virtio-user ports
-//! only the queues are counted ([`benches::uplink`]).
+//! `counted RING BYTES TRAFFIC [BURSTS]` prints the number of packets or requests. One thread runs the peers and steps
+//! the switch or the server between them. Only functions named [`switch_part`] or [`serve_part`] are to be counted:
+//! `valgrind --tool=callgrind --toggle-collect='*counted*_part*'`. The clock of the bridge is stopped, so that two runs
+//! execute the same instructions; ageing, which would run once a second, is not counted. For virtio-user ports only the
+//! queues are counted ([`counted::uplink`]).
+
+mod echo;
+mod traffic;
 
 use std::process::ExitCode;
 
-use anyhow::{Result, bail, ensure};
-use benches::Ring;
-use benches::rig::{BURST, Extras, Flows, Rig, Shape};
-use benches::stations::Stations;
-use benches::uplink::{End, Uplink};
-use clap::{Parser, ValueEnum};
+use anyhow::{Context, Result, bail, ensure};
+use counted::rig::{BURST, Rig, Shape};
+use counted::stations::Stations;
+use counted::uplink::{End, Uplink};
 use engine::bench::SteppedWorker;
 use mem::copy::{Choice, Kernel, supported};
+use port::virtio_user::RingKind;
 use port::{Burst, BurstStats};
-use wire::VlanId;
+use traffic::Traffic;
 
 /// Rounds before counting starts; afterwards every buffer of every ring has been used.
 const WARM_UP: usize = 16;
 /// The same for [`Traffic::Matches`], of whose packets a turn translates only a few.
 const WARM_UP_OF_MATCHES: usize = 128;
 const QUEUE_SIZE: u16 = 256;
+/// Full bursts per sending guest while counting.
+const BURSTS: usize = 200;
 
-/// Traffic to forward.
-#[derive(Debug, Parser)]
+/// What to forward.
+#[derive(Debug)]
 struct Arguments {
-    /// Ring kind of the guests
-    #[arg(value_enum)]
-    ring: Ring,
-    /// Frame size in bytes, without checksum
+    /// Ring kind of the guests.
+    ring: RingKind,
+    /// Frame size in bytes, without checksum; or bytes of a request.
     size: usize,
-    /// Sources and destinations
-    #[arg(value_enum)]
     traffic: Traffic,
-    /// Full bursts per sending guest while counting
-    #[arg(long, default_value_t = 200)]
+    /// Full bursts per sending guest while counting.
     bursts: usize,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Traffic {
-    /// One station per port: the bridge reuses its last look-up
-    Pair,
-    /// 1,024 stations: the bridge looks up every address
-    Many,
-    /// Broadcast between three ports: each frame leaves by two
-    Flood,
-    /// From an access port to a trunk, in one direction: each frame gets a tag
-    Vlan,
-    /// Each frame is received into two merged buffers
-    Merge,
-    /// As pair, with a switch of three pipeline stages that alternate on one thread until idle
-    Staged,
-    /// As pair, with a flow for each port in place of the bridge
-    Flow,
-    /// As pair, with a flow for each destination address in place of the bridge
-    Match,
-    /// As many, with a flow for each destination address in place of the bridge
-    Matches,
-    /// Out of a virtio-user port: its transmit queue
-    Uplink,
-    /// Into a virtio-user port: its receive queue
-    Downlink,
-}
-
-impl Traffic {
-    fn ports(self) -> usize {
-        if self == Traffic::Flood { 3 } else { 2 }
-    }
-
-    /// Number of sending ports.
-    fn senders(self) -> usize {
-        if self == Traffic::Vlan { 1 } else { self.ports() }
-    }
-
-    /// Packets forwarded per round: each sender sends one burst.
-    fn leaving(self) -> usize {
-        let copies = if self == Traffic::Flood { self.ports() - 1 } else { 1 };
-        self.senders() * copies * BURST
-    }
-
-    /// Extras of the rig; `size` is in bytes per frame.
-    fn extras(self, size: usize) -> Extras {
-        Extras {
-            vlan: if self == Traffic::Vlan { VlanId::new(5) } else { None },
-            // Two thirds of header and frame: one buffer is too small, two are sufficient.
-            staged: self == Traffic::Staged,
-            flows: match self {
-                Traffic::Flow => Some(Flows::OfPorts),
-                Traffic::Match | Traffic::Matches => Some(Flows::OfAddresses),
-                _ => None,
-            },
-            merged: (self == Traffic::Merge).then_some((size as u32 + 12) * 2 / 3),
-        }
+impl Arguments {
+    fn parse(words: &[String]) -> Result<Self> {
+        let [ring, size, traffic, more @ ..] = words else {
+            bail!("usage: counted RING BYTES TRAFFIC [BURSTS]")
+        };
+        let bursts = more.first().map_or(Ok(BURSTS), |text| text.parse()).context("invalid BURSTS")?;
+        let size = size.parse().context("invalid BYTES")?;
+        Ok(Self { ring: ring.parse()?, size, traffic: traffic.parse()?, bursts })
     }
 }
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
+    let words: Vec<_> = std::env::args().skip(1).collect();
+    match Arguments::parse(&words).and_then(|arguments| run(&arguments)) {
         Ok(packets) => {
             println!("{packets}");
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("guard: {error:#}");
+            eprintln!("counted: {error:#}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// Returns the number of packets forwarded while counting.
+/// Returns the number of packets forwarded, or of requests answered, while counting.
 fn run(arguments: &Arguments) -> Result<u64> {
     // Valgrind 3.19 does not support AVX-512.
     let kernel = Choice::Avx2;
     ensure!(supported().contains(&kernel), "counts are of the AVX2 copy kernel, which this processor lacks");
-    if matches!(arguments.traffic, Traffic::Uplink | Traffic::Downlink) {
-        return mem::with_kernel!(kernel, K => across::<K>(arguments, kernel));
+    match arguments.traffic {
+        Traffic::Echo => echo::answer(arguments.ring, arguments.size),
+        Traffic::Uplink | Traffic::Downlink => {
+            mem::with_kernel!(kernel, K => across::<K>(arguments, kernel))
+        }
+        _ => forward(arguments, kernel),
     }
-    let is_many = matches!(arguments.traffic, Traffic::Many | Traffic::Matches);
-    let count = if is_many { 1024 } else { 2 };
-    let stations = Stations::new(count, arguments.traffic.ports());
+}
+
+fn forward(arguments: &Arguments, kernel: Choice) -> Result<u64> {
+    let stations = Stations::new(arguments.traffic.stations(), arguments.traffic.ports());
     let ticks_per_ns = f64::INFINITY;
     let shape = Shape { ring: arguments.ring, queue_size: QUEUE_SIZE, stations, kernel, ticks_per_ns };
     let mut rig = Rig::with(&shape, &arguments.traffic.extras(arguments.size))?;

@@ -14,9 +14,9 @@ use port::vhost_user::QUEUES;
 use std::sync::Arc;
 use wire::VlanId;
 
-use crate::Ring;
 use crate::guest::{Guest, guest_of};
 use crate::stations::Stations;
+use port::virtio_user::RingKind;
 
 /// Packets of a full burst.
 pub const BURST: usize = port::BURST;
@@ -26,8 +26,8 @@ const LEARNED_PER_BURST: usize = 8;
 /// Parameters of a rig.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Ring kind of every guest.
-    pub ring: Ring,
+    /// Rings of every guest.
+    pub ring: RingKind,
     /// Entries of each ring.
     pub queue_size: u16,
     /// Stations and their ports.

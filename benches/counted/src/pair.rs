@@ -18,18 +18,14 @@ const CONTROLS: usize = 2000;
 /// Connections of a source address.
 const PORTS: u32 = 64_512;
 /// Connections that the hosts have by default.
-pub(crate) const CONNECTIONS: u32 = 49_152;
+pub const CONNECTIONS: u32 = 49_152;
 
 const fn address(last: u8) -> Address {
     Address::v4([10, 100, 0, last])
 }
 
 /// A host with these addresses, for this number of connections and the ones that replace them.
-pub(crate) fn host(
-    addresses: &[Address],
-    connections: u32,
-    control: Box<dyn port::PortControl>,
-) -> Result<Host> {
+pub fn host(addresses: &[Address], connections: u32, control: Box<dyn port::PortControl>) -> Result<Host> {
     let mut options = Options { polling: Polling::Busy, ..Options::new()? };
     options.stack.limits.connections = connections + connections / 4 + 4096;
     let mut host = Host::new(options)?;
@@ -54,7 +50,7 @@ pub fn connected(ring: RingKind) -> Result<Vec<Host>> {
 }
 
 /// As [`connected`], over a split ring: server and client.
-pub(crate) fn ends() -> Result<(Host, Host)> {
+pub fn ends() -> Result<(Host, Host)> {
     let mut hosts = connected(RingKind::Split)?;
     let client = hosts.pop();
     hosts.pop().zip(client).context("two hosts are needed")
@@ -92,7 +88,7 @@ pub fn many(options: virtio_user::Options, connections: u32) -> Result<(Vec<Host
 }
 
 /// Runs the control of connected hosts as often as they need to carry packets.
-pub(crate) fn settle(hosts: &mut [&mut Host]) {
+pub fn settle(hosts: &mut [&mut Host]) {
     for _ in 0..CONTROLS {
         for host in &mut *hosts {
             host.control(host.now());

@@ -12,7 +12,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::sync::Arc;
 
-use crate::Ring;
+use port::virtio_user::RingKind;
 
 /// Guest-physical address of the first byte; the value is arbitrary.
 const GUEST: u64 = 0x1_0000_0000;
@@ -67,7 +67,7 @@ impl Memory {
     }
 
     /// Layout of a ring.
-    pub(crate) fn layout(&self, way: GuestRing, ring: Ring) -> Layout {
+    pub(crate) fn layout(&self, way: GuestRing, ring: RingKind) -> Layout {
         let base = if ring.is_packed() { 0x8000_8000 } else { 0 };
         let at = USER + way as u64 * Layout::bytes(self.size);
         Layout { base, in_order: ring.is_in_order(), ..Layout::fresh(at, self.size) }

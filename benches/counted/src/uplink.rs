@@ -11,8 +11,6 @@ use port::{BURST, Burst, BurstStats, PLACES, PortControl, RxQueue, TxQueue};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::Ring;
-
 /// Milliseconds after which two connected ports in one process have completed negotiation.
 const SETTLED: u32 = 2000;
 
@@ -54,13 +52,13 @@ impl End {
 
 impl Uplink {
     /// Connects the two ports over `ring`, for frames of `size` bytes.
-    pub fn new(ring: Ring, queue_size: u16, kernel: Choice, size: usize) -> Result<Self> {
+    pub fn new(ring: RingKind, queue_size: u16, kernel: Choice, size: usize) -> Result<Self> {
         ensure!(mem::copy::settle(kernel) == kernel, "one process measures one kernel");
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("s");
         let mut far = VhostUser::listen(&path, vhost_user::Options::default())?;
         let mut now = Instant::now();
-        let options = virtio_user::Options { ring: kind(ring), queue_size, ..Default::default() };
+        let options = virtio_user::Options { ring, queue_size, ..Default::default() };
         let mut near = VirtioUser::connect(&path, options, now)?;
         let mut engines = [FakeEngine::default(), FakeEngine::default()];
         for _ in 0..SETTLED {
@@ -104,13 +102,4 @@ fn burst<K: Kernel>(size: usize) -> Result<Burst> {
     }
     burst.load_heads::<K>();
     Ok(burst)
-}
-
-fn kind(ring: Ring) -> RingKind {
-    match ring {
-        Ring::Split => RingKind::Split,
-        Ring::SplitInOrder => RingKind::SplitInOrder,
-        Ring::Packed => RingKind::Packed,
-        Ring::PackedInOrder => RingKind::PackedInOrder,
-    }
 }

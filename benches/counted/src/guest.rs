@@ -13,8 +13,8 @@ use rustix::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{Ordering, fence};
 
-use crate::Ring;
 use crate::memory::{GuestRing, HEADER, Memory};
+use port::virtio_user::RingKind;
 
 /// Timeout of one answer of the back end.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -39,12 +39,12 @@ pub trait Guest: Send {
 }
 
 /// A guest with rings of `size` entries, a power of two.
-pub fn guest(ring: Ring, size: u16) -> Result<Box<dyn Guest>> {
+pub fn guest(ring: RingKind, size: u16) -> Result<Box<dyn Guest>> {
     guest_of(ring, size, None)
 }
 
 /// As [`guest`]; with `merged`, frames may span several receive buffers of this many bytes, header included.
-pub fn guest_of(ring: Ring, size: u16, merged: Option<u32>) -> Result<Box<dyn Guest>> {
+pub fn guest_of(ring: RingKind, size: u16, merged: Option<u32>) -> Result<Box<dyn Guest>> {
     if ring.is_packed() {
         return Ok(Box::new(Device::<Packed>::new(ring, size, merged)?));
     }
@@ -52,7 +52,7 @@ pub fn guest_of(ring: Ring, size: u16, merged: Option<u32>) -> Result<Box<dyn Gu
 }
 
 struct Device<R> {
-    kind: Ring,
+    kind: RingKind,
     /// Bytes per receive buffer, if frames may span several.
     merged: Option<u32>,
     memory: Memory,
@@ -64,14 +64,14 @@ struct Device<R> {
     front_end: Option<FrontEnd>,
 }
 
-fn features(ring: Ring) -> Features {
+fn features(ring: RingKind) -> Features {
     let packed = if ring.is_packed() { Features::RING_PACKED } else { 0 };
     let in_order = if ring.is_in_order() { Features::IN_ORDER } else { 0 };
     Features(Features::VERSION_1 | packed | in_order)
 }
 
 impl<R: DriverRing> Device<R> {
-    fn new(kind: Ring, size: u16, merged: Option<u32>) -> Result<Self> {
+    fn new(kind: RingKind, size: u16, merged: Option<u32>) -> Result<Self> {
         let memory = Memory::new(size)?;
         let ring = |way| R::new(&memory.layout(way, kind), &memory.map);
         let (receive, send) = (ring(GuestRing::Receive)?, ring(GuestRing::Send)?);
