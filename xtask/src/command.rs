@@ -1,5 +1,6 @@
 //! Runs programs: prints the command line first, and terminates programs that exceed their time limit.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -49,7 +50,7 @@ pub(crate) fn build_linerate() -> Result<()> {
 }
 
 /// Builds with these arguments and variables of cargo, unless `LINERATE_BIN` names a program.
-pub(crate) fn build(arguments: &[&str], variables: Vec<(&str, &str)>) -> Result<()> {
+pub(crate) fn build(arguments: &[&str], variables: Vec<(&str, OsString)>) -> Result<()> {
     if std::env::var_os(OTHER_BINARY).is_some() {
         eprintln!("not built: {OTHER_BINARY} names {}", linerate().display());
         return Ok(());

@@ -33,15 +33,21 @@ pub(crate) fn named(messages: &str) -> Vec<Program> {
     tests.filter_map(program).collect()
 }
 
-/// Runs all programs, whatever fails. Each has `limit`, and its output is printed when it has ended.
-pub(crate) fn run(programs: Vec<Program>, variables: &[(&str, &str)], limit: Duration) -> Result<Outcome> {
+/// Runs all programs with these arguments and this environment variable, whatever fails. Each has `limit`, and its output
+/// is printed when it has ended.
+pub(crate) fn run(
+    programs: Vec<Program>,
+    words: &[&str],
+    variable: (&str, &str),
+    limit: Duration,
+) -> Result<Outcome> {
     let waiting = Mutex::new(VecDeque::from(programs));
     let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
     let run_all = || {
         let run_one = |program: Program| {
             let mut command = Command::new(&program.path);
             command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
-            command::run_tests_held(command.envs(variables.iter().copied()), limit)
+            command::run_tests_held(command.args(words).env(variable.0, variable.1), limit)
         };
         std::iter::from_fn(next).map(run_one).collect::<Vec<_>>()
     };
@@ -93,7 +99,8 @@ mod tests {
     fn a_failed_program_fails_all_and_leaves_the_others_running() {
         let program = |path: &str| Program { target: String::new(), path: path.into(), folder: "/".into() };
         let limit = Duration::from_mins(1);
-        let run = |paths: &[&str]| run(paths.iter().map(|path| program(path)).collect(), &[], limit);
+        let run =
+            |paths: &[&str]| run(paths.iter().map(|path| program(path)).collect(), &[], ("A", "b"), limit);
         assert_eq!(run(&["true", "true"]).unwrap(), Outcome::Passed);
         let error = run(&["false", "true", "linerate-none"]).unwrap_err().to_string();
         assert!(error.contains("false` ended with") && error.contains("linerate-none"), "{error}");

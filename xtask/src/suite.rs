@@ -1,6 +1,7 @@
 //! Everything that `cargo xtask test` runs: installation, the ordinary tests, the end-to-end tests with real clients, loom,
 //! Miri, another architecture, and the count of instructions.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
@@ -23,9 +24,10 @@ const LOOM: [&str; 5] =
 const MIRI: [&str; 2] = ["linerate-mem", "linerate-ring"];
 /// Environment variable that makes tests run over all their cases.
 const ALL_CASES: (&str, &str) = ("LINERATE_TESTS", "all");
-/// Features whose tests take long to build or run: code for every copy kernel, the generated header of the C library, and
-/// whole studies of the laboratory.
-const ALL_FEATURES: &str = "linerate-mem/every-kernel,linerate-ffi/header,linerate-studies/whole-studies";
+/// Features whose tests take long to build: code for every copy kernel, and the generated header of the C library.
+const ALL_FEATURES: &str = "linerate-mem/every-kernel,linerate-ffi/header";
+/// Arguments of the ordinary tests with `--all`: also the slow ones, but not those of the step `huge pages`.
+const ALL_TESTS: [&str; 3] = ["--include-ignored", "--skip", "huge_page_region"];
 /// Name of the program with the end-to-end tests.
 const END_TO_END: &str = "e2e";
 /// More than CPUs, because an end-to-end test waits most of its time.
@@ -90,7 +92,7 @@ pub(crate) fn all(arguments: &TestArguments) -> Vec<Step> {
 /// Steps that compute without waiting.
 fn computing(all: bool, lint: bool) -> Vec<Step> {
     let mut steps = vec![
-        // First, because its build ends with two links that keep one CPU each for half a minute.
+        // First, because its build ends with a link that keeps one CPU for half a minute.
         Step::new("callgrind", move || callgrind::run(callgrind::CallgrindArguments::default(), all)),
         Step::new("build of tests", move || passed(tests(all, lint).arg("--no-run"))),
         Step::new("loom", loom),
@@ -118,7 +120,8 @@ fn run_tests(all: bool, lint: bool) -> Result<Outcome> {
     let messages = command::output(build.args(["--no-run", "--message-format=json"]))?;
     let mut programs = programs::named(&messages);
     programs.retain(|program| program.target != END_TO_END);
-    programs::run(programs, &[if all { ALL_CASES } else { FEW_CASES }], LIMIT)
+    let (words, variable) = if all { (&ALL_TESTS[..], ALL_CASES) } else { (&[][..], FEW_CASES) };
+    programs::run(programs, words, variable, LIMIT)
 }
 
 /// The ordinary tests, with `all` with [`ALL_FEATURES`].
@@ -153,11 +156,19 @@ fn end_to_end_program(lint: bool) -> Result<PathBuf> {
     program.map(|program| program.path).context("cargo does not name the program with the end-to-end tests")
 }
 
+/// Variable of cargo that names the compiler of the workspace's crates, and the one that holds clippy's arguments.
+const COMPILER: &str = "RUSTC_WORKSPACE_WRAPPER";
+const LINTS: (&str, &str) = ("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
+
 /// Variables that make clippy the compiler of the workspace, so that nothing is compiled for its lints alone. The code is
 /// less optimised than rustc's, so release builds do without.
-fn linted(lint: bool) -> Vec<(&'static str, &'static str)> {
-    let arguments = "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__";
-    if lint { vec![("RUSTC_WORKSPACE_WRAPPER", "clippy-driver"), ("CLIPPY_ARGS", arguments)] } else { vec![] }
+fn linted(lint: bool) -> Vec<(&'static str, OsString)> {
+    if lint { vec![(COMPILER, compiler("lint.sh")), (LINTS.0, LINTS.1.into())] } else { vec![] }
+}
+
+/// Path of a program that runs the compiler.
+fn compiler(name: &str) -> OsString {
+    command::root().join("xtask/rustc").join(name).into()
 }
 
 /// The end-to-end tests. With `all` they run over all their cases, otherwise over a sample and without the modules named
@@ -178,15 +189,13 @@ fn end_to_end(program: &Path, name: &str, all: bool) -> Command {
     command
 }
 
-/// The models of loom, which replaces the atomics at compile time and so needs a build of its own. Without optimisation
-/// they still run in seconds, and the build takes a third of the time.
+/// The models of loom, which replaces the atomics at compile time, so the workspace's crates need a build of their own.
+/// Without optimisation they still run in seconds, and the build takes a third of the time.
 fn loom() -> Result<Outcome> {
-    let mut command = cargo(&["test", "--lib", "--target-dir"]);
-    command.arg(command::target().join("loom"));
+    let mut command = cargo(&["test", "--lib"]);
     command.args(LOOM.iter().flat_map(|package| ["--package", package]));
     command.args(["loom", "--", "--test-threads=1"]);
-    command.env("RUSTFLAGS", "--cfg loom");
-    command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");
+    command.env(COMPILER, compiler("loom.sh")).env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
     passed(&command)
 }
 

@@ -55,6 +55,7 @@ fn ratios_to_the_base_are_within_a_fifth_of_the_study_s() {
 }
 
 #[test]
+#[ignore = "slow; run by `cargo xtask test --all`"]
 fn rates_come_in_the_study_s_order() {
     let order = ["base", "header-prefetched", "a", "d", "a+d", "a+b+c+d+e+f"];
     for pair in order.windows(2) {
@@ -63,6 +64,7 @@ fn rates_come_in_the_study_s_order() {
 }
 
 #[test]
+#[ignore = "slow; run by `cargo xtask test --all`"]
 fn non_temporal_stores_gain_once_ownership_requests_are_avoided() {
     assert!(mpps("b") < 1.05 * mpps("base"), "{} and {}", mpps("b"), mpps("base"));
     assert!(mpps("a+b+d") > 1.05 * mpps("a+d"), "{} and {}", mpps("a+b+d"), mpps("a+d"));

@@ -4,6 +4,7 @@ use super::{json, lab, refused, stderr, stdout, succeeded};
 use std::fs;
 
 #[test]
+#[ignore = "slow; run by `cargo xtask test --all`"]
 fn copies_are_stored_printed_by_order_and_part_of_the_report() {
     let folder = tempfile::tempdir().unwrap();
     let some = ["--variant", "read-only", "warm-libc", "--size", "64", "256"];

@@ -171,6 +171,7 @@ fn a_run_resumes_its_file_and_refuses_another_provenance() {
 }
 
 #[test]
+#[ignore = "slow; run by `cargo xtask test --all`"]
 fn a_signal_leaves_the_finished_experiments() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("f.json");
@@ -189,6 +190,7 @@ fn a_signal_leaves_the_finished_experiments() {
 }
 
 #[test]
+#[ignore = "slow; run by `cargo xtask test --all`"]
 fn a_trial_stores_its_rounds_on_a_signal_and_resumes() {
     needs_two_cpus();
     let folder = tempfile::tempdir().unwrap();

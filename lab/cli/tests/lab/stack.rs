@@ -31,6 +31,7 @@ fn invalid_stack_studies_are_refused_before_anything_runs() {
 }
 
 #[test]
+#[ignore = "slow; run by `cargo xtask test --all`"]
 fn stack_studies_are_stored_resumed_with_more_rounds_and_a_page() {
     let folder = tempfile::tempdir().unwrap();
     let more = ["1", "--out", "s.html", "--out", "figures/", "-o", "json"];

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 #[test]
+#[ignore = "slow; run by `cargo xtask test --all`"]
 fn invalid_usage_studies_are_rejected_and_mismatched_units_lose_112_of_144() {
     let folder = tempfile::tempdir().unwrap();
     let out = ["--out", "f.json"];
@@ -52,6 +53,7 @@ fn records(file: &Path, name: &str) -> Vec<Value> {
 }
 
 #[test]
+#[ignore = "slow; run by `cargo xtask test --all`"]
 fn interrupted_usage_studies_are_printed_and_resumed() {
     needs_two_cpus();
     let folder = tempfile::tempdir().unwrap();

@@ -178,7 +178,7 @@ fn outcomes(run: impl Fn(u64, &[Step], u64) -> Vec<Vec<u64>>) -> Vec<Vec<Vec<u64
     let warm: [&[Step]; 4] =
         [&[], &[Step::Get(2), Step::Get(3)], &[Step::Get(0), Step::Get(1)], &[Step::Get(0)]];
     let mut all = Vec::new();
-    for delay in (0..2400).step_by(30) {
+    for delay in (0..2400).step_by(75) {
         for first in warm {
             all.extend([8, 64, 256].map(|apart| run(delay, first, apart)));
         }

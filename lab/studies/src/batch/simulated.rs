@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(not(feature = "whole-studies"), ignore = "slow; run by `cargo xtask test --all`")]
+    #[ignore = "slow; run by `cargo xtask test --all`"]
     fn results_do_not_depend_on_the_number_of_concurrent_runs() {
         let (one, four) = (rows(1), rows(4));
         assert_eq!(one.len(), 4);
@@ -60,6 +60,7 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "slow; run by `cargo xtask test --all`"]
     fn results_depend_on_the_seed_and_repeat_with_the_same_seed() {
         let row = |seed| {
             let (mut rows, mut plan) = (Vec::new(), Plan { seed, ..plan(1) });
@@ -79,6 +80,7 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "slow; run by `cargo xtask test --all`"]
     fn lines_of_the_base_are_shared_and_own_lines_are_not() {
         let rows = rows(2);
         let hits = |name: &str| -> f64 {
@@ -91,6 +93,7 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "slow; run by `cargo xtask test --all`"]
     fn no_run_starts_after_an_interruption() {
         let chosen = select(&["base", "a", "d", "a+d"]).unwrap();
         let mut began = 0;

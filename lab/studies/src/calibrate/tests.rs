@@ -106,7 +106,7 @@ fn counters_on_one_line_cost_more_than_on_two() {
 
 /// Every value measured on a machine needs a simulated counterpart.
 #[test]
-#[cfg_attr(not(feature = "whole-studies"), ignore = "slow; run by `cargo xtask test --all`")]
+#[ignore = "slow; run by `cargo xtask test --all`"]
 fn calibration_reproduces_the_latencies_of_the_profile() {
     let profile = Profile::study();
     let found = simulate(&profile).expect("no thread waits for ever");

@@ -44,7 +44,7 @@ fn more_than_base(variant: &str, direction: Direction, at: &[u64]) {
 }
 
 #[test]
-#[cfg_attr(not(feature = "whole-studies"), ignore = "slow; run by `cargo xtask test --all`")]
+#[ignore = "slow; run by `cargo xtask test --all`"]
 fn an_edited_packet_costs_more_than_one_that_is_only_read() {
     holds("edited > read-only", Both, &SIZES);
     holds("edited > read-only", GuestToHost, &SIZES);
@@ -53,7 +53,7 @@ fn an_edited_packet_costs_more_than_one_that_is_only_read() {
 /// In the host-to-guest copy both are stores that miss: an edited line comes from the guest's core, a read-only one is
 /// taken from it. The two latencies (50.3 and 45 ns) differ by less than stores hide.
 #[test]
-#[cfg_attr(not(feature = "whole-studies"), ignore = "slow; run by `cargo xtask test --all`")]
+#[ignore = "slow; run by `cargo xtask test --all`"]
 fn into_the_guest_edited_and_read_only_differ_by_a_few_per_cent_because_stores_do_not_stall() {
     let found = finding("edited > read-only", HostToGuest);
     let (low, high) = found.range().expect("it was run");
@@ -63,7 +63,7 @@ fn into_the_guest_edited_and_read_only_differ_by_a_few_per_cent_because_stores_d
 /// At 64 bytes the only line is loaded right after its prefetch, which then costs only its own instruction; beyond 512
 /// bytes the first line is one of many over both copies.
 #[test]
-#[cfg_attr(not(feature = "whole-studies"), ignore = "slow; run by `cargo xtask test --all`")]
+#[ignore = "slow; run by `cargo xtask test --all`"]
 fn no_prefetch_costs_more_where_the_host_reads_more_than_one_of_the_guests_lines() {
     holds("no prefetch > prefetch", GuestToHost, &SIZES[1..6]);
     holds("no prefetch > prefetch", Both, &SIZES[1..4]);
@@ -73,7 +73,7 @@ fn no_prefetch_costs_more_where_the_host_reads_more_than_one_of_the_guests_lines
 /// The store buffer requests lines ahead, so a prefetch of the first line gains no more than noise; beyond 512 bytes
 /// the first line is one of many in either copy.
 #[test]
-#[cfg_attr(not(feature = "whole-studies"), ignore = "slow; run by `cargo xtask test --all`")]
+#[ignore = "slow; run by `cargo xtask test --all`"]
 fn into_the_guest_a_prefetch_changes_little_because_stores_ask_ahead() {
     let (low, high) = finding("no prefetch > prefetch", HostToGuest).range().expect("it was run");
     assert!(low > 0.95 && high < 1.15, "{low} {high}");
@@ -81,7 +81,7 @@ fn into_the_guest_a_prefetch_changes_little_because_stores_ask_ahead() {
 }
 
 #[test]
-#[cfg_attr(not(feature = "whole-studies"), ignore = "slow; run by `cargo xtask test --all`")]
+#[ignore = "slow; run by `cargo xtask test --all`"]
 fn another_node_costs_much_more_in_each_direction_at_each_size() {
     for direction in Direction::ALL {
         holds("other node >> same node", direction, &SIZES);
@@ -89,7 +89,7 @@ fn another_node_costs_much_more_in_each_direction_at_each_size() {
 }
 
 #[test]
-#[cfg_attr(not(feature = "whole-studies"), ignore = "slow; run by `cargo xtask test --all`")]
+#[ignore = "slow; run by `cargo xtask test --all`"]
 fn half_the_width_costs_more_warm_at_each_size_and_cold_for_short_packets() {
     for direction in Direction::ALL {
         holds("128 > 256 bit, warm", direction, &SIZES);
@@ -99,7 +99,7 @@ fn half_the_width_costs_more_warm_at_each_size_and_cold_for_short_packets() {
 
 /// Cold long packets wait for lines, not for instructions.
 #[test]
-#[cfg_attr(not(feature = "whole-studies"), ignore = "slow; run by `cargo xtask test --all`")]
+#[ignore = "slow; run by `cargo xtask test --all`"]
 fn cold_long_packets_cost_the_same_by_either_width_because_lines_are_waited_for() {
     for size in &SIZES[4..] {
         let cost = |variant| study().cost(variant, Both, *size).expect("a row");
@@ -108,7 +108,7 @@ fn cold_long_packets_cost_the_same_by_either_width_because_lines_are_waited_for(
 }
 
 #[test]
-#[cfg_attr(not(feature = "whole-studies"), ignore = "slow; run by `cargo xtask test --all`")]
+#[ignore = "slow; run by `cargo xtask test --all`"]
 fn a_byte_of_offset_costs_more_warm_at_each_size_and_cold_wherever_it_adds_a_line() {
     for direction in Direction::ALL {
         holds("unaligned > aligned, warm", direction, &SIZES);
@@ -119,7 +119,7 @@ fn a_byte_of_offset_costs_more_warm_at_each_size_and_cold_wherever_it_adds_a_lin
 }
 
 #[test]
-#[cfg_attr(not(feature = "whole-studies"), ignore = "slow; run by `cargo xtask test --all`")]
+#[ignore = "slow; run by `cargo xtask test --all`"]
 fn the_inlined_copy_costs_no_more_than_the_c_librarys_warm() {
     for direction in Direction::ALL {
         holds("rte <= libc, warm", direction, &SIZES);
@@ -127,7 +127,7 @@ fn the_inlined_copy_costs_no_more_than_the_c_librarys_warm() {
 }
 
 #[test]
-#[cfg_attr(not(feature = "whole-studies"), ignore = "slow; run by `cargo xtask test --all`")]
+#[ignore = "slow; run by `cargo xtask test --all`"]
 fn wider_warm_copies_cost_no_more_and_cold_ones_cost_more_than_warm_ones() {
     for size in SIZES {
         let cost = |variant| study().cost(variant, Both, size).expect("a row");
@@ -137,7 +137,7 @@ fn wider_warm_copies_cost_no_more_and_cold_ones_cost_more_than_warm_ones() {
 }
 
 #[test]
-#[cfg_attr(not(feature = "whole-studies"), ignore = "slow; run by `cargo xtask test --all`")]
+#[ignore = "slow; run by `cargo xtask test --all`"]
 fn results_do_not_depend_on_the_number_of_concurrent_runs() {
     let selection = Selection::of(&["sse"], &[64, 256]).expect("it is listed");
     let (profile, mut nothing) = (Profile::two_sockets(), |_: usize, _: usize, _: &str| ());
@@ -147,7 +147,7 @@ fn results_do_not_depend_on_the_number_of_concurrent_runs() {
 }
 
 #[test]
-#[cfg_attr(not(feature = "whole-studies"), ignore = "slow; run by `cargo xtask test --all`")]
+#[ignore = "slow; run by `cargo xtask test --all`"]
 fn results_are_stored_and_read_back_and_impossible_costs_are_refused() {
     let results = study();
     assert_eq!(&parse::<Results>(&encode(results).expect("it is encoded")).expect("it is valid"), results);
@@ -175,7 +175,7 @@ fn a_selection_includes_its_references_and_controls() {
 }
 
 #[test]
-#[cfg_attr(not(feature = "whole-studies"), ignore = "slow; run by `cargo xtask test --all`")]
+#[ignore = "slow; run by `cargo xtask test --all`"]
 fn another_node_needs_a_profile_with_two_and_is_skipped_by_name_otherwise() {
     let far = Setting { far: true, ..Setting::default() };
     assert!(matches!(simulate(&Profile::study(), &far), Err(SimulationError::OneSocket(_))));
