@@ -172,8 +172,8 @@ fn interrupted_benchmark_resumes_and_leaves_no_process() {
     let kept = folder.path().join("kept");
     let path = kept.display().to_string();
     let (_, command) = other_switch(folder.path());
-    let words =
-        [&SHORT[..], &["--switch-command", &command, "--rounds", "2", "--keep", &path, "--resume"]].concat();
+    let more = ["--tests", "throughput,loss", "--rounds", "2", "--keep", &path, "--resume"];
+    let words = [&SHORT[..], &["--switch-command", &command], &more].concat();
     let text = folder.path().join("other.ctl").display().to_string();
 
     // Terminated.
@@ -222,8 +222,9 @@ fn failed_switch_yields_a_partial_result_and_an_error() {
     let kept = folder.path().join("kept");
     let path = kept.display().to_string();
     let (control, command) = other_switch(folder.path());
-    let more = ["--switch-command", &command, "--rounds", "20", "--keep", &path, "--timeout", "2s"];
-    let words: Vec<&str> = SHORT[..10].iter().copied().chain(more).collect();
+    let under = ["--switch-command", &command, "--tests", "throughput,loss"];
+    let more = ["--rounds", "20", "--keep", &path, "--timeout", "2s"];
+    let words = [&SHORT[..10], &under, &more].concat();
     let own = format!("--control {} run", control.display());
     for (signal, expected) in [(Signal::KILL, "it exited"), (Signal::STOP, "no frame came back within 2s")] {
         let _ = fs::remove_file(&kept);

@@ -11,6 +11,8 @@ use serde_json::Value;
 
 const SWITCH_CPU: usize = 0;
 const GENERATOR_CPU: &str = "1";
+/// Of a run; the generator and its ports use their CPUs all the time.
+const DURATION: &str = "300ms";
 const TIMEOUT: Duration = Duration::from_mins(1);
 
 fn number(value: &Value, key: &str) -> u64 {
@@ -40,7 +42,7 @@ fn generator_and_switch_count_the_same() {
         let report = generate(&switch, [&red, &blue], &more);
         let counted = switch.settled(&["red", "blue"]);
         let sent = number(&report, "sent");
-        assert!(sent > 1_000, "{report}");
+        assert!(sent > 300, "{report}");
         assert_eq!((number(&report, "received"), number(&report, "lost")), (sent, 0), "{report}");
         let stream = &report["streams"][0];
         assert_eq!((number(stream, "duplicates"), number(stream, "reordered")), (0, 0), "{report}");
@@ -62,11 +64,11 @@ fn coalesced_frames_are_sent_in_order_without_loss() {
     for tx_coalesce in ["{ frames = 1 }", "{ frames = 256, delay = \"300us\" }", "{ frames = 200 }"] {
         let base = configuration(&[SWITCH_CPU], &[vhost("red", &red), vhost("blue", &blue)]);
         let switch = Switch::start_from(folder.path(), &format!("{base}tx_coalesce = {tx_coalesce}\n"));
-        let more = ["--rate", "5kpps", "--size", "64,1514,9000", "--flows", "7", "--duration", "1s"];
+        let more = ["--rate", "5kpps", "--size", "64,1514,9000", "--flows", "7", "--duration", DURATION];
         let report = generate(&switch, [&red, &blue], &more);
         let counted = switch.settled(&["red", "blue"]);
         let (sent, stream) = (number(&report, "sent"), &report["streams"][0]);
-        assert!(sent > 1_000, "{report}");
+        assert!(sent > 300, "{report}");
         assert_eq!(
             (number(&report, "received"), number(&report, "lost")),
             (sent, 0),
@@ -124,10 +126,10 @@ fn passes(folder: &Path, name: &str, ends: &[PortPair; 2]) {
     let text = head + &ports.collect::<String>();
     let switch = Switch::start_from(folder, &text);
     let words = ["gen", "--port", &ends[0].generator, "--port", &ends[1].generator, "--cpu", GENERATOR_CPU];
-    let more = ["--rate", "2kpps", "--size", "60,594,1514", "--duration", "1s", "--no-baseline"];
+    let more = ["--rate", "2kpps", "--size", "60,594,1514", "--duration", DURATION, "--no-baseline"];
     let report = switch.ask(&[&words[..], &more].concat()).unwrap_or_else(|error| panic!("{name}: {error}"));
     let sent = number(&report, "sent");
-    assert!(sent > 1_000, "{name}: {report}");
+    assert!(sent > 300, "{name}: {report}");
     assert_eq!((number(&report, "received"), number(&report, "lost")), (sent, 0), "{name}: {report}");
     let stream = &report["streams"][0];
     assert_eq!((number(stream, "duplicates"), number(stream, "reordered")), (0, 0), "{name}: {report}");

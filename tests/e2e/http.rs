@@ -129,7 +129,7 @@ fn wrk_sees_no_error() {
     let server = StackServer::start(&["http", &site(folder.path())]);
     let file = format!("{SITE}/small.bin");
     for url in [SITE, &file] {
-        let output = server.netns.run("wrk", &["-t1", "-c32", "-d2s", url]);
+        let output = server.netns.run("wrk", &["-t1", "-c32", "-d1s", url]);
         assert!(!output.contains("Socket errors") && !output.contains("Non-2xx"), "{output}");
         assert!(output.contains("Requests/sec"), "{output}");
     }

@@ -59,56 +59,67 @@ fn browser(folder: &Path, words: &[&str]) -> (String, String) {
     (text(&output.stdout), text(&output.stderr))
 }
 
-#[test]
-#[ignore = "needs Chromium: run by `cargo xtask test`"]
-fn report_opens_in_a_browser_without_requests() {
-    let folder = folder();
-    let run = "run --config base --config a --config d --config a+d --packets 5000 --keep f.json --resume";
-    lab(folder.path(), run);
-    let kept = fs::read(folder.path().join("f.json")).expect("results are kept");
-    // The second call has nothing to run, and leaves the file unchanged.
-    let again = lab(folder.path(), run);
-    assert!(String::from_utf8_lossy(&again.stderr).contains("4 of 4 experiments are complete already"));
-    assert_eq!(fs::read(folder.path().join("f.json")).ok(), Some(kept));
+/// The laboratory, which is no part of the switch.
+mod every {
+    use super::*;
 
-    lab(folder.path(), "copies --variant read-only warm-sse --size 64 256 1518 --out c.json");
-    lab(folder.path(), "report f.json c.json --out report.html --out figures/");
-    let page = fs::read_to_string(folder.path().join("report.html")).expect("the page is written");
-    let named = page.replace("http://www.w3.org/2000/svg", "");
-    for address in ["http://", "https://", "src=", "@import", "url("] {
-        assert!(!named.contains(address), "the page asks for {address}");
-    }
+    #[test]
+    #[ignore = "needs Chromium: run by `cargo xtask test --all`"]
+    fn report_opens_in_a_browser_without_requests() {
+        let folder = folder();
+        let run =
+            "run --config base --config a --config d --config a+d --packets 5000 --keep f.json --resume";
+        lab(folder.path(), run);
+        let kept = fs::read(folder.path().join("f.json")).expect("results are kept");
+        // The second call has nothing to run, and leaves the file unchanged.
+        let again = lab(folder.path(), run);
+        assert!(String::from_utf8_lossy(&again.stderr).contains("4 of 4 experiments are complete already"));
+        assert_eq!(fs::read(folder.path().join("f.json")).ok(), Some(kept));
 
-    let (document, said) = browser(folder.path(), &["--dump-dom"]);
-    // The script completed, without blocked requests or exceptions.
-    assert!(document.contains("data-ready=\"yes\""), "{said}");
-    for trouble in ["Uncaught", "CONSOLE", "Refused", "Failed to load"] {
-        assert!(!said.contains(trouble), "{said}");
-    }
-    for figure in FIGURES {
-        assert!(document.contains(&format!("id=\"figure-1-simulated-{figure}\"")), "no {figure}");
+        lab(folder.path(), "copies --variant read-only warm-sse --size 64 256 1518 --out c.json");
+        lab(folder.path(), "report f.json c.json --out report.html --out figures/");
+        let page = fs::read_to_string(folder.path().join("report.html")).expect("the page is written");
+        let named = page.replace("http://www.w3.org/2000/svg", "");
+        for address in ["http://", "https://", "src=", "@import", "url("] {
+            assert!(!named.contains(address), "the page asks for {address}");
+        }
+
+        let (document, said) = browser(folder.path(), &["--dump-dom"]);
+        // The script completed, without blocked requests or exceptions.
+        assert!(document.contains("data-ready=\"yes\""), "{said}");
+        for trouble in ["Uncaught", "CONSOLE", "Refused", "Failed to load"] {
+            assert!(!said.contains(trouble), "{said}");
+        }
+        for figure in FIGURES {
+            assert!(document.contains(&format!("id=\"figure-1-simulated-{figure}\"")), "no {figure}");
+            assert!(
+                folder.path().join(format!("figures/1-simulated-{figure}.svg")).is_file(),
+                "no file of {figure}"
+            );
+        }
+        for figure in COPIES {
+            assert!(document.contains(&format!("id=\"figure-2-simulated-{figure}\"")), "no {figure}");
+            assert!(
+                folder.path().join(format!("figures/2-simulated-{figure}.svg")).is_file(),
+                "no file of {figure}"
+            );
+        }
         assert!(
-            folder.path().join(format!("figures/1-simulated-{figure}.svg")).is_file(),
-            "no file of {figure}"
+            document.contains("id=\"table-orders-2\"")
+                && document.contains("data-tip=\"read-only, 64 bytes: ")
+        );
+        // Titles of the drawn elements became tooltips.
+        assert!(document.contains("data-tip=\"base: ") && document.contains("id=\"table-published\""));
+        assert!(!document.contains("id=\"table-shapley\"") && document.contains("need all 64 combinations"));
+
+        browser(folder.path(), &["--window-size=1100,5000", "--screenshot=shot.png"]);
+        let picture = fs::read(folder.path().join("shot.png")).expect("the browser draws the page");
+        assert!(
+            picture.starts_with(b"\x89PNG") && picture.len() > 100_000,
+            "an empty page: {}",
+            picture.len()
         );
     }
-    for figure in COPIES {
-        assert!(document.contains(&format!("id=\"figure-2-simulated-{figure}\"")), "no {figure}");
-        assert!(
-            folder.path().join(format!("figures/2-simulated-{figure}.svg")).is_file(),
-            "no file of {figure}"
-        );
-    }
-    assert!(
-        document.contains("id=\"table-orders-2\"") && document.contains("data-tip=\"read-only, 64 bytes: ")
-    );
-    // Titles of the drawn elements became tooltips.
-    assert!(document.contains("data-tip=\"base: ") && document.contains("id=\"table-published\""));
-    assert!(!document.contains("id=\"table-shapley\"") && document.contains("need all 64 combinations"));
-
-    browser(folder.path(), &["--window-size=1100,5000", "--screenshot=shot.png"]);
-    let picture = fs::read(folder.path().join("shot.png")).expect("the browser draws the page");
-    assert!(picture.starts_with(b"\x89PNG") && picture.len() > 100_000, "an empty page: {}", picture.len());
 }
 
 #[test]

@@ -114,7 +114,7 @@ fn at(address: &str, port: u16) -> String {
 fn echo_of_the_kernel_is_loaded_in_closed_and_open_loop() {
     let link = Link::new();
     tcp::listen(&link.netns, 7, tcp::echo);
-    for address in SERVER {
+    for &address in scope::last(&SERVER) {
         let to = at(address, 7);
         let run = link
             .load(&format!("echo --to {to} -c 10 --depth 4 --size 3000 --duration 500ms --warm-up 100ms"));
@@ -140,7 +140,7 @@ fn echo_of_the_kernel_is_loaded_in_closed_and_open_loop() {
 fn workers_in_every_thread_model_load_the_kernel() {
     let link = Link::new();
     tcp::listen(&link.netns, 7, tcp::echo);
-    for more in ["--workers 2", "--workers 2 --threads split", "--threads merge --cpus 0"] {
+    for more in scope::sample(&["--workers 2", "--workers 2 --threads split", "--threads merge --cpus 0"]) {
         for &address in scope::first(&SERVER) {
             let to = at(address, 7);
             let run = link.load(&format!(

@@ -117,7 +117,7 @@ fn at_work(switch: &Switch, role: &str) -> usize {
 fn adding_stages_to_a_running_pipeline_loses_no_packet() {
     let folder = folder();
     let switch = start(folder.path(), "model = \"pipeline\"\nrx = [0]\nwork = [1]\ntx = [0]");
-    let mut generator = generator(folder.path(), "5kpps", 6);
+    let mut generator = generator(folder.path(), "5kpps", 3);
     let flows = wait::until(TIMEOUT, || (switch.counters("blue").tx_packets >= FLOWING).then_some(()));
     assert!(flows.is_some(), "nothing passes: {}", generator.output());
     for role in ["work", "tx", "rx", "work"] {

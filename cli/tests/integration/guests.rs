@@ -23,22 +23,21 @@ fn interrupt(child: &Child) {
 #[test]
 fn demo_reports_forwarded_packets_and_removes_its_files() {
     let dir = tempfile::tempdir().unwrap();
-    for ring in [RINGS[0], RINGS[3]] {
-        let words = ["demo", "--ring", ring, "--size", "64", "--size", "mix", "--duration", "200ms"];
-        let words = [&words[..], &["--in-flight", "64", "-o", "json"]].concat();
-        let report = json(&linerate(&words).env("TMPDIR", dir.path()).output().unwrap());
-        assert_eq!((&report["ring"], &report["frames_in_circulation"]), (&ring.into(), &128.into()));
-        assert!(report["processor"].is_string() && report["guest_cpus"].is_array(), "{report}");
-        let runs = report["runs"].as_array().unwrap();
-        assert_eq!(runs.iter().map(|run| &run["size"]).collect::<Vec<_>>(), ["64", "mix"]);
-        for run in runs {
-            let packets = run["packets"].as_f64().unwrap();
-            let rate = |port: &Value| port["tx_mpps"].as_f64().unwrap();
-            let rates: Vec<f64> = run["ports"].as_array().unwrap().iter().map(rate).collect();
-            assert!(packets > 0.0 && rates.len() == 2, "{ring}: {run}");
-            let sent = rates.iter().sum::<f64>() * run["seconds"].as_f64().unwrap() * 1e6;
-            assert!((sent / packets - 1.0).abs() < 0.01, "the ports sent {sent} packets: {run}");
-        }
+    let ring = RINGS[3];
+    let words = ["demo", "--ring", ring, "--size", "64", "--size", "mix", "--duration", "200ms"];
+    let words = [&words[..], &["--in-flight", "64", "-o", "json"]].concat();
+    let report = json(&linerate(&words).env("TMPDIR", dir.path()).output().unwrap());
+    assert_eq!((&report["ring"], &report["frames_in_circulation"]), (&ring.into(), &128.into()));
+    assert!(report["processor"].is_string() && report["guest_cpus"].is_array(), "{report}");
+    let runs = report["runs"].as_array().unwrap();
+    assert_eq!(runs.iter().map(|run| &run["size"]).collect::<Vec<_>>(), ["64", "mix"]);
+    for run in runs {
+        let packets = run["packets"].as_f64().unwrap();
+        let rate = |port: &Value| port["tx_mpps"].as_f64().unwrap();
+        let rates: Vec<f64> = run["ports"].as_array().unwrap().iter().map(rate).collect();
+        assert!(packets > 0.0 && rates.len() == 2, "{ring}: {run}");
+        let sent = rates.iter().sum::<f64>() * run["seconds"].as_f64().unwrap() * 1e6;
+        assert!((sent / packets - 1.0).abs() < 0.01, "the ports sent {sent} packets: {run}");
     }
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "sockets are left");
 }
