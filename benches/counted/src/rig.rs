@@ -1,17 +1,18 @@
 //! A learning switch with guests on one thread: worker code of the engine, queues of the vhost-user port, no system
 //! calls.
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use bridge::Switch;
 use bridge::{BridgeConfig, PortConfig, Vlan, VlanSet};
 use engine::bench::{StepConfig, SteppedWorker};
 use engine::{Now, Pipelines};
 use flow::tables::Modification;
-use flow::{Action, Field, FlowCommand, FlowMod, FlowSwitch, Instructions, Match, PortNo};
+use flow::{Action, CacheCounts, Field, FlowCommand, FlowMod, FlowSwitch, Instructions, Match, PortNo};
 use mem::copy::Choice;
 use port::PortId;
 use port::vhost_user::QUEUES;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use wire::VlanId;
 
 use crate::guest::{Guest, guest_of};
@@ -20,6 +21,9 @@ use port::virtio_user::RingKind;
 
 /// Packets of a full burst.
 pub const BURST: usize = port::BURST;
+/// Flows that are added together.
+pub const BUNDLE: usize = 1000;
+const BRIDGE: &str = "br0";
 /// New stations that the bridge learns per burst.
 const LEARNED_PER_BURST: usize = 8;
 
@@ -68,7 +72,27 @@ pub struct Rig {
     pub guests: Vec<Box<dyn Guest>>,
     /// Stations and their ports.
     pub stations: Stations,
+    /// The OpenFlow bridge, if there is one.
+    pub flows: Option<LoadedFlows>,
     _pipelines: Arc<dyn Pipelines>,
+}
+
+/// An OpenFlow bridge and what its flows have cost.
+pub struct LoadedFlows {
+    switch: Arc<FlowSwitch>,
+    /// Number of flows.
+    pub count: usize,
+    /// Time in which they were added, in bundles of [`BUNDLE`].
+    pub took: Duration,
+    /// Resident memory that they have added, in bytes.
+    pub bytes: u64,
+}
+
+impl LoadedFlows {
+    /// Packets by the place where their result was found, up to the last millisecond.
+    pub fn cache_counts(&self) -> Result<CacheCounts> {
+        Ok(self.switch.cache_counts(BRIDGE)?)
+    }
 }
 
 impl Rig {
@@ -84,9 +108,13 @@ impl Rig {
             bail!("the copy kernel is {settled} already; one process measures one kernel");
         }
         let ports = shape.stations.ports;
-        let pipelines: Arc<dyn Pipelines> = match (bridge(shape.stations, extras)?, extras.flows) {
-            (switch, None) => Arc::new(switch),
-            (switch, Some(flows)) => Arc::new(openflow(switch, shape.stations, flows)?),
+        let normal = bridge(shape.stations, extras)?;
+        let (pipelines, flows): (Arc<dyn Pipelines>, _) = match extras.flows {
+            None => (Arc::new(normal), None),
+            Some(flows) => {
+                let loaded = openflow(normal, shape.stations, flows)?;
+                (loaded.switch.clone(), Some(loaded))
+            }
         };
         let config = StepConfig { max_ports: ports, kernel: settled, ticks_per_ns: shape.ticks_per_ns };
         let mut worker = if extras.staged {
@@ -101,7 +129,7 @@ impl Rig {
             worker.start(PortId(port as u16), (QUEUES.rx)(&from)?, (QUEUES.tx)(&to)?);
             guests.push(guest);
         }
-        let mut rig = Self { worker, guests, stations: shape.stations, _pipelines: pipelines };
+        let mut rig = Self { worker, guests, stations: shape.stations, flows, _pipelines: pipelines };
         rig.teach()?;
         Ok(rig)
     }
@@ -142,35 +170,53 @@ impl Rig {
 fn bridge(stations: Stations, extras: &Extras) -> Result<Switch> {
     let switch = Switch::new(stations.ports);
     let capacity = (stations.count() * 5 / 4).max(65_536);
-    switch.add_bridge("br0", BridgeConfig { capacity, ..BridgeConfig::default() })?;
+    switch.add_bridge(BRIDGE, BridgeConfig { capacity, ..BridgeConfig::default() })?;
     let config = PortConfig { max_macs: Some(capacity as u32), ..PortConfig::default() };
     for port in 0..stations.ports {
         let vlan = extras.vlan.map_or(Vlan::Transparent, |vlan| membership(port, vlan));
-        switch.add_port(PortId(port as u16), "br0", &PortConfig { vlan, ..config.clone() })?;
+        switch.add_port(PortId(port as u16), BRIDGE, &PortConfig { vlan, ..config.clone() })?;
     }
     // A trunk drops untagged frames, and the guests send no others, so stations behind trunks are static.
     for port in 1..stations.ports.min(extras.vlan.map_or(0, |_| stations.ports)) {
         for n in 0..stations.per_port() {
-            switch.add_static("br0", stations.mac(port, n).into(), extras.vlan, PortId(port as u16))?;
+            switch.add_static(BRIDGE, stations.mac(port, n).into(), extras.vlan, PortId(port as u16))?;
         }
     }
     Ok(switch)
 }
 
-fn openflow(normal: Switch, stations: Stations, flows: Flows) -> Result<FlowSwitch> {
-    let switch = FlowSwitch::new(Arc::new(normal));
-    switch.add_bridge("br0")?;
-    let numbers = (0..stations.ports).map(|port| switch.add_port(PortId(port as u16), "br0", None));
+fn openflow(normal: Switch, stations: Stations, flows: Flows) -> Result<LoadedFlows> {
+    let switch = Arc::new(FlowSwitch::new(Arc::new(normal)));
+    switch.add_bridge(BRIDGE)?;
+    let numbers = (0..stations.ports).map(|port| switch.add_port(PortId(port as u16), BRIDGE, None));
     let numbers = numbers.collect::<Result<Vec<_>, _>>()?;
-    let flows: Vec<_> = match flows {
-        Flows::OfPorts => numbers.iter().zip(numbers.iter().cycle().skip(1)).map(of_port).collect(),
-        Flows::OfAddresses => (0..stations.per_port())
-            .flat_map(|n| numbers.iter().enumerate().map(move |(port, to)| (stations.mac(port, n), *to)))
-            .map(|(mac, to)| flow(&Match::any().with(Field::EthDst, number(mac)), to))
-            .collect(),
+    let mut flows: Box<dyn Iterator<Item = Modification>> = match flows {
+        Flows::OfPorts => Box::new(numbers.iter().zip(numbers.iter().cycle().skip(1)).map(of_port)),
+        Flows::OfAddresses => Box::new(
+            (0..stations.per_port())
+                .flat_map(|n| numbers.iter().enumerate().map(move |(port, to)| (stations.mac(port, n), *to)))
+                .map(|(mac, to)| flow(&Match::any().with(Field::EthDst, number(mac)), to)),
+        ),
     };
-    switch.modify("br0", &flows, Now(0))?;
-    Ok(switch)
+    let (before, start, mut count) = (resident()?, Instant::now(), 0);
+    loop {
+        let bundle: Vec<_> = flows.by_ref().take(BUNDLE).collect();
+        if bundle.is_empty() {
+            break;
+        }
+        switch.modify(BRIDGE, &bundle, Now(0))?;
+        count += bundle.len();
+    }
+    let (took, bytes) = (start.elapsed(), resident()?.saturating_sub(before));
+    Ok(LoadedFlows { switch, count, took, bytes })
+}
+
+/// Resident memory of this process, in bytes.
+fn resident() -> Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS in status")?;
+    let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse()?;
+    Ok(kibibytes * 1024)
 }
 
 fn of_port((from, to): (&PortNo, &PortNo)) -> Modification {

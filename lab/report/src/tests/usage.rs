@@ -6,7 +6,7 @@ use generator::meter::Summary;
 use measure::Kind;
 use rfc2544::{CpuSet, Environment};
 use studies::usage;
-use studies::usage::{Study, batching, budget, burst_mismatch, delay};
+use studies::usage::{Study, batching, budget, burst_mismatch, delay, entries};
 
 /// Synthetic results of all usage studies.
 pub(super) fn usage_results() -> usage::Results {
@@ -40,6 +40,14 @@ pub(super) fn usage_results() -> usage::Results {
     };
     let reading = |asked_ns: f64| delay::Reading { asked_ns, took_ns: asked_ns - 0.1, error_percent: -0.1 };
     let call = |burst: usize| budget::Calls { burst, rx_ns: 10.0, tx_ns: 12.0, buffered_ns: 14.0 };
+    let entries = |entries: u32| entries::Row {
+        entries,
+        bridge_ns: 20.0,
+        flows_ns: 24.0,
+        added_per_second: 2e5,
+        bytes: 257.0,
+        found: [0.5, 0.25, 0.25],
+    };
     let (switch, generator) = (Some(3), Some(5));
     let environment = Environment {
         processor: "<b>one</b> of mine".to_owned(),
@@ -58,6 +66,7 @@ pub(super) fn usage_results() -> usage::Results {
         finished: Study::ALL.to_vec(),
         batching: batching::SIZES.into_iter().flat_map(|n| loads().map(move |load| row(n, load))).collect(),
         burst_mismatch: vec![stage],
+        entries: entries::ENTRIES.map(entries).to_vec(),
         budget: Some(budget::Budget {
             step_ns: 0.5,
             delays: vec![reading(5.0), reading(50.0)],
@@ -68,7 +77,7 @@ pub(super) fn usage_results() -> usage::Results {
     }
 }
 
-const USAGE_FIGURES: [&str; 7] = [
+const USAGE_FIGURES: [&str; 8] = [
     "batching-p50",
     "batching-p99",
     "batching-rate",
@@ -76,6 +85,7 @@ const USAGE_FIGURES: [&str; 7] = [
     "budget-delays",
     "budget-calls",
     "budget-predictions",
+    "entries",
 ];
 
 #[test]
@@ -84,7 +94,8 @@ fn the_usage_page_has_every_figure_table_and_the_environment() {
     for name in USAGE_FIGURES {
         assert!(page.contains(&format!("id=\"figure-measured-{name}\"")), "no {name}");
     }
-    for table in ["batching-1", "burst-mismatch-1", "budget-1", "budget-2", "budget-3", "where"] {
+    for table in ["batching-1", "burst-mismatch-1", "budget-1", "budget-2", "budget-3", "entries-1", "where"]
+    {
         assert!(page.contains(&format!("id=\"table-{table}\"")), "no {table}");
     }
     for said in [
@@ -126,7 +137,8 @@ fn usage_studies_are_parts_of_the_report_equal_to_their_page() {
 
 #[test]
 fn an_interrupted_usage_study_is_marked_and_a_missing_one_is_absent() {
-    let partial = usage::Results { finished: vec![Study::BurstMismatch], budget: None, ..usage_results() };
+    let finished = vec![Study::BurstMismatch, Study::Entries];
+    let partial = usage::Results { finished, budget: None, ..usage_results() };
     let page = usage_page(&partial);
     assert_eq!(page.matches("ended before its last reading").count(), 1);
     assert!(!page.contains("budget-calls"));

@@ -8,6 +8,7 @@ mod batching;
 mod budget;
 mod burst_mismatch;
 mod comparison;
+mod entries;
 mod models;
 mod page;
 mod placement;
@@ -70,6 +71,7 @@ pub fn usage_sections(results: &Results) -> Vec<Section> {
     sections.extend(whole(results, Study::Scaling, scaling::simulated(results)));
     sections.extend(whole(results, Study::Models, models::sections(results)));
     sections.extend(whole(results, Study::Budget, budget::section(results)));
+    sections.extend(whole(results, Study::Entries, entries::section(results)));
     sections.extend(whole(results, Study::Comparison, comparison::section(results)));
     sections
 }

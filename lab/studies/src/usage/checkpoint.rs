@@ -1,7 +1,9 @@
 //! Result files of usage experiments: a record per reading, replaced as a whole after each reading, and resumed by runs
 //! with the same settings.
 
-use super::{Results, Study, batching, budget, burst_mismatch, comparison, models, placement, scaling};
+use super::{
+    Results, Study, batching, budget, burst_mismatch, comparison, entries, models, placement, scaling,
+};
 use measure::provenance::{Machine, Provenance};
 use measure::store::{StoreError, Stored};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -26,6 +28,8 @@ pub enum Reading {
     ScalingSimulated(scaling::simulated::Row),
     /// Delays, calls and predictions.
     Budget(budget::Budget),
+    /// Flow tables with one number of entries.
+    Entries(entries::Row),
     /// Execution models.
     Models(models::Models),
     /// A switch of the comparison.
@@ -40,7 +44,7 @@ impl Stored for Results {
     fn parts(&self) -> (Results, Vec<Reading>) {
         let Results { processor, environment, slice_ms, batching, burst_mismatch, .. } = self.clone();
         let Results { placement, placement_simulated, scaling, scaling_simulated, .. } = self.clone();
-        let Results { budget, models, comparison, finished, .. } = self.clone();
+        let Results { budget, models, entries, comparison, finished, .. } = self.clone();
         let provenance = Results { processor, environment, slice_ms, ..Results::default() };
         let mut readings: Vec<Reading> = batching.into_iter().map(Reading::Batching).collect();
         readings.extend(burst_mismatch.into_iter().map(Reading::BurstMismatch));
@@ -50,6 +54,7 @@ impl Stored for Results {
         readings.extend(scaling_simulated.into_iter().map(Reading::ScalingSimulated));
         readings.extend(budget.map(Reading::Budget));
         readings.extend(models.map(Reading::Models));
+        readings.extend(entries.into_iter().map(Reading::Entries));
         readings.extend(comparison.into_iter().map(|entry| Reading::Comparison(Box::new(entry))));
         readings.extend(finished.into_iter().map(Reading::Finished));
         (provenance, readings)
@@ -68,6 +73,7 @@ impl Stored for Results {
                 Reading::ScalingSimulated(row) => results.scaling_simulated.push(row),
                 Reading::Budget(budget) => results.budget = Some(budget),
                 Reading::Models(models) => results.models = Some(models),
+                Reading::Entries(row) => results.entries.push(row),
                 Reading::Comparison(entry) => results.comparison.push(*entry),
             }
         }
@@ -86,6 +92,9 @@ fn validate(reading: &Reading) -> Result<(), String> {
             vec![row.received_pps, row.sent_pps, row.loss, row.jitter_ns, row.load.unwrap_or_default()]
         }
         Reading::BurstMismatch(stage) => vec![stage.mpps],
+        Reading::Entries(row) => {
+            [&[row.bridge_ns, row.flows_ns, row.added_per_second, row.bytes], &row.found[..]].concat()
+        }
         _ => Vec::new(),
     };
     match numbers.into_iter().find(|value| !(value.is_finite() && *value >= 0.0)) {

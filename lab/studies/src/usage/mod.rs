@@ -11,6 +11,7 @@ pub mod chain;
 pub mod checkpoint;
 pub mod comparison;
 pub mod delay;
+pub mod entries;
 mod journal;
 pub mod models;
 pub mod placement;
@@ -45,19 +46,22 @@ pub enum Study {
     Models,
     /// [`budget`].
     Budget,
+    /// [`entries`].
+    Entries,
     /// [`comparison`].
     Comparison,
 }
 
 impl Study {
     /// All experiments, in the order of the reference.
-    pub const ALL: [Study; 7] = [
+    pub const ALL: [Study; 8] = [
         Study::Batching,
         Study::BurstMismatch,
         Study::Placement,
         Study::Scaling,
         Study::Models,
         Study::Budget,
+        Study::Entries,
         Study::Comparison,
     ];
 
@@ -70,6 +74,7 @@ impl Study {
             Study::Scaling => "scaling",
             Study::Budget => "budget",
             Study::Models => "models",
+            Study::Entries => "entries",
             Study::Comparison => "comparison",
         }
     }
@@ -82,6 +87,7 @@ impl Study {
             Study::Placement => "placement of stages",
             Study::Scaling => "queues and workers",
             Study::Budget => "cycle budget of a packet",
+            Study::Entries => "number of flow entries",
             Study::Models => "execution models by the work on each packet",
             Study::Comparison => "comparison of linerate with other switches",
         }
@@ -98,6 +104,7 @@ impl Study {
             Study::BurstMismatch => 1,
             Study::Budget => 1 + budget::BURSTS.len() + budget::DELAYS_NS.len(),
             Study::Models => models::READINGS,
+            Study::Entries => entries::ENTRIES.len(),
             Study::Comparison => comparison::steps(),
         }
     }
@@ -136,6 +143,9 @@ pub struct Results {
     /// Delays, calls and predictions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<budget::Budget>,
+    /// Flow tables by their number of entries.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub entries: Vec<entries::Row>,
     /// Execution models by work per packet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub models: Option<models::Models>,
@@ -253,6 +263,7 @@ fn one(
             let told = &mut |next: &str| journal.next(next);
             journal.results.models = Some(models::measure(plan.cpus, plan.length, told)?);
         }
+        Study::Entries => entries::measure(plan.cpus, plan.length, journal)?,
         Study::Comparison => comparison::measure(benches, journal)?,
     }
     Ok(())

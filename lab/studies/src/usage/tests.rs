@@ -164,3 +164,13 @@ fn a_rate_that_is_not_a_number_is_stored_and_impossible_numbers_are_refused() {
     let error = parse::<Results>(&encode(&results).unwrap()).unwrap_err();
     assert_eq!(error.to_string(), "line 2 is invalid: it has a number of -1");
 }
+
+#[test]
+fn packets_are_found_in_caches_or_tables_of_each_number_of_entries() {
+    for count in [2, 1000] {
+        let row = entries::row(count, Duration::from_millis(20)).unwrap();
+        assert_eq!(row.entries, count);
+        assert!(row.bridge_ns > 0.0 && row.flows_ns > 0.0 && row.added_per_second > 0.0, "{row:?}");
+        assert!((row.found.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{row:?}");
+    }
+}
