@@ -118,6 +118,24 @@ fn flows_are_changed_and_shown() {
 }
 
 #[test]
+fn fields_are_set_with_every_mask() {
+    // Before OpenFlow 1.2, ovs-ofctl loads each run of bits.
+    let values = [
+        ("0x5/0xff", "load:0x5->NXM_NX_REG0[0..7]"),
+        ("0x50005/0xff00ff", "load:0x5->NXM_NX_REG0[0..7],load:0x5->NXM_NX_REG0[16..23]"),
+        ("0x7", "load:0x7->NXM_NX_REG0[]"),
+    ];
+    for switch in VERSIONS.map(Listening::new) {
+        for (value, load) in values {
+            let set = format!("set_field:{value}->reg0");
+            switch.ofctl("add-flow", &[&format!("in_port=1,actions={set},output:2")]);
+            let text = switch.ofctl("dump-flows", &[]);
+            assert!(text.contains(&set) || text.contains(load), "{set}: {text}");
+        }
+    }
+}
+
+#[test]
 fn the_switch_is_described() {
     for switch in VERSIONS.map(Listening::new) {
         switch.expect("show", &[], &["dpid:0000000000001234", "n_tables:255", "p1", "miss_send_len=0"]);

@@ -61,6 +61,15 @@ pub(super) fn read_load(mut body: Reader<'_>) -> Result<Action, ErrorCode> {
     load(target, range, value)
 }
 
+/// Body of `NXAST_REG_LOAD2`, whose field begins directly after the subtype.
+pub(super) fn read_load_2(mut body: Reader<'_>) -> Result<Action, ErrorCode> {
+    let action = read_value(&mut body)?;
+    if body.rest().iter().any(|byte| *byte != 0) {
+        return Err(ErrorCode::ActionBadSetArgument);
+    }
+    Ok(action)
+}
+
 fn load(target: Target, range: u16, value: u128) -> Result<Action, ErrorCode> {
     let (offset, bits) = unpack(range);
     if value >> bits != 0 {
@@ -118,10 +127,7 @@ pub(crate) fn write_load(
         return Ok(());
     }
     let id = oxm::nxm_id(field, mask != field.full()).ok_or(NO_NUMBER)?;
-    nicira::put(out, 33, |out| {
-        out.put_zeros(6);
-        write_value(out, id, field, value, mask);
-    });
+    nicira::put(out, 33, |out| write_value(out, id, field, value, mask));
     Ok(())
 }
 

@@ -50,7 +50,7 @@ pub(super) fn read(mut body: Reader<'_>, scope: Scope) -> Result<Action, ErrorCo
         )?,
         31 => field::set_field(Field::MplsTc, u128::from(body.u8()?), Field::MplsTc.full())?,
         32 => read_output(body, true)?,
-        33 => field::read_value(after(&mut body, 6)?)?,
+        33 => field::read_load_2(body)?,
         34 => read_conjunction(body)?,
         35 => ct::read(body, scope)?,
         37 => read_controller_2(body)?,

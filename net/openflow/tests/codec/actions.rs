@@ -163,11 +163,13 @@ fn fields_are_loaded_and_moved() {
     let dscp = nx!("18", "07", "0007 00000a01 00000000000000b8");
     reads(Version::V10, dscp, &[set(Field::IpDscp, 0x2e)]);
     // A mask of two runs.
-    let two = nx!("20", "21", "000000000000 00010108 01000020 ff0000ff 000000000000");
+    let two = nx!("18", "21", "00010108 01000020 ff0000ff 00000000");
     fails(Version::V13, two, ErrorCode::ActionBadLen);
-    let two = nx!("20", "21", "000000000000 00010108 01000020 ff0000ff 00000000");
+    let two = nx!("18", "21", "00010108 01000020 ff0000ff 0001");
+    fails(Version::V13, two, ErrorCode::ActionBadSetArgument);
+    let two = nx!("18", "21", "00010108 01000020 ff0000ff 0000");
     same(Version::V13, two, &[set_part(Field::Reg0, 0x0100_0020, 0xff00_00ff)]);
-    let label = nx!("28", "21", "000000000000 0001d810 0000000000000000 000000000000001d 00000000");
+    let label = nx!("20", "21", "0001d810 0000000000000000 000000000000001d 0000");
     reads(
         Version::V10,
         nx!("18", "07", "0045 0001de10 0000000000000001"),
