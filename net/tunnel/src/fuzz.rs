@@ -12,6 +12,10 @@ pub fn fuzz_open(input: &[u8]) {
     for kind in Kind::ALL {
         let Ok(opened) = open(kind, packet, len) else { continue };
         assert!((20..=packet.len()).contains(&opened.inner), "{kind}: {opened:?}");
+        let options = opened.options.clone();
+        assert!(
+            options.is_empty() || (20..=opened.inner).contains(&options.start) && options.end == opened.inner
+        );
         assert!(opened.key.is_none_or(|key| key.checked_shr(kind.key_bits()).unwrap_or(0) == 0));
         assert!(opened.check.is_none_or(|check| check.range.end <= len && check.range.start < opened.inner));
     }

@@ -28,8 +28,8 @@ pub enum Malformed {
     /// Version or flags are not valid, or not supported.
     #[error("version or flags of the tunnel header are not supported")]
     Flags,
-    /// An option is cut off, or is critical and not known.
-    #[error("an option is invalid, or critical and not known")]
+    /// An option or extension header is cut off, or must be known and is not.
+    #[error("an option is cut off, has another length than expected, or is critical and not known")]
     Options,
     /// The payload is not that of the tunnel: neither Ethernet frames nor IP packets, or a message of the protocol itself.
     #[error("the payload is not that of the tunnel")]
@@ -82,6 +82,8 @@ pub struct Opened {
     pub is_oam: bool,
     /// Offset of the payload, from the start of the outer IP header.
     pub inner: usize,
+    /// Options of Geneve, from the start of the outer IP header; empty for other kinds. Their lengths are valid.
+    pub options: Range<usize>,
     /// Payload.
     pub payload: Payload,
     /// Checksum to verify, if the sender set one.
@@ -123,7 +125,7 @@ pub fn open(kind: Kind, packet: &[u8], len: usize) -> Result<Opened, Malformed> 
 
 /// Parses the outer IP header; `inner` is its end.
 fn network(packet: &[u8], len: usize) -> Result<Network, Malformed> {
-    let (check, key, is_oam, payload) = (None, None, false, Payload::Ethernet);
+    let (check, key, is_oam, options, payload) = (None, None, false, 0..0, Payload::Ethernet);
     if let Some(view) = Ipv4::new(packet) {
         let (inner, end) = (view.header_len(), usize::from(view.total_len()));
         if !view.is_checksum_valid() || view.is_fragment() || view.has_source_route() {
@@ -132,7 +134,7 @@ fn network(packet: &[u8], len: usize) -> Result<Network, Malformed> {
         let (source, destination) = view.source_and_destination();
         let (source, destination) = (source.into(), destination.into());
         let (tos, ttl) = (view.traffic_class(), view.ttl());
-        let opened = Opened { source, destination, tos, ttl, key, is_oam, inner, payload, check };
+        let opened = Opened { source, destination, tos, ttl, key, is_oam, inner, options, payload, check };
         return within(Network { opened, protocol: view.protocol(), end }, len);
     }
     let view = Ipv6::new(packet).ok_or(Malformed::Truncated)?;
@@ -144,7 +146,8 @@ fn network(packet: &[u8], len: usize) -> Result<Network, Malformed> {
     let (source, destination) = view.source_and_destination();
     let (source, destination) = (source.into(), destination.into());
     let (tos, ttl) = (view.traffic_class(), view.hop_limit());
-    let opened = Opened { source, destination, tos, ttl, key, is_oam, inner: upper.at, payload, check };
+    let inner = upper.at;
+    let opened = Opened { source, destination, tos, ttl, key, is_oam, inner, options, payload, check };
     within(Network { opened, protocol: upper.protocol, end }, len)
 }
 
@@ -202,13 +205,10 @@ fn geneve(packet: &[u8], network: Network) -> Result<Opened, Malformed> {
     let at = network.opened.inner + 8;
     let inner = at + usize::from(first & 0x3f) * 4;
     let options = packet.get(at..inner).filter(|_| inner <= network.end).ok_or(Malformed::Truncated)?;
-    for option in geneve_options(options) {
-        if option?.is_critical() {
-            return Err(Malformed::Options);
-        }
-    }
+    // Which critical ones are known depends on the tunnel.
+    geneve_options(options).try_for_each(|option| option.map(drop))?;
     let key = Some(u32::from_be_bytes(vni) >> 8);
-    Ok(Opened { key, is_oam: flags & 0x80 != 0, inner, ..network.opened })
+    Ok(Opened { key, is_oam: flags & 0x80 != 0, inner, options: at..inner, ..network.opened })
 }
 
 fn gre(kind: Kind, packet: &[u8], mut network: Network) -> Result<Opened, Malformed> {

@@ -20,6 +20,16 @@ impl GeneveOption<'_> {
     }
 }
 
+/// Class, type and length, and the data as a number.
+impl std::fmt::Display for GeneveOption<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { class, kind, data } = self;
+        write!(f, "{{class={class:#x},type={kind:#x},len={},0x", data.len())?;
+        data.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        f.write_str("}")
+    }
+}
+
 /// The options of a header; an error ends them.
 pub fn geneve_options(mut bytes: &[u8]) -> impl Iterator<Item = Result<GeneveOption<'_>, Malformed>> {
     std::iter::from_fn(move || {

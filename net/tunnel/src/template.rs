@@ -1,7 +1,7 @@
 //! Headers of packets to send: prepared once for a tunnel and a path, completed for each packet.
 
-use crate::Kind;
 use crate::kind::{ERSPAN, ETHERNET, GRE, IPV4, IPV6, UDP};
+use crate::{Kind, geneve_options};
 use std::net::IpAddr;
 use wire::checksum::Sum;
 use wire::{
@@ -230,7 +230,7 @@ impl std::fmt::Debug for Template {
     }
 }
 
-/// Kind, addresses, key and time to live.
+/// Kind, addresses, key, time to live and options.
 impl std::fmt::Display for Template {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         const PAYLOAD: usize = 20;
@@ -242,7 +242,9 @@ impl std::fmt::Display for Template {
         if let Some(key) = opened.key {
             write!(f, ",key={key}")?;
         }
-        write!(f, ",ttl={}", opened.ttl)
+        write!(f, ",ttl={}", opened.ttl)?;
+        let options = packet.get(opened.options).unwrap_or_default();
+        geneve_options(options).flatten().try_for_each(|option| write!(f, ",option={option}"))
     }
 }
 
@@ -286,7 +288,8 @@ fn push_tunnel(bytes: &mut Vec<u8>, outer: &Outer<'_>) {
             bytes.extend((key << 8).to_be_bytes());
         }
         Kind::Geneve => {
-            let flags = if outer.is_oam { 0x80 } else { 0 };
+            let is_critical = geneve_options(outer.options).flatten().any(|option| option.is_critical());
+            let flags = u8::from(outer.is_oam) << 7 | u8::from(is_critical) << 6;
             bytes.extend([(outer.options.len() / 4) as u8 & 0x3f, flags, ethernet[0], ethernet[1]]);
             bytes.extend((key << 8).to_be_bytes());
             bytes.extend(outer.options);

@@ -198,6 +198,7 @@ mod tests {
             key,
             is_oam: false,
             inner: 50,
+            options: 0..0,
             payload: Payload::Ethernet,
             check: None,
         }

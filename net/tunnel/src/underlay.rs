@@ -74,6 +74,9 @@ pub enum Unreachable {
     /// The Ethernet address of the next hop is not known.
     #[error("the Ethernet address of the next hop {} is not known", .0.address)]
     Unresolved(Request),
+    /// The outer headers exceed [`crate::MAX_HEADER`].
+    #[error("the outer headers with their options exceed 128 bytes")]
+    TooLong,
 }
 
 /// How packets reach a destination.

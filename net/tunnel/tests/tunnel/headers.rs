@@ -26,8 +26,7 @@ fn unsupported_headers_are_refused() {
         (Kind::Geneve, &[(8, 0x40)], Malformed::Flags),
         (Kind::Geneve, &[(8, 0x3f)], Malformed::Truncated),
         (Kind::Geneve, &[(11, 0)], Malformed::Payload),
-        // An option of one word that is critical, over the payload.
-        (Kind::Geneve, &[(8, 1), (18, 0x80), (19, 0)], Malformed::Options),
+        // An option of five words in a header with one.
         (Kind::Geneve, &[(8, 1), (19, 5)], Malformed::Options),
         (Kind::Gre, &[(1, 1)], Malformed::Flags),
         (Kind::Gre, &[(0, 0x40)], Malformed::Flags),
@@ -45,7 +44,9 @@ fn unsupported_headers_are_refused() {
     ] {
         assert_eq!(changed(kind, None, changes), Err(error), "{kind} {changes:?}");
     }
-    assert!(changed(Kind::Geneve, None, &[(8, 1), (18, 0x01), (19, 0)]).is_ok(), "an unknown option");
+    for kind in [0x01, 0x80] {
+        assert!(changed(Kind::Geneve, None, &[(8, 1), (18, kind), (19, 0)]).is_ok(), "an option");
+    }
 }
 
 #[test]
@@ -94,8 +95,37 @@ fn options_of_geneve_are_written_and_read() {
     let read: Vec<_> = geneve_options(&options).map(|option| option.unwrap()).collect();
     assert_eq!((read[0].class, read[0].kind, read[0].data), (0x0102, 3, &[9; 4][..]));
     assert_eq!((read.len(), read[0].is_critical(), read[1].is_critical()), (2, false, true));
+    assert_eq!(read[0].to_string(), "{class=0x102,type=0x3,len=4,0x09090909}");
     let packet = &header.bytes()[14..];
-    assert_eq!(open(Kind::Geneve, packet, packet.len()), Err(Malformed::Options));
+    let opened = open(Kind::Geneve, packet, packet.len()).unwrap();
+    assert_eq!((opened.options.clone(), opened.inner), (36..48, 48));
+    assert!(template.to_string().ends_with(",option={class=0x4,type=0x85,len=0,0x}"), "{template}");
+}
+
+#[test]
+fn flags_say_that_an_option_is_critical() {
+    let v4: (IpAddr, IpAddr) = (Ipv4Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into());
+    let flags = |is_oam, options: &[u8]| {
+        let outer = Outer { options, is_oam, ..outer(Kind::Geneve, v4, Some(1)) };
+        Template::new(&outer).unwrap().prefix()[43]
+    };
+    let (plain, critical) = ([1, 2, 3, 0], [1, 2, 0x83, 0]);
+    assert_eq!((flags(false, &[]), flags(false, &plain), flags(true, &plain)), (0, 0, 0x80));
+    assert_eq!((flags(false, &critical), flags(true, &critical)), (0x40, 0xc0));
+    assert_eq!(flags(false, &[plain, critical].concat()), 0x40);
+}
+
+#[test]
+fn options_are_limited_by_the_longest_header() {
+    let v4: (IpAddr, IpAddr) = (Ipv4Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into());
+    let v6: (IpAddr, IpAddr) = (Ipv6Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into());
+    for (ends, longest) in [(v4, 76), (v6, 56)] {
+        let fits = |len: usize| {
+            let options = [1, 2, 3, 0].repeat(len / 4);
+            Template::new(&Outer { options: &options, ..outer(Kind::Geneve, ends, Some(1)) }).is_ok()
+        };
+        assert!(fits(longest) && !fits(longest + 4));
+    }
 }
 
 fn outer(kind: Kind, addresses: (IpAddr, IpAddr), key: Option<u32>) -> Outer<'static> {
