@@ -87,6 +87,8 @@ pub enum Action {
         /// Destination.
         to: Subfield,
     },
+    /// Removes an option of a tunnel: its field is 0 and not present.
+    DeleteField(Field),
     /// Pushes a part of a field on the stack.
     StackPush(Subfield),
     /// Pops into a part of a field.

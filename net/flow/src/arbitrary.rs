@@ -54,12 +54,13 @@ pub fn any_table() -> impl Strategy<Value = TableId> {
 }
 
 fn any_field() -> impl Strategy<Value = Field> {
-    proptest::sample::select(Field::ALL)
+    proptest::sample::select(Field::ALL).prop_filter("no name", |field| *field != Field::TunOptions)
 }
 
 /// Fields that actions outside of `ct` write.
 fn writable() -> impl Strategy<Value = Field> {
-    let outside = |field: &Field| field.info().access == Access::Write && !is_ct(*field);
+    let outside =
+        |field: &Field| field.info().access == Access::Write && !is_ct(*field) && *field != Field::TunOptions;
     proptest::sample::select(Field::ALL.iter().copied().filter(outside).collect::<Vec<_>>())
 }
 
@@ -103,7 +104,7 @@ pub fn any_match() -> impl Strategy<Value = Match> {
         fields.sort_by_key(|(field, ..)| field.info().requires.order());
         for (field, value, mask) in fields {
             let (value, mask) = normal(field, value, mask);
-            if mask != 0 {
+            if mask != 0 || field.option().is_some() {
                 // A field that does not fit here is left out.
                 let _ = found.add(field, value, Some(mask));
             }
@@ -301,6 +302,8 @@ fn word() -> impl Strategy<Value = Action> {
         Action::CopyTtlOut,
         Action::CopyTtlIn,
         Action::CtClear,
+        Action::DeleteField(Field::TunMetadata0),
+        Action::DeleteField(Field::TunMetadata7),
         Action::Exit,
     ])
 }

@@ -7,7 +7,7 @@ use crate::field::Field;
 use std::ops::Range;
 
 /// Words of a key.
-pub const WORDS: usize = 43;
+pub const WORDS: usize = 48;
 
 /// Values of all fields, or a mask over them. An absent field is 0.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -17,11 +17,13 @@ impl Key {
     /// No field set.
     pub const ZERO: Self = Self([0; WORDS]);
     /// Words of each stage of a lookup.
-    pub const STAGES: [Range<usize>; 4] = [0..23, 23..26, 26..36, 36..WORDS];
+    pub const STAGES: [Range<usize>; 4] = [0..28, 28..31, 31..41, 41..WORDS];
     /// Words of the fields of a tunnel, which the packet carries beside its bytes.
-    pub const TUNNEL: Range<usize> = 2..9;
+    pub const TUNNEL: Range<usize> = 2..14;
     /// Words of the fields that are read from the packet's headers.
-    pub const PACKET: Range<usize> = 23..37;
+    pub const PACKET: Range<usize> = 28..42;
+    /// Words of [`Key::PACKET`] without addresses, EtherType and VLAN of the frame.
+    pub(crate) const BELOW_ETHERNET: Range<usize> = 30..42;
 
     /// Value of a field.
     #[inline]

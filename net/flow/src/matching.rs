@@ -44,18 +44,35 @@ impl Match {
 
     /// Requires `field` to be `value`, without checks.
     #[must_use]
-    pub fn with(mut self, field: Field, value: u128) -> Self {
-        self.key.set(field, value);
-        self.mask.set(field, field.full());
+    pub fn with(self, field: Field, value: u128) -> Self {
+        self.with_masked(field, value, field.full())
+    }
+
+    /// Requires the bits `mask` of `field` to be those of `value`, without checks. The option of a tunnel must be present
+    /// as well, also if `mask` is 0.
+    #[must_use]
+    pub fn with_masked(mut self, field: Field, value: u128, mask: u128) -> Self {
+        if let Some(n) = field.option() {
+            self.require(Field::TunOptions, 1 << n, 1 << n);
+        }
+        self.require(field, value, mask);
         self
     }
 
-    /// Requires the bits `mask` of `field` to be those of `value`, without checks.
-    #[must_use]
-    pub fn with_masked(mut self, field: Field, value: u128, mask: u128) -> Self {
+    fn require(&mut self, field: Field, value: u128, mask: u128) {
         self.key.set_masked(field, value, mask);
         self.mask.set(field, self.mask.get(field) | mask);
-        self
+    }
+
+    /// Whether bits of `field` are matched, or the presence of an option of a tunnel.
+    pub fn has(&self, field: Field) -> bool {
+        let presence = field.option().map_or(0, |n| self.mask.get(Field::TunOptions) >> n & 1);
+        presence != 0 || self.mask.get(field) != 0
+    }
+
+    /// Whether it requires options of a tunnel.
+    pub fn has_options(&self) -> bool {
+        self.mask.get(Field::TunOptions) != 0
     }
 
     /// Adds a field as a message names it: after its prerequisites, once.
@@ -65,7 +82,7 @@ impl Match {
     pub fn add(&mut self, field: Field, value: u128, mask: Option<u128>) -> Result<(), BadMatch> {
         let (info, full) = (field.info(), field.full());
         let bits = mask.unwrap_or(full);
-        if self.mask.get(field) != 0 {
+        if self.has(field) {
             return Err(BadMatch::Duplicate(info.name));
         }
         if value & !full != 0 || bits & !full != 0 {
@@ -232,6 +249,20 @@ mod tests {
         assert!(matches!(tcp.add(Field::VlanPcp, 1, None), Err(BadMatch::Prerequisite(..))));
         tcp.add(Field::VlanVid, 0x1000, Some(0x1000)).unwrap();
         tcp.add(Field::VlanPcp, 1, None).unwrap();
+    }
+
+    #[test]
+    fn an_option_of_a_tunnel_must_be_present() {
+        let mut present = Match::any();
+        present.add(Field::TunMetadata3, 0, Some(0)).unwrap();
+        assert_eq!((present.mask().get(Field::TunOptions), present.key().get(Field::TunOptions)), (8, 8));
+        assert!(present.has(Field::TunMetadata3) && !present.has(Field::TunMetadata2));
+        let duplicate = BadMatch::Duplicate("tun_metadata3");
+        assert_eq!(present.add(Field::TunMetadata3, 5, None), Err(duplicate));
+        let zero = Match::any().with(Field::TunMetadata3, 0);
+        assert!(present.covers(&zero) && !zero.covers(&present) && present.overlaps(&zero));
+        assert!(!present.selects(&Key::ZERO) && !zero.selects(&Key::ZERO));
+        assert!(present.selects(zero.key()) && zero.selects(zero.key()));
     }
 
     #[test]

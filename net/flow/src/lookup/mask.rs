@@ -10,8 +10,8 @@ pub(super) const TRIES: [Field; 4] = [Field::Ipv4Src, Field::Ipv4Dst, Field::Ipv
 /// ignores the shorter one (Daly et al., `TupleMerge`, 2019); four times as many of IPv6 addresses.
 const SLACK: u8 = 4;
 /// Word and position of the two transport ports.
-const PORTS: (usize, u32) = (36, 32);
-const _: () = assert!(Field::TcpSrc.info().word == 36 && Field::TcpDst.info().shift == 32);
+const PORTS: (usize, u32) = (41, 32);
+const _: () = assert!(Field::TcpSrc.info().word == 41 && Field::TcpDst.info().shift == 32);
 
 /// Mask of a subtable.
 #[derive(Debug)]

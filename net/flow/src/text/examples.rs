@@ -75,6 +75,13 @@ pub(crate) const MATCHES: &[(&str, &str)] = &[
         "tun_id=0x7,tun_src=192.0.2.1,tun_dst=192.0.2.0/24,tun_flags=+oam",
     ),
     ("actset_output=CONTROLLER", ""),
+    ("tun_metadata0", ""),
+    ("tun_metadata1=0", ""),
+    (
+        "tun_metadata7=0xab,tun_metadata2=0xb/0xf,in_port=1",
+        "tun_metadata2=0xb/0xf,tun_metadata7=0xab,in_port=1",
+    ),
+    ("tun_id=5,tun_metadata0[4..7]=7", "tun_id=0x5,tun_metadata0=0x70/0xf0"),
 ];
 
 /// Actions and instructions after `tcp`, and how they are printed.
@@ -182,5 +189,11 @@ pub(crate) const ACTIONS: &[(&str, &str)] = &[
     ),
     ("write_metadata:0xfedcba9876543210", ""),
     ("goto_table:254", ""),
+    (
+        "set_field:0x1234->tun_metadata0,set_field:0x70/0xf0->tun_metadata7,load:1->tun_metadata2[3]",
+        "set_field:0x1234->tun_metadata0,set_field:0x70/0xf0->tun_metadata7,set_field:0x8/0x8->tun_metadata2",
+    ),
+    ("move:NXM_NX_TUN_METADATA0[0..31]->NXM_NX_REG0[],delete_field:tun_metadata0", ""),
+    ("push:NXM_NX_TUN_METADATA3[0..31],pop:NXM_NX_TUN_METADATA1[0..31]", ""),
     ("copy_ttl_out,copy_ttl_in,push_pbb:0x88e7,pop_pbb", ""),
 ];

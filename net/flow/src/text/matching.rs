@@ -127,6 +127,10 @@ impl<'a> Collector<'a> {
     fn field(&mut self, word: Word<'a>) -> Result<(), TextError> {
         let near = || nearest(word.key.text, names().chain(super::flow::keywords()).chain(words()));
         let (named, shift) = find(word.key).map_err(|_| word.key.error(Reason::UnknownWord(near())))?;
+        if named.field.option().is_some() && word.value.text.is_empty() {
+            self.add(word.key, named.field, 0, 0);
+            return Ok(());
+        }
         let text = word.required()?.value;
         let parse = || value::parse(text, named.field, named.form, self.ports);
         let (value, mask) = if shift > 0 { (set::dscp(text)?, named.field.full()) } else { parse()? };
@@ -134,9 +138,9 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
-    /// Adds bits of a field, unless they are none.
+    /// Adds bits of a field, unless they are none. Of an option, none require its presence.
     fn add(&mut self, from: Piece<'a>, field: Field, value: u128, mask: u128) {
-        if mask != 0 {
+        if mask != 0 || field.option().is_some() {
             self.entries.push(Entry { from, name: from.text, field, value, mask });
         }
     }
@@ -166,7 +170,7 @@ fn add(found: &mut Match, entry: &Entry) -> Result<(), TextError> {
     if (known ^ value) & mask & bits != 0 {
         return Err(from.error(Reason::Contradiction));
     }
-    if bits == 0 {
+    if !found.has(field) {
         return found.add(field, value, Some(mask)).map_err(|error| from.error(error));
     }
     if mask & !bits != 0 {

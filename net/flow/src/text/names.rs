@@ -79,10 +79,15 @@ pub(super) fn named(field: Field) -> Named {
     Named { field, form, names }
 }
 
+/// Fields that text can name. The presence of options is set and matched with the options.
+fn visible() -> impl Iterator<Item = Field> {
+    Field::ALL.iter().copied().filter(|field| *field != Field::TunOptions)
+}
+
 /// All names of fields.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     let others = TABLE.iter().flat_map(|(_, names)| names.split(' '));
-    Field::ALL.iter().map(|field| field.info().name).chain(others)
+    visible().map(|field| field.info().name).chain(others)
 }
 
 /// Bits by which values of the name of OpenFlow 1.0 for the DSCP are shifted.
@@ -97,7 +102,7 @@ pub(super) fn find(name: Piece) -> Result<(Named, u8), TextError> {
     let is = |field: &Field| {
         field.info().name == name.text || TABLE[*field as usize].1.split(' ').any(|other| other == name.text)
     };
-    let found = Field::ALL.iter().copied().find(|field| !name.text.is_empty() && is(field));
+    let found = visible().find(|field| !name.text.is_empty() && is(field));
     let near = || nearest(name.text, names().filter(|name| !name.is_empty()));
     found.map(|field| (named(field), 0)).ok_or_else(|| name.error(Reason::UnknownField(near())))
 }
@@ -136,6 +141,15 @@ const TABLE: &[(Form, &str)] = &[
     (Hex, "NXM_NX_TUN_GBP_FLAGS"),
     (Decimal, ""),
     (Decimal, ""),
+    (Hex, "NXM_NX_TUN_METADATA0"),
+    (Hex, "NXM_NX_TUN_METADATA1"),
+    (Hex, "NXM_NX_TUN_METADATA2"),
+    (Hex, "NXM_NX_TUN_METADATA3"),
+    (Hex, "NXM_NX_TUN_METADATA4"),
+    (Hex, "NXM_NX_TUN_METADATA5"),
+    (Hex, "NXM_NX_TUN_METADATA6"),
+    (Hex, "NXM_NX_TUN_METADATA7"),
+    (Hex, ""),
     (Hex, "NXM_NX_REG0"),
     (Hex, "NXM_NX_REG1"),
     (Hex, "NXM_NX_REG2"),
@@ -234,7 +248,7 @@ mod tests {
     fn every_field_is_found_by_each_of_its_names() {
         assert_eq!(TABLE.len(), Field::ALL.len());
         let mut seen = HashSet::new();
-        for &field in Field::ALL {
+        for field in visible() {
             for name in std::iter::once(field.info().name).chain(TABLE[field as usize].1.split(' ')) {
                 if !name.is_empty() && seen.insert(name) {
                     assert_eq!(find(Piece::whole(name)).unwrap().0.field, field, "{name}");

@@ -41,7 +41,10 @@ pub(super) fn print(out: &mut Out, part: Subfield) -> fmt::Result {
     let name = named(part.field).part_name();
     let last = part.offset + part.bits - 1;
     match part.bits {
-        _ if part == Subfield::whole(part.field) => write!(out.f, "{name}[]"),
+        // Open vSwitch reads `[]` after an option as its maximum length.
+        _ if part == Subfield::whole(part.field) && part.field.option().is_none() => {
+            write!(out.f, "{name}[]")
+        }
         1 => write!(out.f, "{name}[{last}]"),
         _ => write!(out.f, "{name}[{}..{last}]", part.offset),
     }

@@ -113,6 +113,15 @@ pub(super) fn copy(word: Word, _: &mut Context, found: &mut Vec<Action>) -> Pars
     Ok(())
 }
 
+/// `delete_field:OPTION`.
+pub(super) fn delete_field(word: Word, _: &mut Context, found: &mut Vec<Action>) -> Parsed {
+    let name = word.required()?.value;
+    let field = find(name)?.0.field;
+    field.option().ok_or_else(|| name.error(Reason::Expected("tun_metadata0 to tun_metadata7")))?;
+    found.push(Action::DeleteField(field));
+    Ok(())
+}
+
 pub(super) fn push(word: Word, _: &mut Context, found: &mut Vec<Action>) -> Parsed {
     found.push(Action::StackPush(part::parse(word.required()?.value)?));
     Ok(())

@@ -6,6 +6,7 @@ use super::names::{Form, named};
 use super::value::{self, Look};
 use super::{Out, Separated, matching};
 use crate::field::Field;
+use crate::key::Key;
 use crate::matching::Match;
 use std::fmt;
 
@@ -64,6 +65,14 @@ const PIPELINE: &[Row] = &[
     row(Field::TunTos),
     row(Field::TunTtl),
     row(Field::TunFlags),
+    row(Field::TunMetadata0),
+    row(Field::TunMetadata1),
+    row(Field::TunMetadata2),
+    row(Field::TunMetadata3),
+    row(Field::TunMetadata4),
+    row(Field::TunMetadata5),
+    row(Field::TunMetadata6),
+    row(Field::TunMetadata7),
     row(Field::Metadata),
     row(Field::InPort),
     row(Field::InPhyPort),
@@ -147,10 +156,18 @@ fn one(
     (field, name, digits): Row,
 ) -> fmt::Result {
     let (value, mask, info) = (found.key().get(field), found.mask().get(field), field.info());
-    if mask == 0 || !info.requires.holds(whole) {
+    if !found.has(field) || !info.requires.holds(whole) {
         return Ok(());
     }
     list.item(out)?;
+    if let Some(n) = field.option() {
+        let bit = |key: &Key| key.get(Field::TunOptions) >> n & 1 != 0;
+        match (bit(found.mask()), bit(found.key())) {
+            (true, false) => return write!(out.f, "{}=NP", info.name),
+            (true, true) if mask == 0 => return out.f.write_str(info.name),
+            _ => {}
+        }
+    }
     write!(out.f, "{}=", if name.is_empty() { info.name } else { name })?;
     if field == Field::IpDscp {
         return write!(out.f, "{}", value << 2);

@@ -63,9 +63,23 @@ pub(super) fn print_operations(out: &mut Out, operations: &[Operation]) -> fmt::
         return out.f.write_str("drop");
     }
     let mut list = Separated::default();
-    operations.iter().try_for_each(|operation| {
+    operations.iter().try_for_each(|operation| match operation {
+        Operation::Set { field: Field::TunOptions, value, mask } => {
+            print_deleted(out, mask & !value, &mut list)
+        }
+        operation => {
+            list.item(out)?;
+            print_operation(out, operation)
+        }
+    })
+}
+
+/// Prints options that are no longer present. One that becomes present is set by an operation of its own.
+fn print_deleted(out: &mut Out, bits: u128, list: &mut Separated) -> fmt::Result {
+    let mut fields = (0..Field::OPTIONS).filter(|n| bits >> n & 1 != 0).filter_map(Field::of_option);
+    fields.try_for_each(|field| {
         list.item(out)?;
-        print_operation(out, operation)
+        actions::print(out, &Action::DeleteField(field))
     })
 }
 

@@ -43,7 +43,8 @@ pub fn exact(packet: &Key) -> Match {
     fields.into_iter().fold(Match::any(), |found, field| {
         let value = packet.get(field);
         let is_header = Key::PACKET.contains(&field.info().word.into()) && field != Field::Ipv6Exthdr;
-        let is_set = value != 0 && (field, value) != (Field::ActsetOutput, UNSET);
+        let is_option = field.option().is_some_and(|n| packet.get(Field::TunOptions) >> n & 1 != 0);
+        let is_set = (value != 0 || is_option) && (field, value) != (Field::ActsetOutput, UNSET);
         let is_there = (is_header || is_set) && field.info().requires.holds(&found);
         if is_there { found.with(field, value) } else { found }
     })
@@ -52,7 +53,7 @@ pub fn exact(packet: &Key) -> Match {
 /// Whether another field says the same for all packets.
 fn is_alias(field: Field) -> bool {
     let xreg = (Field::Xreg0 as u8..=Field::Xxreg3 as u8).contains(&(field as u8));
-    xreg || matches!(field, Field::VlanVid | Field::VlanPcp | Field::InPhyPort)
+    xreg || matches!(field, Field::VlanVid | Field::VlanPcp | Field::InPhyPort | Field::TunOptions)
 }
 
 impl Step {

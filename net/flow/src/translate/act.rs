@@ -25,6 +25,10 @@ impl<E: Environment, R: Recorder> Translator<'_, E, R> {
             Action::SetQueue(queue) => self.set_queue(*queue),
             Action::SetField { field, value, mask } => self.set_field(*field, *value, *mask),
             Action::Move { from, to } => self.copy(*from, *to),
+            Action::DeleteField(field) => {
+                self.delete_field(*field);
+                Ok(())
+            }
             Action::StackPush(from) => self.push(*from),
             Action::StackPop(to) => self.pop(*to),
             Action::Meter(id) => self.meter(*id),
@@ -149,7 +153,18 @@ impl<E: Environment, R: Recorder> Translator<'_, E, R> {
             Field::VlanVid => self.state.set(field, value, mask & !PRESENT),
             _ => self.state.set(field, value, mask),
         }
+        if let Some(n) = field.option() {
+            self.state.set(Field::TunOptions, 1 << n, 1 << n);
+        }
         Ok(())
+    }
+
+    /// Removes an option of a tunnel. A later action that sets a part of it begins with 0.
+    fn delete_field(&mut self, field: Field) {
+        if let Some(n) = field.option() {
+            self.state.set(field, 0, field.full());
+            self.state.set(Field::TunOptions, 0, 1 << n);
+        }
     }
 
     /// Sets tag control information, adding or removing a tag if its presence is set.

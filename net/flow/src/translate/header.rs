@@ -70,7 +70,7 @@ impl<E: Environment, R: Recorder> Translator<'_, E, R> {
         self.state.become_constant(Field::EthType, kind.into(), 0xffff);
         if !inner {
             let mut hidden = Key::ZERO;
-            hidden.0[25..37].fill(u64::MAX);
+            hidden.0[Key::BELOW_ETHERNET].fill(u64::MAX);
             self.state.become_absent(&hidden);
             self.state.become_opaque(&bits(&[Field::MplsLabel, Field::MplsTc, Field::MplsTtl]));
         }
@@ -88,7 +88,7 @@ impl<E: Environment, R: Recorder> Translator<'_, E, R> {
             && self.state.key.get(Field::EthType) == u128::from(kind);
         if !expected {
             let mut inner = Key::ZERO;
-            inner.0[25..37].fill(u64::MAX);
+            inner.0[Key::BELOW_ETHERNET].fill(u64::MAX);
             self.state.become_opaque(&inner);
         }
         self.state.become_constant(Field::EthType, kind.into(), 0xffff);
@@ -100,7 +100,7 @@ impl<E: Environment, R: Recorder> Translator<'_, E, R> {
         self.state.hide(Header::Pbb);
         self.state.become_constant(Field::EthType, kind.into(), 0xffff);
         let mut hidden = bits(&[Field::VlanTci]);
-        hidden.0[25..37].fill(u64::MAX);
+        hidden.0[Key::BELOW_ETHERNET].fill(u64::MAX);
         self.state.become_absent(&hidden);
         self.state.become_opaque(&bits(&[Field::PbbIsid, Field::PbbUca]));
         Ok(())

@@ -2,10 +2,6 @@
 
 use crate::field::Field;
 use crate::key::{Key, WORDS};
-use std::ops::Range;
-
-/// Words of the fields that are in the packet.
-const PACKET: Range<usize> = 23..37;
 
 /// Fields that actions change to a function of their own value.
 const COMPUTED: [Field; 2] = [Field::IpTtl, Field::MplsTtl];
@@ -200,7 +196,7 @@ impl State {
     /// Metadata, registers and the like that are the same for all packets: value and mask.
     pub(super) fn pipeline(&self) -> (Key, Key) {
         let mut mask = self.written;
-        mask.0[PACKET.start..].fill(0);
+        mask.0[Key::PACKET.start..].fill(0);
         (self.key, mask)
     }
 }
@@ -208,7 +204,7 @@ impl State {
 /// Whether operations set the field.
 fn is_in_packet(field: Field) -> bool {
     let word = usize::from(field.info().word);
-    PACKET.contains(&word) || Key::TUNNEL.contains(&word) || field == Field::PktMark
+    Key::PACKET.contains(&word) || Key::TUNNEL.contains(&word) || field == Field::PktMark
 }
 
 /// Bits of the fields that a header hides when it is pushed.
@@ -217,10 +213,10 @@ fn hidden_by(header: Header) -> Key {
     match header {
         Header::Vlan => bits.set(Field::VlanTci, Field::VlanTci.full()),
         Header::Mpls => {
-            bits.0[25..PACKET.end].fill(u64::MAX);
+            bits.0[Key::BELOW_ETHERNET].fill(u64::MAX);
             bits.set(Field::EthType, Field::EthType.full());
         }
-        Header::Pbb => bits.0[PACKET].fill(u64::MAX),
+        Header::Pbb => bits.0[Key::PACKET].fill(u64::MAX),
     }
     bits
 }

@@ -59,17 +59,17 @@ impl Packet {
     fn clean(&mut self) {
         let kind = self.fields.get(Field::EthType);
         if ![0x800, 0x86dd].contains(&kind) {
-            self.fields.0[26..37].fill(0);
+            self.fields.0[31..42].fill(0);
         }
         if kind != 0x86dd {
-            self.fields.0[27..31].fill(0);
+            self.fields.0[32..36].fill(0);
             self.fields.set(Field::Ipv6Flabel, 0);
         }
         if kind == 0x86dd {
-            self.fields.0[26] = 0;
+            self.fields.0[31] = 0;
         }
         if ![6, 17].contains(&self.fields.get(Field::IpProto)) {
-            self.fields.0[36] = 0;
+            self.fields.0[41] = 0;
         }
     }
 
@@ -79,7 +79,7 @@ impl Packet {
             key.set(Field::VlanTci, (*tci).into());
         }
         if let Some(label) = self.labels.last() {
-            key.0[25..37].fill(0);
+            key.0[30..42].fill(0);
             key.set(Field::EthType, label.kind.into());
             key.set(Field::MplsLabel, label.number.into());
             key.set(Field::MplsTc, label.tc.into());
@@ -179,7 +179,7 @@ impl Packet {
     /// The packet without what only tables see.
     pub(super) fn on_the_wire(&self) -> Self {
         let mut packet = self.clone();
-        packet.fields.0[..23].fill(0);
+        packet.fields.0[..28].fill(0);
         packet.fields.set(Field::PktMark, self.fields.get(Field::PktMark));
         packet
     }
