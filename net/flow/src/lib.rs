@@ -17,6 +17,7 @@ mod key;
 mod lookup;
 mod matching;
 mod modify;
+mod options;
 pub mod packet;
 mod pipeline;
 pub mod tables;
@@ -35,6 +36,7 @@ pub use modify::{
     Band, BucketPlace, FlowCommand, FlowFlags, FlowMod, GroupCommand, GroupKind, GroupMod, MeterCommand,
     MeterFlags, MeterMod, PortNo, TableId,
 };
+pub use options::{Mapping, OptionChange, OptionError, OptionMap, OptionMapError};
 pub use pipeline::{
     AddBridgeError, AddPortError, CacheCounts, ChangeError, FlowSwitch, LearnCounts, PacketOutError,
     PortEvent, TableDrops, TunnelCounts, TunnelReport, UnknownBridge, check_changes,

@@ -86,6 +86,20 @@ impl Tables {
         instructions: &Arc<Instructions>,
         now: Now,
     ) -> Result<Changes, FlowModError> {
+        if change.matching.has_options() {
+            let change = FlowMod { matching: self.options.normal(&change.matching)?, ..change.clone() };
+            return self.apply_normal(&change, instructions, now);
+        }
+        self.apply_normal(change, instructions, now)
+    }
+
+    /// As above, with a match in the form in which tables have it.
+    fn apply_normal(
+        &mut self,
+        change: &FlowMod,
+        instructions: &Arc<Instructions>,
+        now: Now,
+    ) -> Result<Changes, FlowModError> {
         let deletes = matches!(change.command, FlowCommand::Delete | FlowCommand::DeleteStrict);
         if change.table == TableId::ALL && !deletes {
             return Err(FlowModError::BadTable(change.table));

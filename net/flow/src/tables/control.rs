@@ -8,6 +8,7 @@ use super::limits;
 use super::snapshot::Tables;
 use crate::action::{Action, Instructions};
 use crate::modify::{FlowCommand, FlowMod, GroupMod, MeterMod};
+use crate::options::{OptionChange, OptionMapError};
 use port::Now;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -26,6 +27,8 @@ pub enum Modification {
     Group(GroupMod),
     /// Of meters.
     Meter(MeterMod),
+    /// Of the map of options.
+    Options(OptionChange),
     /// No change: the actions of a packet-out must be valid at this place, or the bundle is refused.
     Packet(Box<[Action]>),
 }
@@ -42,6 +45,9 @@ pub enum ModificationError {
     /// See [`MeterModError`].
     #[error(transparent)]
     Meter(#[from] MeterModError),
+    /// See [`OptionMapError`].
+    #[error(transparent)]
+    Options(#[from] OptionMapError),
     /// Actions of a packet are not valid.
     #[error(transparent)]
     Packet(#[from] ActionError),
@@ -108,6 +114,10 @@ impl Control {
             }
             Modification::Group(change) => self.tables.apply_group_at(change, now)?,
             Modification::Meter(change) => self.tables.apply_meter(change, now)?,
+            Modification::Options(change) => {
+                self.tables.apply_options(change)?;
+                Changes::default()
+            }
             Modification::Packet(actions) => {
                 self.tables.check_packet_out(actions)?;
                 Changes::default()

@@ -1,6 +1,7 @@
 //! Why a change is refused. Each error names the type and code of OpenFlow 1.3.5, 7.4.4.
 
 use crate::modify::{PortNo, TableId};
+use crate::options::OptionError;
 
 /// `OFPET_BAD_ACTION`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,6 +33,9 @@ pub enum ActionError {
     /// `OFPMMFC_UNKNOWN_METER` of `OFPET_METER_MOD_FAILED`.
     #[error("meter {0} does not exist")]
     Meter(u32),
+    /// See [`OptionError`].
+    #[error(transparent)]
+    Option(#[from] OptionError),
 }
 
 /// `OFPET_BAD_INSTRUCTION`.
@@ -65,6 +69,9 @@ pub enum FlowModError {
     /// `OFPFMFC_OVERLAP`.
     #[error("the flow overlaps another one of the same priority")]
     Overlap,
+    /// The match has an option that is not bound, or a value that is too long for it.
+    #[error(transparent)]
+    Option(#[from] OptionError),
     /// See [`InstructionError`].
     #[error(transparent)]
     Instruction(#[from] InstructionError),

@@ -156,11 +156,14 @@ impl Tables {
         self.count_chained(group.buckets(), Counts::remove);
     }
 
-    /// Counts the groups that buckets execute.
+    /// Counts the groups that buckets execute, and the options that their actions use.
     fn count_chained(&mut self, buckets: &[Bucket], change: fn(&mut Counts, u64)) {
         for id in executed(buckets) {
             let key = self.chained_key(id);
             change(&mut self.uses, key);
+        }
+        for bucket in buckets {
+            self.count_set_options(&bucket.actions, change);
         }
     }
 }

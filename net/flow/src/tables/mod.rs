@@ -13,6 +13,7 @@ mod groups;
 mod learn;
 mod log;
 mod meter;
+mod options;
 pub(crate) mod radix;
 mod rate;
 mod snapshot;

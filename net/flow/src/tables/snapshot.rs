@@ -15,6 +15,7 @@ use crate::key::Key;
 use crate::lookup::fold;
 use crate::matching::Match;
 use crate::modify::TableId;
+use crate::options::OptionMap;
 use std::sync::Arc;
 
 /// Flow tables, groups and meters. A clone costs little, whatever they contain.
@@ -26,7 +27,8 @@ pub struct Tables {
     by_number: Vec<Option<Arc<Table>>>,
     pub(super) groups: Radix<Arc<Group>>,
     pub(super) meters: Radix<Arc<Meter>>,
-    /// Groups, meters and learned flows that flows use.
+    pub(super) options: OptionMap,
+    /// Groups, meters, options and learned flows that flows use.
     pub(super) uses: Counts,
     /// Flows that `learn` actions with a limit count.
     pub(super) limits: Arc<Limits>,
@@ -50,6 +52,7 @@ impl Tables {
             by_number: Vec::new(),
             groups: Radix::default(),
             meters: Radix::default(),
+            options: OptionMap::default(),
             uses: Counts::default(),
             limits: Arc::default(),
             orphans: Vec::new(),
@@ -141,6 +144,11 @@ impl Tables {
         self.meters.iter()
     }
 
+    /// The map of options.
+    pub fn options(&self) -> &OptionMap {
+        &self.options
+    }
+
     /// Settings of a table.
     pub fn config(&self, table: TableId) -> TableConfig {
         self.table(table).map_or_else(|| self.default_config(), Table::config)
@@ -220,6 +228,7 @@ impl Tables {
 
     pub(super) fn insert(&mut self, flow: &Flow) {
         self.change_uses(flow.instructions(), Counts::add);
+        self.count_matched_options(flow.entry(), Counts::add);
         self.log.add(Change::Flow(flow.entry().clone()));
         let seed = self.seed;
         self.table_mut(flow.entry().table()).insert(flow.clone(), seed);
@@ -232,6 +241,7 @@ impl Tables {
             return false;
         }
         self.change_uses(flow.instructions(), Counts::remove);
+        self.count_matched_options(flow.entry(), Counts::remove);
         self.count_for_limits(flow.entry(), false);
         self.stop_learning(flow.instructions());
         self.log.add(Change::Flow(flow.entry().clone()));
@@ -262,6 +272,8 @@ impl Tables {
         if let Some(id) = instructions.meter {
             change(uses, !key(seed, id));
         }
+        self.count_set_options(&instructions.apply, change);
+        self.count_set_options(&instructions.write, change);
     }
 
     /// Removes the flows that use a group or a meter. Looks at all flows.

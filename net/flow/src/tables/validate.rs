@@ -101,6 +101,7 @@ impl Checker<'_> {
             Action::SetField { field, value, mask } => self.set(*field, *value, *mask),
             Action::Move { from, to } => self.copy(*from, *to),
             Action::StackPop(to) => self.writable(*to),
+            Action::DeleteField(field) => self.deletable(*field),
             Action::Meter(id) => meter(self.tables, *id),
             Action::Resubmit(Resubmit { table: Some(id), .. }) => table(*id, "resubmit"),
             Action::Learn(learn) => self.learn(learn),
@@ -190,16 +191,24 @@ impl Checker<'_> {
         let info = field.info();
         require(info.access == Access::Write, ActionError::SetType(info.name))?;
         require(value & !mask == 0 && mask & !field.full() == 0, ActionError::SetArgument(info.name))?;
+        self.tables.options.check_value(field, value, mask)?;
         self.consistent(field)
     }
 
+    fn deletable(&self, field: Field) -> Result<(), ActionError> {
+        require(field.option().is_some(), ActionError::SetType(field.info().name))?;
+        Ok(self.tables.options.check_value(field, 0, field.full())?)
+    }
+
     fn readable(&self, part: Subfield) -> Result<(), ActionError> {
+        self.tables.options.check(part)?;
         self.consistent(part.field)
     }
 
     fn writable(&self, part: Subfield) -> Result<(), ActionError> {
         let info = part.field.info();
         require(info.access == Access::Write, ActionError::SetType(info.name))?;
+        self.tables.options.check(part)?;
         self.consistent(part.field)
     }
 
@@ -223,11 +232,18 @@ impl Checker<'_> {
             LearnValue::Field(part) => self.readable(*part),
             LearnValue::Constant(..) => Ok(()),
         };
+        if let Some((field, offset)) = learn.result {
+            self.tables.options.check(Subfield { field, offset, bits: 1 })?;
+        }
         for spec in &learn.specs {
             match spec {
-                LearnSpec::Match(from, _) => value(from)?,
+                LearnSpec::Match(from, to) => {
+                    value(from)?;
+                    self.tables.options.check(*to)?;
+                }
                 LearnSpec::Load(from, to) => {
                     value(from)?;
+                    self.tables.options.check(*to)?;
                     require(
                         to.field.info().access == Access::Write,
                         ActionError::SetType(to.field.info().name),

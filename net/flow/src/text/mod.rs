@@ -20,6 +20,7 @@ mod learn;
 mod matching;
 mod meter;
 mod names;
+mod options;
 mod part;
 mod piece;
 mod plain;
@@ -40,7 +41,8 @@ pub use port::{NoNames, PortNames};
 use crate::trace::{FieldChange, Fields};
 use crate::translate::{Event, Operation};
 use crate::{
-    Action, FlowCommand, FlowMod, GroupCommand, GroupMod, Instructions, Match, MeterCommand, MeterMod, PortNo,
+    Action, FlowCommand, FlowMod, GroupCommand, GroupMod, Instructions, Mapping, Match, MeterCommand,
+    MeterMod, PortNo,
 };
 use piece::Piece;
 use std::fmt;
@@ -108,6 +110,23 @@ pub fn parse_group(text: &str, command: GroupCommand, ports: &dyn PortNames) -> 
 /// If a word is unknown, not allowed for the command, or invalid.
 pub fn parse_meter(text: &str, command: MeterCommand) -> Result<MeterMod, TextError> {
     meter::parse(whole(text)?, command)
+}
+
+/// Parses an option of Geneve tunnels and the field that it is bound to, as `ovs-ofctl add-tlv-map` does:
+/// `{class=0x102,type=0x80,len=4}->tun_metadata0`.
+///
+/// # Errors
+/// If it has another form.
+pub fn parse_option(text: &str) -> Result<(u8, Mapping), TextError> {
+    options::parse(whole(text)?)
+}
+
+/// Parses the name of a field of an option, `tun_metadata0` to `tun_metadata7`.
+///
+/// # Errors
+/// If it is another one.
+pub fn parse_option_field(text: &str) -> Result<u8, TextError> {
+    options::field(whole(text)?)
 }
 
 fn whole(text: &str) -> Result<Piece<'_>, TextError> {

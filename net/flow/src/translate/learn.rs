@@ -35,6 +35,8 @@ impl<E: Environment, R: Recorder> Translator<'_, E, R> {
                 }
             }
         }
+        // A match that the tables refuse stays as it is.
+        let matching = self.tables.options().normal(&matching).unwrap_or(matching);
         let (idle, hard) = (learn.fin_idle_timeout, learn.fin_hard_timeout);
         if (idle, hard) != (0, 0) {
             apply.insert(0, Action::FinTimeout { idle, hard });

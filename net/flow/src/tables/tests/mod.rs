@@ -5,6 +5,7 @@ mod flows;
 mod groups;
 mod learn;
 mod model;
+mod options;
 
 use super::{Flow, Tables};
 use crate::action::{Action, Instructions};

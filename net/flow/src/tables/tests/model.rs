@@ -1,6 +1,7 @@
 //! Random changes against a list of flows.
 
 use super::*;
+use crate::options::{Mapping, OptionChange};
 use crate::translate::random_match;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -66,6 +67,8 @@ proptest! {
         ),
     ) {
         let (mut tables, mut model) = (Tables::new(1), Model::new());
+        let option = |n| (n, Mapping { class: 1, kind: n, len: 4 });
+        tables.apply_options(&OptionChange::Add(vec![option(0), option(2)])).unwrap();
         for (i, (command, matching, priority, cookie, cookie_mask)) in changes.into_iter().enumerate() {
             let port = i as u32 + 1;
             let instructions = apply(&[output(port)]);
@@ -73,7 +76,8 @@ proptest! {
                 FlowMod { cookie, cookie_mask, instructions, ..change(command, matching, priority) };
             let (before, snapshot) = (content(&tables), tables.clone());
             tables.apply(&change, now(0)).unwrap();
-            apply_to(&mut model, &change, port);
+            let matching = tables.options().normal(&change.matching).unwrap();
+            apply_to(&mut model, &FlowMod { matching, ..change }, port);
             prop_assert_eq!(content(&tables), sorted(model.clone()));
             prop_assert_eq!(content(&snapshot), before);
             prop_assert_eq!(tables.len(TABLE), model.len());

@@ -101,7 +101,7 @@ impl<'a> Oracle<'a> {
             (Action::SetField { field, mask, .. }, Action::SetField { field: f, mask: m, .. }) => {
                 field == f && mask == m
             }
-            (Action::Move { .. }, _) => false,
+            (Action::Move { .. } | Action::DeleteField(_), _) => false,
             _ => std::mem::discriminant(action) == std::mem::discriminant(other),
         };
         self.set.retain(|other| !same(other));
@@ -129,6 +129,10 @@ impl<'a> Oracle<'a> {
             Action::Move { from, to } if self.holds(from.field) => {
                 let value = self.part(*from);
                 self.set_field(to.field, value << to.offset, to.mask());
+            }
+            Action::DeleteField(field) => {
+                self.packet.set(*field, 0, field.full());
+                self.packet.set(Field::TunOptions, 0, presence(*field));
             }
             Action::StackPush(from) => {
                 let value = self.part(*from);
@@ -253,7 +257,13 @@ impl<'a> Oracle<'a> {
             Field::VlanVid => self.packet.set(field, value, mask & 0xfff),
             _ => self.packet.set(field, value, mask),
         }
+        self.packet.set(Field::TunOptions, presence(field), presence(field));
     }
+}
+
+/// The bit that says that an option is present.
+fn presence(field: Field) -> u128 {
+    field.option().map_or(0, |n| 1 << n)
 }
 
 /// The flow of the highest priority, by a scan (OpenFlow 1.3.5, 5.3; ovs-fields(7) for conjunctions).
@@ -307,7 +317,9 @@ fn in_order(set: &[Action]) -> Vec<Action> {
     let output = last(&|action| matches!(action, Action::Output { .. }));
     let Some(end) = group.or(output) else { return Vec::new() };
     let mut list: Vec<_> = order.iter().filter_map(|is| last(is)).collect();
-    let sets = |action: &&Action| matches!(action, Action::SetField { .. } | Action::Move { .. });
+    let sets = |action: &&Action| {
+        matches!(action, Action::SetField { .. } | Action::Move { .. } | Action::DeleteField(_))
+    };
     list.extend(set.iter().filter(sets).cloned());
     list.extend(last(&|action| matches!(action, Action::SetQueue(_))));
     list.push(end);

@@ -9,6 +9,7 @@ use crate::modify::{
     Band, FlowCommand, FlowFlags, FlowMod, GroupCommand, GroupKind, GroupMod, MeterCommand, MeterFlags,
     MeterMod, PortNo, TableId,
 };
+use crate::options::{Mapping, OptionChange};
 use crate::tables::Tables;
 use port::Now;
 use proptest::prelude::*;
@@ -17,6 +18,7 @@ use proptest::sample::select;
 const ADDRESSES: [u128; 5] = [0x0a00_0001, 0x0a00_0002, 0x0a00_0101, 0x0a01_0001, 0xc0a8_0101];
 const PORTS: [u128; 4] = [80, 81, 443, 0x8050];
 const TYPES: [u128; 4] = [0x800, 0x86dd, 0x806, 0x8847];
+const OPTIONS: [Field; 2] = [Field::TunMetadata0, Field::TunMetadata2];
 
 fn wide(address: u128) -> u128 {
     0x2001_0db8 << 96 | address
@@ -29,7 +31,8 @@ pub(super) fn packet() -> impl Strategy<Value = Packet> {
     let ip = (select(ADDRESSES.to_vec()), select(ADDRESSES.to_vec()), select(vec![6, 17, 1_u128]));
     let rest = (select(vec![1, 2, 64_u128]), 0..3_u128, select(PORTS.to_vec()), select(PORTS.to_vec()));
     let label = (1..3_u128, 0..2_u128, select(vec![1, 2, 64_u128]), any::<bool>());
-    (l2, tag, ip, rest, label).prop_map(|(l2, tag, ip, rest, label)| {
+    let option = prop::option::of(0..3_u128);
+    (l2, tag, ip, rest, (label, option)).prop_map(|(l2, tag, ip, rest, (label, option))| {
         let mut key = Key::ZERO;
         for (field, value) in [
             (Field::InPort, l2.0),
@@ -49,6 +52,8 @@ pub(super) fn packet() -> impl Strategy<Value = Packet> {
             (Field::MplsLabel, label.0),
             (Field::MplsBos, label.1),
             (Field::MplsTtl, label.2),
+            (Field::TunMetadata0, option.unwrap_or(0)),
+            (Field::TunOptions, option.is_some().into()),
         ] {
             key.set(field, value);
         }
@@ -88,6 +93,8 @@ fn part() -> impl Strategy<Value = Vec<(Field, u128, u128)>> {
         ]),
         1 => (0..3_u128, 1..4_u128).prop_map(|(value, mask)| vec![(Field::Metadata, value & mask, mask)]),
         1 => (0..3_u128, 1..4_u128).prop_map(|(value, mask)| vec![(Field::Reg0, value & mask, mask)]),
+        1 => (0..3_u128, select(vec![0, 1, 3, u32::MAX.into()]), select(OPTIONS.to_vec()))
+            .prop_map(|(value, mask, field)| vec![(field, value & mask, mask)]),
         1 => (1..3_u128).prop_map(|label| vec![
             (Field::EthType, 0x8847, 0xffff),
             (Field::MplsLabel, label, 0xf_ffff),
@@ -99,7 +106,7 @@ pub(crate) fn matching() -> impl Strategy<Value = Match> {
     prop::collection::vec(part(), 0..4).prop_map(|parts| {
         let mut found = Match::any();
         for (field, value, mask) in parts.into_iter().flatten() {
-            if found.mask().get(field) == 0 {
+            if !found.has(field) {
                 found = found.with_masked(field, value, mask);
             }
         }
@@ -125,6 +132,8 @@ fn set_field() -> impl Strategy<Value = Action> {
         Field::TcpDst,
         Field::MplsLabel,
         Field::MplsTtl,
+        OPTIONS[0],
+        OPTIONS[1],
     ];
     (select(fields), 0..4_usize, any::<bool>()).prop_map(|(field, i, all)| {
         let value = match field {
@@ -146,6 +155,7 @@ fn subfield() -> impl Strategy<Value = Subfield> {
         Subfield { field: Field::Ipv4Dst, offset: 8, bits: 2 },
         Subfield { field: Field::IpTtl, offset: 0, bits: 2 },
         Subfield { field: Field::InPort, offset: 0, bits: 2 },
+        Subfield { field: OPTIONS[0], offset: 0, bits: 2 },
     ])
 }
 
@@ -175,6 +185,7 @@ fn plain() -> impl Strategy<Value = Action> {
         1 => Just(Action::CopyTtlIn),
         1 => Just(Action::CopyTtlOut),
         1 => select(vec![None, Some(1), Some(2)]).prop_map(Action::SetQueue),
+        1 => select(OPTIONS.to_vec()).prop_map(Action::DeleteField),
     ]
 }
 
@@ -287,6 +298,8 @@ fn groups() -> impl Strategy<Value = Vec<GroupMod>> {
 pub(super) fn tables() -> impl Strategy<Value = Tables> {
     (groups(), prop::collection::vec(flow(), 1..40)).prop_map(|(groups, flows)| {
         let mut tables = Tables::new(0x1234_5678_9abc_def0);
+        let option = |n| (n, Mapping { class: 1, kind: n, len: 4 });
+        tables.apply_options(&OptionChange::Add(vec![option(0), option(2)])).unwrap();
         for change in &groups {
             tables.apply_group(change).unwrap();
         }
