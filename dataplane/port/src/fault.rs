@@ -64,14 +64,16 @@ described! {
     MirrorPort, "mirror-port", "source",
         "Received on the output port of a mirror, or sent to it by other means than the mirror.";
     TunnelInvalid, "tunnel-invalid", "source",
-        "The outer headers of a tunnel packet are invalid or not supported, or its checksum is wrong.";
+        "The outer headers of a tunnel packet are invalid or not supported, its checksum is wrong, or an option of Geneve \
+         is critical and not known, or has another length than expected. Options are counted at the tunnel.";
     TunnelUnknown, "tunnel-unknown", "source", "No tunnel has the addresses and the key of the packet.";
     TunnelCongested, "tunnel-congested", "source",
         "Congestion was marked in the outer header, which the payload cannot carry on (RFC 6040).";
     TunnelNoRoute, "tunnel-no-route", "source", "No route leads to the remote end of the tunnel.";
     TunnelUnresolved, "tunnel-unresolved", "source",
         "The Ethernet address of the next hop to the remote end of the tunnel is not known yet.";
-    TunnelTooLong, "tunnel-too-long", "source", "With the outer headers, the packet exceeds the MTU of the underlay.";
+    TunnelTooLong, "tunnel-too-long", "source",
+        "With the outer headers, the packet exceeds the MTU of the underlay, or the headers exceed 128 bytes.";
 }
 
 impl DropReason {

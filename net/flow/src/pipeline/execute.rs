@@ -7,6 +7,7 @@ use super::lookup::Lookup;
 use super::recirculation::{Carried, Cause, Recirculation, Recirculations};
 use super::track::Tracking;
 use super::worker::NORMAL;
+use crate::matching::Match;
 use crate::modify::PortNo;
 use crate::packet::{ActionError, Layout, Rewriter};
 use crate::tables::Metering;
@@ -207,6 +208,7 @@ impl<'a> Executor<'a> {
             _ => PuntReason::Action,
         };
         let mut note = output.clone();
+        note.pipeline = with_tunnel(&note.pipeline, self.rewriter.key());
         if !self.has_port {
             let in_port = self.rewriter.key().get(Field::InPort);
             note.pipeline = note.pipeline.with(Field::InPort, in_port);
@@ -283,4 +285,18 @@ impl<'a> Executor<'a> {
         self.verdicts.drop(self.packet, reason);
         self.is_decided = true;
     }
+}
+
+/// Adds the fields of the tunnel that a packet has.
+fn with_tunnel(found: &Match, key: &Key) -> Match {
+    if key.words()[Key::TUNNEL].iter().all(|word| *word == 0) {
+        return *found;
+    }
+    let present = key.get(Field::TunOptions);
+    let is_there = |field: &Field| match field.option() {
+        Some(n) => present >> n & 1 != 0,
+        None => Key::TUNNEL.contains(&field.info().word.into()) && key.get(*field) != 0,
+    };
+    let fields = Field::ALL.iter().copied().filter(|field| *field != Field::TunOptions && is_there(field));
+    fields.fold(*found, |found, field| found.with(field, key.get(field)))
 }

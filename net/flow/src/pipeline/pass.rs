@@ -10,6 +10,7 @@ use super::track::{Tracking, cost, request, set_state};
 use crate::action::Action;
 use crate::cache::{Continuation, MegaflowId};
 use crate::modify::PortNo;
+use crate::options::OptionValues;
 use crate::packet::{Layout, Rewriter, parse};
 use crate::tables::WARMED;
 use crate::translate::{Operation, Resume, enter, translate_actions};
@@ -32,6 +33,8 @@ pub(super) struct Pass<'a> {
     pub(super) tracker: &'a Tracker,
     pub(super) left: &'a mut usize,
     pub(super) carried: &'a Carried,
+    /// Options of the tunnel that the packets carry, as fields of this bridge.
+    pub(super) options: OptionValues,
     /// Packets that were looked up by their keys.
     pub(super) keyed: u64,
     /// How the last packet has continued after connection tracking.
@@ -39,6 +42,21 @@ pub(super) struct Pass<'a> {
 }
 
 impl Pass<'_> {
+    /// Maps the options of Geneve that the packets carry to fields, by the tables of this pass. Drops the packets and
+    /// returns `false` if the options do not fit the map.
+    pub(super) fn take_options(&mut self) -> bool {
+        let Some(received) = self.carried.tunnel.as_ref().filter(|received| !received.options.is_empty())
+        else {
+            return true;
+        };
+        let Ok(options) = self.lookup.tables.options().read(&received.options) else {
+            (0..self.burst.len()).for_each(|i| self.verdicts.drop(i, DropReason::TunnelInvalid));
+            return false;
+        };
+        self.options = options;
+        true
+    }
+
     pub(super) fn received(&mut self) {
         match self.lookup.find_port(self.origin()) {
             Some(id) => self.whole(id),
@@ -233,7 +251,8 @@ impl Pass<'_> {
             set_state(&mut key, &states.visible);
         }
         if let Some(tunnel) = &self.carried.tunnel {
-            tunnel.set(&mut key);
+            tunnel.info.set(&mut key);
+            self.options.set(&mut key);
         }
         let layout = parse(self.burst.head(i), self.burst.frame_len(i), &mut key);
         (key, layout)

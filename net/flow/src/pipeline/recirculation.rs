@@ -34,7 +34,15 @@ pub(super) struct Carried {
     /// Connection states, if they continue with them.
     pub(super) states: Option<States>,
     /// Tunnel through which they were received.
-    pub(super) tunnel: Option<Arc<TunnelInfo>>,
+    pub(super) tunnel: Option<Arc<Received>>,
+}
+
+/// Outer headers of received packets.
+#[derive(PartialEq, Eq)]
+pub(super) struct Received {
+    pub(super) info: TunnelInfo,
+    /// Options of Geneve as received.
+    pub(super) options: Box<[u8]>,
 }
 
 /// Fields of the outer headers of received packets.

@@ -2,7 +2,7 @@
 
 use super::directory::{Member, Scope};
 use super::execute::{Executor, Stopped};
-use super::recirculation::{Carried, TunnelInfo};
+use super::recirculation::{Carried, Received, TunnelInfo};
 use super::underlay::Local;
 use crate::action::Action;
 use crate::modify::PortNo;
@@ -120,7 +120,11 @@ impl Executor<'_> {
 
     /// The remote end of a tunnel cannot be reached: control resolves the next hop.
     pub(super) fn unreachable(&mut self, why: Unreachable) {
-        let Unreachable::Unresolved(request) = why else { return self.drop(DropReason::TunnelNoRoute) };
+        let request = match why {
+            Unreachable::Unresolved(request) => request,
+            Unreachable::NoRoute => return self.drop(DropReason::TunnelNoRoute),
+            Unreachable::TooLong => return self.drop(DropReason::TunnelTooLong),
+        };
         self.drop(DropReason::TunnelUnresolved);
         let now = self.context.now;
         if now.0.saturating_sub(self.recirculations.asked.0) >= ASKED || self.recirculations.asked.0 == 0 {
@@ -135,6 +139,7 @@ impl Executor<'_> {
         let len = self.rewriter.frame_len() - network;
         let packet = self.rewriter.head().get(network..).unwrap_or_default();
         let Ok(opened) = tunnel::open(kind, packet, len) else { return self.lose(DropReason::TunnelInvalid) };
+        let options = packet.get(opened.options.clone()).unwrap_or_default().into();
         if opened.check.as_ref().is_some_and(|check| !self.is_valid(network, check)) {
             return self.lose(DropReason::TunnelInvalid);
         }
@@ -146,7 +151,8 @@ impl Executor<'_> {
         let counts = self.recirculations.counts(id);
         let bytes = self.rewriter.frame_len() as u64;
         (counts.rx_packets, counts.rx_bytes) = (counts.rx_packets + 1, counts.rx_bytes + bytes);
-        let carried = Carried { tunnel: Some(Arc::new(TunnelInfo::new(&opened))), ..Carried::default() };
+        let received = Received { info: TunnelInfo::new(&opened), options };
+        let carried = Carried { tunnel: Some(Arc::new(received)), ..Carried::default() };
         let stage = self.recirculations.enter(member, carried);
         self.recirculate_from(id, stage)
     }

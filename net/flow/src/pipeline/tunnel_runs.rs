@@ -5,7 +5,7 @@
 
 use super::directory::Member;
 use super::pass::Pass;
-use super::recirculation::{Carried, TunnelInfo};
+use super::recirculation::{Carried, Received, TunnelInfo};
 use super::tunnel::CE;
 use crate::translate::{Encapsulation, Operation, simple_flow};
 use port::{Context, EditId, Offload, PortId};
@@ -24,6 +24,8 @@ thread_local! {
 struct Left {
     info: TunnelInfo,
     strip: usize,
+    /// The packet and its options of Geneve.
+    options: (usize, Range<usize>),
     edit: EditId,
     tunnel: PortId,
     stage: u32,
@@ -115,10 +117,13 @@ impl Pass<'_> {
             return None;
         }
         let info = TunnelInfo::new(&opened);
+        let options = (i, HEADER_LEN + opened.options.start..HEADER_LEN + opened.options.end);
         let left = match last {
             // The search for the tunnel looks at nothing beyond these fields.
-            Some(left) if left.info == info && left.strip == strip => left,
-            _ => last.insert(self.leave((kind, port), (&opened, info), strip)?),
+            Some(left) if left.info == info && left.strip == strip && self.agree(&left.options, &options) => {
+                left
+            }
+            _ => last.insert(self.leave((kind, port), (&opened, info), (strip, options))?),
         };
         let counts = self.recirculations.counts(left.tunnel);
         (counts.rx_packets, counts.rx_bytes) = (counts.rx_packets + 1, counts.rx_bytes + inner as u64);
@@ -128,19 +133,28 @@ impl Pass<'_> {
         Some(())
     }
 
+    /// Whether two packets have the same options of Geneve.
+    #[inline]
+    fn agree(&self, first: &(usize, Range<usize>), second: &(usize, Range<usize>)) -> bool {
+        let bytes = |(i, range): &(usize, Range<usize>)| self.burst.head(*i).get(range.clone());
+        bytes(first) == bytes(second)
+    }
+
     /// The pass and the edit of packets with these outer headers of `strip` bytes.
     fn leave(
         &mut self,
         (kind, port): (Kind, u16),
         (opened, info): (&Opened, TunnelInfo),
-        strip: usize,
+        (strip, options): (usize, (usize, Range<usize>)),
     ) -> Option<Left> {
         let tunnel = self.scope.directory.tunnels.find(kind, port, opened)?;
         let member: Member = self.scope.directory.member(tunnel)?;
         let edit = self.verdicts.edit_with(|edit| edit.set_splice(0, strip, &[])).ok()?;
-        let carried = Carried { tunnel: Some(Arc::new(info)), ..Carried::default() };
+        let bytes = self.burst.head(options.0).get(options.1.clone()).unwrap_or_default().into();
+        let received = Received { info, options: bytes };
+        let carried = Carried { tunnel: Some(Arc::new(received)), ..Carried::default() };
         let stage = self.recirculations.enter(member, carried);
-        Some(Left { info, strip, edit, tunnel, stage })
+        Some(Left { info, strip, options, edit, tunnel, stage })
     }
 }
 

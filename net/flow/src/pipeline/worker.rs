@@ -8,6 +8,7 @@ use super::pass::Pass;
 use super::recirculation::{Carried, Cause, Recirculation, Recirculations};
 use super::track::MAX_RESUMED;
 use crate::modify::PortNo;
+use crate::options::OptionValues;
 use crate::packet::Rewriter;
 use conntrack::Tracker;
 use port::{Burst, Context, DropReason, Now, Pipeline, PortId, Published, Verdicts};
@@ -122,6 +123,7 @@ impl Worker {
             tracker,
             left,
             carried,
+            options: OptionValues::default(),
             keyed: 0,
             continuation: None,
         })
@@ -146,10 +148,13 @@ impl Worker {
         }
         let is_standalone = self.directory.view(member.bridge).is_some_and(|view| view.is_standalone);
         let is_own = member.number == PortNo::LOCAL;
+        let Some(mut pass) = self.pass(burst, context, (*member, carried), verdicts) else { return };
+        if !pass.take_options() {
+            return;
+        }
         if is_standalone && !is_own && matches!(cause, Cause::Enter) {
             return self.normal(burst, context, verdicts);
         }
-        let Some(mut pass) = self.pass(burst, context, (*member, carried), verdicts) else { return };
         match cause {
             Cause::Resume(rest) => pass.resumed(rest),
             _ if is_standalone => pass.flood(),

@@ -285,3 +285,29 @@ fn a_check_finds_what_a_bridge_would_refuse() {
     let refused = crate::check_changes(&[change("ip,actions=output:1"), change("ip,actions=group:1")]);
     assert!(matches!(refused, Err(crate::ChangeError::Invalid(1, _))), "{refused:?}");
 }
+
+#[test]
+fn options_of_tunnels_are_shown_with_their_actions() {
+    use crate::{OptionChange, text::parse_option};
+    let mut tables = Tables::new(1);
+    let options = ["{class=1,type=1,len=4}->tun_metadata0", "{class=1,type=2,len=8}->tun_metadata1"];
+    let options = options.map(|text| parse_option(text).unwrap());
+    tables.apply_options(&OptionChange::Add(options.to_vec())).unwrap();
+    let flow =
+        "in_port=1,tun_metadata0=5,actions=set_field:7->tun_metadata1,delete_field:tun_metadata0,output:2";
+    tables.apply(&parse_flow(flow, None, &NoNames).unwrap(), Now(0)).unwrap();
+    let packet =
+        TracedPacket::from_match(&parse_match("in_port=1,tun_metadata0=5", &NoNames).unwrap()).unwrap();
+    let trace = trace(&tables, &packet, &Ports);
+    let operations = show(&trace.passes[0].translation.operations[..], &NoNames).to_string();
+    assert_eq!(
+        operations,
+        "set_field:0->tun_metadata0,set_field:0x7->tun_metadata1,delete_field:tun_metadata0,output:2"
+    );
+    let megaflow = show(&trace.passes[0].megaflow(), &NoNames).to_string();
+    assert_eq!(megaflow, "recirc_id=0,tun_metadata0=0x5,in_port=1");
+    let without = TracedPacket::from_match(&parse_match("in_port=1", &NoNames).unwrap()).unwrap();
+    let absent = super::trace(&tables, &without, &Ports);
+    let megaflow = show(&absent.passes[0].megaflow(), &NoNames).to_string();
+    assert_eq!(megaflow, "recirc_id=0,tun_metadata0=NP,in_port=1");
+}

@@ -21,6 +21,15 @@ const PAYLOAD: usize = 64;
 /// Flag of `tun_flags`: a packet of operation and maintenance.
 const OAM: u128 = 1;
 
+/// What the header of a tunnel contains.
+struct Contents<'a> {
+    tunnel: &'a Tunnel,
+    key: Option<u32>,
+    is_oam: bool,
+    /// Options of Geneve.
+    options: Vec<u8>,
+}
+
 impl<E: Environment, R: Recorder> Translator<'_, E, R> {
     /// Sends to a port.
     pub(super) fn send_to(&mut self, port: PortNo) -> Progress {
@@ -113,14 +122,31 @@ impl<E: Environment, R: Recorder> Translator<'_, E, R> {
                 Some((self.value(Field::TunnelId)? as u64 & bits) as u32)
             }
         };
-        let is_oam = tunnel.kind == Kind::Geneve && self.read(Field::TunFlags, OAM)? != 0;
+        let is_geneve = tunnel.kind == Kind::Geneve;
+        let is_oam = is_geneve && self.read(Field::TunFlags, OAM)? != 0;
+        let options = if is_geneve { self.options()? } else { Vec::new() };
         let found = ends.ok_or(Unreachable::NoRoute);
         let path = found.and_then(|(source, to)| Ok((to, self.environment.path(source, to)?)));
         let operation = match path {
-            Ok((to, path)) => self.prepare(port, (tunnel, key, is_oam), (to, &path)),
+            Ok((to, path)) => self.prepare(port, &Contents { tunnel, key, is_oam, options }, (to, &path)),
             Err(error) => Operation::Unreachable(error),
         };
         self.send(operation)
+    }
+
+    /// The options that the packet carries.
+    fn options(&mut self) -> Progress<Vec<u8>> {
+        let map = *self.tables.options();
+        if map.is_empty() {
+            return Ok(Vec::new());
+        }
+        let present = self.value(Field::TunOptions)?;
+        for (n, _) in map.iter().filter(|(n, _)| present >> n & 1 != 0) {
+            if let Some(field) = Field::of_option(n) {
+                self.value(field)?;
+            }
+        }
+        Ok(map.write(present, |field| self.state.key.get(field)))
     }
 
     /// Source, if it is given, and destination of the outer header.
@@ -144,22 +170,22 @@ impl<E: Environment, R: Recorder> Translator<'_, E, R> {
     fn prepare(
         &mut self,
         port: PortNo,
-        (tunnel, key, is_oam): (&Tunnel, Option<u32>, bool),
+        Contents { tunnel, key, is_oam, options }: &Contents<'_>,
         (destination, path): (IpAddr, &Path),
     ) -> Operation {
         let outer = Outer {
             kind: tunnel.kind,
             macs: path.macs,
             addresses: (path.source, destination),
-            key,
+            key: *key,
             port: tunnel.port,
             ttl: tunnel.ttl.unwrap_or(TTL),
             dont_fragment: tunnel.dont_fragment,
             checksum: tunnel.checksum || destination.is_ipv6(),
-            is_oam,
-            options: &[],
+            is_oam: *is_oam,
+            options,
         };
-        let Ok(template) = Template::new(&outer) else { return Operation::Unreachable(Unreachable::NoRoute) };
+        let Ok(template) = Template::new(&outer) else { return Operation::Unreachable(Unreachable::TooLong) };
         let inherits_ttl = tunnel.ttl.is_none();
         let then = self.continuation(path.network, &template, inherits_ttl);
         Operation::Encapsulate(Box::new(Encapsulation {

@@ -1,5 +1,7 @@
 //! Tunnels between two switches, whose underlays are connected.
 
+mod options;
+
 use super::*;
 use crate::pipeline::tunnel_runs::SIMPLE;
 use ::tunnel::{Interface, Key as TunnelKey, Kind, Tunnel, open};
