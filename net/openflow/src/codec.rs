@@ -212,7 +212,10 @@ fn kind_of(message: &Message) -> Option<u8> {
         | Message::SetPacketInFormat(_)
         | Message::SetControllerId(_)
         | Message::FlowAge
-        | Message::CtFlushZone(_) => return None,
+        | Message::CtFlushZone(_)
+        | Message::TlvTableMod(_)
+        | Message::TlvTableRequest
+        | Message::TlvTableReply(_) => return None,
     })
 }
 

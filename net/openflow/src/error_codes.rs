@@ -233,6 +233,14 @@ errors! {
     BundleSchedFuture, "OFPBFC_SCHED_FUTURE", X, X, S(17, 17);
     BundleSchedPast, "OFPBFC_SCHED_PAST", X, X, S(17, 18);
     BundleBadVersion, "OFPBFC_BAD_VERSION", X, X, N(22);
+    InvalidTlvField, "NXFMFC_INVALID_TLV_FIELD", V(1, 536), N(37), N(37);
+    TlvBadCommand, "NXTTMFC_BAD_COMMAND", V(1, 527), N(16), N(16);
+    TlvBadLen, "NXTTMFC_BAD_OPT_LEN", V(1, 528), N(17), N(17);
+    TlvBadIndex, "NXTTMFC_BAD_FIELD_IDX", V(1, 529), N(18), N(18);
+    TlvTableFull, "NXTTMFC_TABLE_FULL", V(1, 530), N(19), N(19);
+    TlvAlreadyMapped, "NXTTMFC_ALREADY_MAPPED", V(1, 531), N(20), N(20);
+    TlvDuplicate, "NXTTMFC_DUP_ENTRY", V(1, 532), N(21), N(21);
+    TlvInvalidDelete, "NXTTMFC_INVALID_TLV_DEL", V(1, 537), N(38), N(38);
     MonitorUnknown, "OFPMOFC_UNKNOWN", X, X, S(16, 0);
     MonitorExists, "OFPMOFC_MONITOR_EXISTS", V(1, 517), N(6), S(16, 1);
     MonitorInvalid, "OFPMOFC_INVALID_MONITOR", X, X, S(16, 2);

@@ -12,7 +12,8 @@ use crate::port::{PortMod, PortStatus};
 use crate::queue::QueueConfig;
 use crate::switch::{AsyncConfig, Features, RoleMessage, RoleStatus, SwitchConfig};
 use crate::table::{TableConfig, TableStatus};
-use flow::{GroupMod, MeterMod, PortNo};
+use crate::tlv::TlvTable;
+use flow::{GroupMod, MeterMod, OptionChange, PortNo};
 
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,6 +113,12 @@ pub enum Message {
     FlowAge,
     /// Forgets the connections of a zone.
     CtFlushZone(u16),
+    /// Change of the map from options of tunnels to fields.
+    TlvTableMod(OptionChange),
+    /// Request for that map.
+    TlvTableRequest,
+    /// That map.
+    TlvTableReply(TlvTable),
 }
 
 /// Header of a message.

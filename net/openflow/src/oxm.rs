@@ -15,6 +15,8 @@ const IP_TOS: u8 = 5;
 const IN_PORT: Oxm = Oxm { class: Class::Nxm0, number: 0 };
 /// `OXM_OF_TCP_FLAGS` and `OXM_OF_ACTSET_OUTPUT` of OpenFlow 1.5, which are experimenter fields before.
 const FIRST_OF_15: u8 = 42;
+/// Numbers of `NXM_NX_TUN_METADATA0` to `63`.
+const OPTIONS: std::ops::Range<u8> = 40..104;
 
 /// Header of a field without its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,6 +55,11 @@ impl Target {
             Self::Tos => 1,
             Self::Cookie => 8,
         }
+    }
+
+    /// Whether values may have any length: those of options of tunnels, whose lengths the map of a switch says.
+    pub(crate) fn is_variable(self) -> bool {
+        matches!(self, Self::Field(field) if field.option().is_some())
     }
 
     /// The field, and the shift of its value.
@@ -109,6 +116,17 @@ impl OxmId {
         Field::from_oxm(Oxm { class, number: self.number }).map(Target::Field)
     }
 
+    /// Why a header without a known field is refused: with `other`, unless it is an option beyond [`Field::OPTIONS`].
+    pub(crate) fn unknown(&self, other: ErrorCode) -> ErrorCode {
+        let is_option = self.class == 1 && OPTIONS.contains(&self.number);
+        if is_option { ErrorCode::InvalidTlvField } else { other }
+    }
+
+    /// The header for values of `bytes` bytes.
+    pub(crate) fn sized(self, bytes: usize) -> Self {
+        Self { len: (bytes << u8::from(self.masked)) as u8, ..self }
+    }
+
     pub(crate) fn read(from: &mut Reader<'_>) -> Result<Self, ErrorCode> {
         let [high, low, number, len] = from.array()?;
         let class = u16::from_be_bytes([high, low]);
@@ -156,12 +174,47 @@ pub(crate) fn cookie(masked: bool) -> OxmId {
 /// Reads the header of a field in an action.
 pub(crate) fn read_field(from: &mut Reader<'_>) -> Result<Target, ErrorCode> {
     let id = OxmId::read(from)?;
-    let target = id.target().filter(|target| *target != Target::Cookie).ok_or(ErrorCode::ActionBadSetType)?;
+    let target = id.target().filter(|target| *target != Target::Cookie);
+    let target = target.ok_or_else(|| id.unknown(ErrorCode::ActionBadSetType))?;
     match () {
         () if id.masked => Err(ErrorCode::ActionBadSetMask),
-        () if usize::from(id.len) != target.bytes() => Err(ErrorCode::ActionBadSetLen),
+        () if usize::from(id.len) != target.bytes() && !target.is_variable() => {
+            Err(ErrorCode::ActionBadSetLen)
+        }
         () => Ok(target),
     }
+}
+
+/// Reads the value after a header, and the mask if there is one. Of a field without a fixed length, bytes that are
+/// left out in front are 0, and those beyond the field must be 0. Another length is refused with `bad`.
+pub(crate) fn read_values(
+    from: &mut Reader<'_>,
+    id: &OxmId,
+    target: Target,
+    bad: ErrorCode,
+) -> Result<(u128, Option<u128>), ErrorCode> {
+    let (parts, bytes) = (1 + usize::from(id.masked), target.bytes());
+    let len = usize::from(id.len) / parts;
+    if len * parts != usize::from(id.len) || len != bytes && !target.is_variable() {
+        return Err(bad);
+    }
+    let mut one = || {
+        let excess = len.saturating_sub(bytes);
+        let is_zero = from.bytes(excess)?.iter().all(|byte| *byte == 0);
+        if is_zero { from.uint(len - excess) } else { Err(bad) }
+    };
+    Ok((one()?, if id.masked { Some(one()?) } else { None }))
+}
+
+/// Bytes in which a value and its mask are written. Options have as many as they need, a multiple of 4: their lengths are
+/// not known here, and receivers add the bytes in front.
+pub(crate) fn written_bytes(field: Field, value: u128, mask: u128) -> usize {
+    if field.option().is_none() {
+        return field.bytes();
+    }
+    let bits = if mask == field.full() { value } else { value | mask };
+    let bytes = (128 - bits.leading_zeros()).div_ceil(8) as usize;
+    bytes.next_multiple_of(4).max(4)
 }
 
 /// `bits` bits of a field from `offset`, both as in messages.

@@ -97,13 +97,9 @@ pub(crate) fn read_fields(
 /// Reads a header, a value and the mask if there is one.
 pub(crate) fn read_field(from: &mut Reader<'_>) -> Result<(Target, u128, Option<u128>), ErrorCode> {
     let id = OxmId::read(from)?;
-    let target = id.target().ok_or(ErrorCode::MatchBadField)?;
-    let bytes = target.bytes();
-    if usize::from(id.len) != bytes << u8::from(id.masked) {
-        return Err(ErrorCode::MatchBadLen);
-    }
-    let value = from.uint(bytes)?;
-    Ok((target, value, if id.masked { Some(from.uint(bytes)?) } else { None }))
+    let target = id.target().ok_or_else(|| id.unknown(ErrorCode::MatchBadField))?;
+    let (value, mask) = oxm::read_values(from, &id, target, ErrorCode::MatchBadLen)?;
+    Ok((target, value, mask))
 }
 
 fn add(
@@ -139,7 +135,7 @@ pub(crate) fn write_fields(out: &mut Vec<u8>, matching: &Match, form: Form) {
     for rank in 0..=MAX_RANK {
         for &field in Field::ALL {
             let mask = matching.mask().get(field);
-            if mask == 0 || rank_of(field.info().requires) != rank || is_view(field) {
+            if !matching.has(field) || rank_of(field.info().requires) != rank || is_view(field) {
                 continue;
             }
             if field == Field::VlanTci {
@@ -203,9 +199,10 @@ pub(crate) fn write_field(out: &mut Vec<u8>, field: Field, value: u128, mask: u1
         (Form::Oxm(version), _) => (OxmId::of(field, masked, version), 0),
     };
     let Some(id) = id else { return };
-    id.write(out);
-    out.put_uint(value << shift, field.bytes());
+    let bytes = oxm::written_bytes(field, value, mask);
+    id.sized(bytes).write(out);
+    out.put_uint(value << shift, bytes);
     if masked {
-        out.put_uint(mask << shift, field.bytes());
+        out.put_uint(mask << shift, bytes);
     }
 }

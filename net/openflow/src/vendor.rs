@@ -11,6 +11,7 @@ use crate::message::Message;
 use crate::multipart::request::ExperimenterData;
 use crate::packet::{PacketIn, PacketInFormat};
 use crate::switch::{AsyncConfig, RoleMessage, RoleStatus};
+use crate::tlv::{self, TlvTable};
 use crate::version::{Dialect, Version};
 
 /// Reads a message after its header.
@@ -56,6 +57,9 @@ fn read_nicira(from: &mut Reader<'_>, dialect: Dialect) -> Result<Message, Error
         21 if is_old => Message::MonitorCancel(from.u32()?),
         22 if is_old => Message::MonitorPaused,
         23 if is_old => Message::MonitorResumed,
+        24 => Message::TlvTableMod(tlv::read_mod(from)?),
+        25 => Message::TlvTableRequest,
+        26 => Message::TlvTableReply(TlvTable::read(from)?),
         29 => {
             from.skip(6)?;
             Message::CtFlushZone(from.u16()?)
@@ -104,6 +108,9 @@ pub(crate) fn kind(message: &Message, version: Version) -> Option<(u32, u32)> {
         Message::SetAsync(_) => old(19),
         Message::SetControllerId(_) => Some((NICIRA, 20)),
         Message::CtFlushZone(_) => Some((NICIRA, 29)),
+        Message::TlvTableMod(_) => Some((NICIRA, 24)),
+        Message::TlvTableRequest => Some((NICIRA, 25)),
+        Message::TlvTableReply(_) => Some((NICIRA, 26)),
         Message::MonitorCancel(_) => old(21).or(onf(1870)),
         Message::MonitorPaused => old(22).or(onf(1871)),
         Message::MonitorResumed => old(23).or(onf(1872)),
@@ -142,6 +149,8 @@ pub(crate) fn write(
             out.put_zeros(6);
             out.put_u16(*id);
         }
+        Message::TlvTableMod(change) => tlv::write_mod(out, change),
+        Message::TlvTableReply(table) => table.write(out),
         Message::RoleStatus(status) => status.write(out),
         Message::BundleControl(control) => control.write(out),
         Message::BundleAdd(add) => add.write(out, dialect)?,

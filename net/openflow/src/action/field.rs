@@ -31,14 +31,11 @@ pub(super) fn read_set_field(mut body: Reader<'_>, version: Version) -> Result<A
 pub(super) fn read_value(body: &mut Reader<'_>) -> Result<Action, ErrorCode> {
     let id = OxmId::read(body)?;
     let target = id.target().filter(|target| *target != Target::Cookie);
-    let (field, shift) = target.and_then(Target::field).ok_or(ErrorCode::ActionBadSetType)?;
-    let bytes = target.map_or(0, Target::bytes);
-    if usize::from(id.len) != bytes << u8::from(id.masked) {
-        return Err(ErrorCode::ActionBadSetLen);
-    }
-    let value = body.uint(bytes)?;
-    let whole = u128::MAX >> (128 - 8 * bytes);
-    let mask = if id.masked { body.uint(bytes)? } else { field.full() << shift & whole };
+    let target = target.ok_or_else(|| id.unknown(ErrorCode::ActionBadSetType))?;
+    let (field, shift) = target.field().ok_or(ErrorCode::ActionBadSetType)?;
+    let (value, mask) = oxm::read_values(body, &id, target, ErrorCode::ActionBadSetLen)?;
+    let whole = u128::MAX >> (128 - 8 * target.bytes());
+    let mask = mask.unwrap_or(field.full() << shift & whole);
     if value & !mask != 0 {
         return Err(ErrorCode::ActionBadSetArgument);
     }
@@ -117,7 +114,8 @@ pub(crate) fn write_load(
     mask: u128,
 ) -> Result<(), EncodeError> {
     let part = contiguous(mask).and_then(|(offset, bits)| Subfield::new(field, offset, bits).ok());
-    let simple = part.filter(|part| part.bits <= 64).and_then(|part| Some((part, oxm::subfield_id(part)?)));
+    let is_short = |part: &Subfield| part.bits <= 64 && field.option().is_none();
+    let simple = part.filter(is_short).and_then(|part| Some((part, oxm::subfield_id(part)?)));
     if let Some((part, id)) = simple.filter(|(_, id)| id.experimenter == 0) {
         nicira::put(out, 7, |out| {
             out.put_u16(pack(part));
@@ -132,10 +130,21 @@ pub(crate) fn write_load(
 }
 
 fn write_value(out: &mut Vec<u8>, id: OxmId, field: Field, value: u128, mask: u128) {
-    id.write(out);
-    out.put_uint(value, field.bytes());
+    let bytes = oxm::written_bytes(field, value, mask);
+    id.sized(bytes).write(out);
+    out.put_uint(value, bytes);
     if id.masked {
-        out.put_uint(mask, field.bytes());
+        out.put_uint(mask, bytes);
+    }
+}
+
+/// Body of `NXAST_DELETE_FIELD`.
+pub(super) fn read_delete(mut body: Reader<'_>) -> Result<Action, ErrorCode> {
+    let (field, _) = oxm::read_field(&mut body)?.field().ok_or(ErrorCode::ActionBadSetType)?;
+    match () {
+        () if field.option().is_none() => Err(ErrorCode::ActionBadSetType),
+        () if body.rest().iter().any(|byte| *byte != 0) => Err(ErrorCode::ActionBadSetArgument),
+        () => Ok(Action::DeleteField(field)),
     }
 }
 

@@ -59,6 +59,7 @@ pub(super) fn read(mut body: Reader<'_>, scope: Scope) -> Result<Action, ErrorCo
         43 => Action::CtClear,
         44 => resubmit(body.u16()?, body.u8()?, true),
         45 => learn::read(body, true)?,
+        50 => field::read_delete(body)?,
         _ => return Err(ErrorCode::ActionBadExperimenterType),
     })
 }
@@ -169,6 +170,7 @@ pub(crate) fn write(out: &mut Vec<u8>, action: &Action, version: Version) -> Res
         Action::OutputField { from, max_len } => return write_output(out, *from, *max_len),
         Action::Controller(controller) => write_controller(out, controller),
         Action::DecNwTtl(controllers) => write_dec_ttl(out, controllers),
+        Action::DeleteField(field) => return write_delete(out, *field),
         Action::StackPush(part) => return write_stack(out, 27, *part),
         Action::StackPop(part) => return write_stack(out, 28, *part),
         Action::Resubmit(resubmit) => return write_resubmit(out, *resubmit),
@@ -275,6 +277,15 @@ fn write_dec_ttl(out: &mut Vec<u8>, controllers: &[u16]) {
             out.put_u16(*controller);
         }
     });
+}
+
+fn write_delete(out: &mut Vec<u8>, field: Field) -> Result<(), EncodeError> {
+    let id = oxm::nxm_id(field, false).ok_or(EncodeError::Unsupported("a field without number"))?;
+    put(out, 50, |out| {
+        id.write(out);
+        out.put_zeros(8);
+    });
+    Ok(())
 }
 
 fn write_stack(out: &mut Vec<u8>, subtype: u16, part: Subfield) -> Result<(), EncodeError> {

@@ -5,6 +5,7 @@ mod actions;
 mod arbitrary;
 mod common;
 mod messages;
+mod options;
 mod replay_corpus;
 mod round_trip;
 mod vectors;

@@ -109,6 +109,8 @@ pub(super) fn simple_actions(version: Version) -> BoxedStrategy<Action> {
     let writable = [
         Field::Reg0,
         Field::Xxreg1,
+        Field::TunMetadata0,
+        Field::TunMetadata5,
         Field::TunnelId,
         Field::Metadata,
         Field::EthSrc,
@@ -156,6 +158,7 @@ pub(super) fn simple_actions(version: Version) -> BoxedStrategy<Action> {
             clauses
         }),
         any::<[u16; 2]>().prop_map(|[idle, hard]| Action::FinTimeout { idle, hard }),
+        Just(Action::DeleteField(Field::TunMetadata2)),
         vec(any::<u8>(), 6).prop_map(|note| Action::Note(note.into())),
     ]
     .boxed()

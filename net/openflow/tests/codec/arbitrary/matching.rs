@@ -50,7 +50,14 @@ pub(crate) fn matches() -> BoxedStrategy<Match> {
 
 /// Fields that are not in a packet, with an ingress port.
 pub(super) fn metadata() -> BoxedStrategy<Match> {
-    let fields = select(vec![Field::Metadata, Field::TunnelId, Field::Reg3, Field::TunSrc, Field::PktMark]);
+    let fields = select(vec![
+        Field::Metadata,
+        Field::TunnelId,
+        Field::Reg3,
+        Field::TunSrc,
+        Field::PktMark,
+        Field::TunMetadata1,
+    ]);
     (ports(), vec((fields, any::<u128>(), of(any::<u128>())), 0..4))
         .prop_map(|(port, parts)| fill(Match::any().with(Field::InPort, u128::from(port.0)), parts))
         .boxed()
@@ -66,8 +73,15 @@ pub(super) fn ports() -> BoxedStrategy<PortNo> {
 }
 
 pub(super) fn part() -> BoxedStrategy<Subfield> {
-    let registers =
-        [Field::Reg0, Field::Reg5, Field::Metadata, Field::Xxreg1, Field::TunnelId, Field::EthSrc];
+    let registers = [
+        Field::Reg0,
+        Field::Reg5,
+        Field::Metadata,
+        Field::Xxreg1,
+        Field::TunnelId,
+        Field::EthSrc,
+        Field::TunMetadata0,
+    ];
     (select(registers.to_vec()), any::<u8>(), any::<u8>())
         .prop_map(|(field, offset, bits)| {
             let width = field.info().bits.min(64);

@@ -9,7 +9,7 @@ mod packets;
 pub(crate) use matching::matches;
 
 use changes::{flow_mod, group_mod, meter};
-use flow::{MeterCommand, MeterMod};
+use flow::{Field, Mapping, MeterCommand, MeterMod, OptionChange};
 use matching::ports;
 use multipart::{experimenter, queue_desc, replies, requests, table_config};
 use openflow::*;
@@ -79,7 +79,21 @@ fn common(version: Version) -> BoxedStrategy<Message> {
         M::SetPacketInFormat(PacketInFormat::Nicira2),
         M::SetControllerId(7),
         M::CtFlushZone(9),
+        M::TlvTableRequest,
+        M::TlvTableMod(OptionChange::Delete(vec![0, 7])),
+        M::TlvTableMod(OptionChange::Clear),
     ];
+    let mapping = (0..Field::OPTIONS, any::<(u16, u8)>(), 0..32_u8)
+        .prop_map(|(n, (class, kind), words)| (n, Mapping { class, kind, len: 4 * words.min(31) }));
+    let tlv = (any::<bool>(), any::<(u32, u16)>(), vec(mapping, 0..6)).prop_map(
+        |(is_change, (space, fields), entries)| {
+            if is_change {
+                M::TlvTableMod(OptionChange::Add(entries))
+            } else {
+                M::TlvTableReply(TlvTable { space, fields, entries })
+            }
+        },
+    );
     let basic = prop_oneof![
         hello,
         errors,
@@ -94,6 +108,7 @@ fn common(version: Version) -> BoxedStrategy<Message> {
         role(version).prop_map(M::RoleReply),
         asynchronous(version).prop_map(M::SetAsync),
         select(fixed),
+        tlv,
     ];
     let large = prop_oneof![
         flow_mod(version),
