@@ -3,7 +3,7 @@
 use flow::tables::{
     ActionError, FlowModError, GroupModError, InstructionError, MeterModError, ModificationError,
 };
-use flow::{ChangeError, PacketOutError};
+use flow::{ChangeError, OptionError, OptionMapError, PacketOutError};
 use openflow::ErrorCode;
 
 /// The code of an action that is not valid.
@@ -18,6 +18,16 @@ pub fn action_code(error: &ActionError) -> ErrorCode {
         ActionError::SetType(_) => ErrorCode::ActionBadSetType,
         ActionError::SetArgument(_) => ErrorCode::ActionBadSetArgument,
         ActionError::Meter(_) => ErrorCode::MeterInvalid,
+        ActionError::Option(OptionError::Unbound(_)) => ErrorCode::InvalidTlvField,
+        ActionError::Option(OptionError::Len(_)) => ErrorCode::ActionBadSetLen,
+    }
+}
+
+/// The code of a match with options that is not valid.
+pub(crate) fn match_code(error: OptionError) -> ErrorCode {
+    match error {
+        OptionError::Unbound(_) => ErrorCode::InvalidTlvField,
+        OptionError::Len(_) => ErrorCode::MatchBadLen,
     }
 }
 
@@ -28,6 +38,7 @@ pub fn change_code(error: &ChangeError) -> ErrorCode {
         ChangeError::Invalid(_, ModificationError::Flow(error)) => flow_code(error),
         ChangeError::Invalid(_, ModificationError::Group(error)) => group_code(error),
         ChangeError::Invalid(_, ModificationError::Meter(error)) => meter_code(*error),
+        ChangeError::Invalid(_, ModificationError::Options(error)) => option_map_code(*error),
         ChangeError::Invalid(_, ModificationError::Packet(error)) => action_code(error),
         ChangeError::Invalid(_, ModificationError::Work) => ErrorCode::BundleMessageTooMany,
     }
@@ -59,6 +70,18 @@ fn flow_code(error: &FlowModError) -> ErrorCode {
         FlowModError::Instruction(InstructionError::Goto { .. }) => ErrorCode::InstructionBadTableId,
         FlowModError::Instruction(InstructionError::Conjunction) => ErrorCode::InstructionUnsupported,
         FlowModError::Action(error) => action_code(error),
+        FlowModError::Option(error) => match_code(*error),
+    }
+}
+
+fn option_map_code(error: OptionMapError) -> ErrorCode {
+    match error {
+        OptionMapError::Len(_) => ErrorCode::TlvBadLen,
+        OptionMapError::Index(_) => ErrorCode::TlvBadIndex,
+        OptionMapError::Full(..) => ErrorCode::TlvTableFull,
+        OptionMapError::Bound(_) => ErrorCode::TlvAlreadyMapped,
+        OptionMapError::Duplicate(..) => ErrorCode::TlvDuplicate,
+        OptionMapError::Used(_) => ErrorCode::TlvInvalidDelete,
     }
 }
 

@@ -10,15 +10,16 @@ use openflow::{ErrorCode, FlowModRequest, Version};
 impl Request<'_> {
     pub(crate) fn flow_mod(&mut self, request: FlowModRequest) -> Answer {
         check_buffer(&request)?;
-        if self.datapath.tables().effort(&request.flow) > limits::TURN {
+        let flow = FlowMod { matching: self.normal(&request.flow.matching)?, ..request.flow };
+        if self.datapath.tables().effort(&flow) > limits::TURN {
             self.session.output.end_turn();
         }
-        let is_modify = matches!(request.flow.command, FlowCommand::Modify | FlowCommand::ModifyStrict);
+        let is_modify = matches!(flow.command, FlowCommand::Modify | FlowCommand::ModifyStrict);
         if is_modify && self.version() == Version::V10 {
-            let changes = modifications_of_v10(&request.flow, &self.datapath.tables());
+            let changes = modifications_of_v10(&flow, &self.datapath.tables());
             return self.modify(&changes);
         }
-        self.modify(&[Modification::Flow(Box::new(request.flow))])
+        self.modify(&[Modification::Flow(Box::new(flow))])
     }
 
     /// Executes all changes, or none, and reports them to all sessions.

@@ -43,6 +43,7 @@ mod session;
 mod settings;
 mod stats;
 mod tables;
+mod tlv;
 mod vacancy;
 
 pub use agent::{Agent, Identity};

@@ -40,7 +40,10 @@ pub(crate) struct Monitors {
 
 impl Request<'_> {
     /// Changes monitors, all or none, and reports the flows that exist.
-    pub(crate) fn flow_monitor(&mut self, requests: Vec<MonitorRequest>) -> Answer {
+    pub(crate) fn flow_monitor(&mut self, mut requests: Vec<MonitorRequest>) -> Answer {
+        for request in &mut requests {
+            request.matching = self.normal(&request.matching)?;
+        }
         let of_others: usize = self.others.values().map(|other| other.monitors.requests.len()).sum();
         let most = limits::MONITORS.min(limits::ALL_MONITORS.saturating_sub(of_others));
         let (changed, added) = change(&self.session.monitors.requests, requests, most)?;

@@ -5,6 +5,7 @@ use crate::datapath::Datapath;
 use crate::limits;
 use crate::session::{Session, SessionId};
 use crate::settings::Settings;
+use flow::tables::Modification;
 use openflow::{Dialect, ErrorCode, Message, MultipartReply, Role, Version};
 use port::Now;
 use std::collections::BTreeMap;
@@ -57,6 +58,8 @@ impl Request<'_> {
                 self.session.output.end_turn();
                 self.datapath.flush_connections(zone)
             }
+            Message::TlvTableMod(change) => self.modify(&[Modification::Options(change)]),
+            Message::TlvTableRequest => self.tlv_table(),
             other => self.option(&other),
         }
     }
@@ -153,5 +156,6 @@ fn is_write(message: &Message) -> bool {
             | Message::BundleControl(_)
             | Message::BundleAdd(_)
             | Message::CtFlushZone(_)
+            | Message::TlvTableMod(_)
     )
 }

@@ -34,11 +34,11 @@ impl Request<'_> {
             MultipartRequest::Flow(request) => self.flow_stats(&request, MultipartReply::Flow),
             MultipartRequest::NxFlow(request) => self.flow_stats(&request, MultipartReply::NxFlow),
             MultipartRequest::Aggregate(request) => {
-                let sums = self.aggregate(&request);
+                let sums = self.aggregate(&request)?;
                 self.reply_part(MultipartReply::Aggregate(sums))
             }
             MultipartRequest::NxAggregate(request) => {
-                let sums = self.aggregate(&request);
+                let sums = self.aggregate(&request)?;
                 self.reply_part(MultipartReply::NxAggregate(sums))
             }
             MultipartRequest::Table => self.table_stats(),
@@ -92,19 +92,28 @@ impl Request<'_> {
         request: &FlowStatsRequest,
         part: fn(Vec<FlowStats>) -> MultipartReply,
     ) -> Answer {
-        let (flows, now) = (selected(&self.datapath.tables(), request), self.now);
+        let (flows, now) = (self.selected(request)?, self.now);
         self.reply_list(flows, move |flow| stats_of(&flow, now), part)
     }
 
-    fn aggregate(&mut self, request: &FlowStatsRequest) -> Aggregate {
-        let flows = selected(&self.datapath.tables(), request);
+    fn aggregate(&mut self, request: &FlowStatsRequest) -> Result<Aggregate, ErrorCode> {
+        let flows = self.selected(request)?;
         self.session.output.end_turn();
         let none = Aggregate { packets: 0, bytes: 0, flows: flows.len() as u32 };
-        flows.iter().map(|flow| flow.entry().counts()).fold(none, |sums, (packets, bytes)| Aggregate {
+        Ok(flows.iter().map(|flow| flow.entry().counts()).fold(none, |sums, (packets, bytes)| Aggregate {
             packets: sums.packets.wrapping_add(packets),
             bytes: sums.bytes.wrapping_add(bytes),
             ..sums
-        })
+        }))
+    }
+
+    fn selected(&self, request: &FlowStatsRequest) -> Result<Vec<Flow>, ErrorCode> {
+        let mut flows = covered(&self.datapath.tables(), request.table, &self.normal(&request.matching)?);
+        flows.retain(|flow| {
+            let differs = flow.entry().cookie() ^ request.cookie;
+            differs & request.cookie_mask == 0 && leads_to(flow, request.out_port, request.out_group)
+        });
+        Ok(flows)
     }
 }
 
@@ -132,15 +141,6 @@ pub(crate) fn covered(tables: &Tables, table: TableId, matching: &flow::Match) -
 /// Whether a flow has an output to a port and a group; `None` for any.
 pub(crate) fn leads_to(flow: &Flow, port: Option<PortNo>, group: Option<u32>) -> bool {
     port.is_none_or(|port| flow.outputs_to(port)) && group.is_none_or(|group| flow.has_group(group))
-}
-
-fn selected(tables: &Tables, request: &FlowStatsRequest) -> Vec<Flow> {
-    let mut flows = covered(tables, request.table, &request.matching);
-    flows.retain(|flow| {
-        let differs = flow.entry().cookie() ^ request.cookie;
-        differs & request.cookie_mask == 0 && leads_to(flow, request.out_port, request.out_group)
-    });
-    flows
 }
 
 fn stats_of(flow: &Flow, now: Now) -> FlowStats {

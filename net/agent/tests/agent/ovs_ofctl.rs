@@ -135,6 +135,112 @@ fn fields_are_set_with_every_mask() {
     }
 }
 
+/// Options of 4 and 8 bytes.
+const OPTIONS: &str =
+    "{class=0x102,type=0x80,len=4}->tun_metadata0,{class=0x102,type=0x1,len=8}->tun_metadata1";
+
+#[test]
+fn options_are_mapped_and_shown() {
+    for switch in VERSIONS.map(Listening::new) {
+        switch.expect("dump-tlv-map", &[], &["max option space=40 max fields=8", "allocated option space=0"]);
+        let refuses = |command: &str, argument: &str, error: &str| {
+            let (_, text) = switch.run(command, &[argument]);
+            assert!(text.contains(error), "{} {command} {argument}: {text}", switch.version);
+        };
+        refuses("add-flow", "tun_metadata0=1,actions=drop", "NXFMFC_INVALID_TLV_FIELD");
+        switch.ofctl("add-tlv-map", &[OPTIONS]);
+        let shown = [
+            "0x102  0x80       4  tun_metadata0",
+            "0x102   0x1       8  tun_metadata1",
+            "allocated option space=12",
+        ];
+        switch.expect("dump-tlv-map", &[], &shown);
+        for (option, error) in [
+            ("{class=1,type=1,len=4}->tun_metadata0", "NXTTMFC_ALREADY_MAPPED"),
+            ("{class=0x102,type=0x80,len=4}->tun_metadata3", "NXTTMFC_DUP_ENTRY"),
+            ("{class=1,type=1,len=8}->tun_metadata3", "NXTTMFC_TABLE_FULL"),
+            ("{class=1,type=1,len=5}->tun_metadata3", "NXTTMFC_BAD_OPT_LEN"),
+            ("{class=1,type=1,len=4}->tun_metadata9", "NXTTMFC_BAD_FIELD_IDX"),
+        ] {
+            refuses("add-tlv-map", option, error);
+        }
+        switch.ofctl("add-flow", &["tun_metadata0,actions=output:2"]);
+        refuses("del-tlv-map", "{class=0x102,type=0x80,len=4}->tun_metadata0", "NXTTMFC_INVALID_TLV_DEL");
+        assert!(switch.run("del-tlv-map", &[]).1.contains("NXTTMFC_INVALID_TLV_DEL"));
+        switch.ofctl("del-flows", &[]);
+        switch.ofctl("del-tlv-map", &["{class=0x102,type=0x80,len=4}->tun_metadata0"]);
+        assert!(!switch.ofctl("dump-tlv-map", &[]).contains("tun_metadata0"));
+        switch.ofctl("del-tlv-map", &[]);
+        switch.expect("dump-tlv-map", &[], &["allocated option space=0"]);
+    }
+}
+
+#[test]
+fn flows_with_options_are_changed_and_shown() {
+    for switch in VERSIONS.map(Listening::new) {
+        switch.ofctl("add-tlv-map", &[OPTIONS]);
+        for (text, shown) in [
+            ("tun_metadata0,actions=output:2", "tun_metadata0 actions=output:2"),
+            ("tun_metadata0=0,actions=output:3", "tun_metadata0=0 actions=output:3"),
+            (
+                "tun_metadata0=0xab,tun_metadata1=0xb/0xf,actions=output:4",
+                "tun_metadata0=0xab,tun_metadata1=0xb/0xf actions=output:4",
+            ),
+            ("tun_metadata1=0x123456789a,actions=output:5", "tun_metadata1=0x123456789a actions=output:5"),
+            (
+                "in_port=1,actions=set_field:0xa->tun_metadata0,output:2",
+                "in_port=1 actions=set_field:0xa->tun_metadata0,output:2",
+            ),
+            (
+                "in_port=2,actions=set_field:0x70/0xf0->tun_metadata1,output:2",
+                "in_port=2 actions=set_field:0x70/0xf0->tun_metadata1,output:2",
+            ),
+            (
+                "in_port=3,actions=move:NXM_NX_TUN_METADATA0[0..31]->NXM_NX_REG0[],delete_field:tun_metadata0,output:2",
+                "in_port=3 actions=move:NXM_NX_TUN_METADATA0[0..31]->NXM_NX_REG0[],delete_field:tun_metadata0,output:2",
+            ),
+            (
+                "in_port=4,actions=push:NXM_NX_TUN_METADATA0[0..7],pop:NXM_NX_TUN_METADATA1[56..63],output:2",
+                "in_port=4 actions=push:NXM_NX_TUN_METADATA0[0..7],pop:NXM_NX_TUN_METADATA1[56..63],output:2",
+            ),
+        ] {
+            switch.ofctl("add-flow", &[text]);
+            switch.expect("dump-flows", &[], &[shown]);
+            // A whole match selects the same flow.
+            let matching = text.split(",actions=").next().unwrap();
+            let found = switch.ofctl("dump-flows", &[matching]);
+            assert!(found.contains(shown), "{} {matching}: {found}", switch.version);
+        }
+        switch.expect("dump-aggregate", &["tun_metadata0"], &["flow_count=3"]);
+        let (_, text) = switch.run("dump-flows", &["tun_metadata7"]);
+        assert!(text.contains("NXFMFC_INVALID_TLV_FIELD"), "{text}");
+        switch.ofctl("mod-flows", &["tun_metadata1,actions=output:9"]);
+        switch.expect("dump-flows", &["tun_metadata1"], &["tun_metadata1=0x123456789a actions=output:9"]);
+        switch.ofctl("--strict del-flows", &["tun_metadata0=0"]);
+        switch.expect("dump-aggregate", &["tun_metadata0"], &["flow_count=2"]);
+        switch.ofctl("del-flows", &["tun_metadata0"]);
+        switch.ofctl("del-flows", &["tun_metadata1"]);
+        switch.expect("dump-aggregate", &[], &["flow_count=4"]);
+        let long = switch
+            .run("add-flow", &["in_port=5,actions=move:NXM_NX_TUN_METADATA0[0..32]->NXM_NX_XXREG0[0..32]"]);
+        assert!(long.1.contains("OFPBAC_BAD_SET_LEN"), "{} {}", switch.version, long.1);
+    }
+}
+
+#[test]
+fn flows_with_options_are_replaced_and_compared() {
+    for switch in VERSIONS.map(Listening::new) {
+        switch.ofctl("add-tlv-map", &[OPTIONS]);
+        let file = switch.folder.path().join("flows.txt");
+        let flows = "tun_metadata0=0xab,actions=output:4\ntun_metadata1=5/0xff,actions=set_field:0x7->tun_metadata0,output:2\n";
+        std::fs::write(&file, flows).unwrap();
+        let file = file.to_str().unwrap();
+        switch.ofctl("replace-flows", &[file]);
+        switch.expect("dump-aggregate", &[], &["flow_count=2"]);
+        assert_eq!(switch.ofctl("diff-flows", &[file]), "");
+    }
+}
+
 #[test]
 fn the_switch_is_described() {
     for switch in VERSIONS.map(Listening::new) {

@@ -1,6 +1,6 @@
 use crate::client::{Client, add};
 use agent::Kind;
-use flow::{PacketOutError, PortNo};
+use flow::{OptionChange, PacketOutError, PortNo};
 use openflow::{
     AsyncConfig, ErrorCode, ExperimenterData, Message, MultipartRequest, PacketOut, PortMod, PortReason,
     PortStatus, SwitchConfig, Version,
@@ -167,8 +167,13 @@ fn a_secondary_controller_cannot_write() {
     let mut client = Client::new(Version::V13);
     let role = openflow::RoleMessage { role: openflow::Role::Secondary, generation: 1 };
     client.send(1, &Message::RoleRequest(role));
-    let writes =
-        [add(1, 2), port_mod(2, 2, 1), packet_out(PortNo(1), None, &[5; 60]), Message::CtFlushZone(1)];
+    let writes = [
+        add(1, 2),
+        port_mod(2, 2, 1),
+        packet_out(PortNo(1), None, &[5; 60]),
+        Message::CtFlushZone(1),
+        Message::TlvTableMod(OptionChange::Clear),
+    ];
     for write in writes {
         assert_eq!(client.error(&write), ErrorCode::RequestIsSecondary, "{write:?}");
     }
