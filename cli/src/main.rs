@@ -25,7 +25,7 @@ use api::client::Client;
 use args::{Cli, Command};
 use commands::{
     bench, bonds, check, completion, connections, demo, generate, guest, laboratory, load, mirrors,
-    multicast, queues, run, serve, snippet, stack, top, trace, verbs,
+    multicast, queues, run, serve, snippet, stack, top, trace, tunnels, verbs,
 };
 use std::process::ExitCode;
 
@@ -65,7 +65,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Queues(command) => queues::run(&client(), command),
         Command::Export(command) => verbs::export(&client(), command),
         Command::Multicast(command) => multicast::run(&client(), command),
-        Command::Tunnels(command) => verbs::tunnels(&client(), command),
+        Command::Tunnels(command) => tunnels::run(&client(), command),
         Command::Trace(args) => trace::run(args, &client()),
         Command::Workers(command) => verbs::workers(&client(), command),
         Command::Placement(command) => verbs::placement(&client(), command),

@@ -12,7 +12,7 @@ use crate::dataplane::offload_report::OffloadReport;
 use crate::dataplane::report::{
     BridgeReport, FdbEntry, FdbFilter, FlowEntry, FlowFilter, FlowRequest, MoveEvent, Origin,
 };
-use crate::dataplane::tunnels::TunnelEntry;
+use crate::dataplane::tunnels::{OptionEntry, OptionFilter, OptionRequest, TunnelEntry};
 use crate::settings::bonds::BondSettings;
 use crate::settings::conntrack::ConntrackSettings;
 use crate::settings::kinds::kind::Loaded;
@@ -250,6 +250,18 @@ impl DataPlane for Fake {
 
     fn tunnels(&self) -> Vec<TunnelEntry> {
         Vec::new()
+    }
+
+    fn tunnel_options(&self, _: &OptionFilter) -> Result<Vec<OptionEntry>, DataPlaneError> {
+        Ok(Vec::new())
+    }
+
+    fn add_tunnel_options(&self, request: &OptionRequest) -> Result<usize, DataPlaneError> {
+        Ok(request.options.len())
+    }
+
+    fn remove_tunnel_options(&self, _: &OptionFilter) -> Result<usize, DataPlaneError> {
+        Ok(0)
     }
 
     fn export(&self) -> ExportReport {

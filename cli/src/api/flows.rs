@@ -2,13 +2,13 @@
 
 use super::answer::{Answer, Service, created, filter, json, on_own_thread};
 use super::error::ApiError;
-use super::model::{FlowReport, FlowsChanged, Flushed};
+use super::model::{FlowReport, FlowsChanged, Flushed, OptionsChanged};
 use super::service::ApiService;
 use crate::dataplane::connections::{ConnectionFilter, ConnectionLimits, ConnectionReport};
 use crate::dataplane::export_report::ExportReport;
 use crate::dataplane::flow_report::{TraceReport, TraceRequest};
 use crate::dataplane::report::{FlowFilter, FlowRequest};
-use crate::dataplane::tunnels::TunnelEntry;
+use crate::dataplane::tunnels::{OptionEntry, OptionFilter, OptionRequest, TunnelEntry};
 use crate::settings::config;
 use crate::settings::topology::PipelineKind;
 use axum::Json;
@@ -24,10 +24,14 @@ const FLOWS_MEASURED: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_secs(8);
 
 type ConnectionQuery = Result<Query<ConnectionFilter>, QueryRejection>;
+type OptionQuery = Result<Query<OptionFilter>, QueryRejection>;
 type FlowQuery = Result<Query<FlowFilter>, QueryRejection>;
 
 /// Parameters of [`FlowFilter`].
 const FLOW_FILTERS: &str = "bridge, flow, strict, interval and limit";
+
+/// Parameters of [`OptionFilter`].
+const OPTION_FILTERS: &str = "bridge and field";
 
 /// Parameters of [`ConnectionFilter`].
 const CONNECTION_FILTERS: &str = "zone and limit";
@@ -100,6 +104,24 @@ impl ApiService {
     /// `GET /v1/tunnels`
     pub(crate) fn tunnels(&self) -> Vec<TunnelEntry> {
         self.data_plane().tunnels()
+    }
+
+    /// `GET /v1/tunnels/options`
+    pub(crate) fn tunnel_options(&self, wanted: &OptionFilter) -> Result<Vec<OptionEntry>, ApiError> {
+        self.openflow(wanted.bridge.as_deref())?;
+        Ok(self.data_plane().tunnel_options(wanted)?)
+    }
+
+    /// `POST /v1/tunnels/options`
+    pub(crate) fn add_tunnel_options(&self, request: &OptionRequest) -> Result<OptionsChanged, ApiError> {
+        self.openflow(request.bridge.as_deref())?;
+        Ok(OptionsChanged { changed: self.data_plane().add_tunnel_options(request)? })
+    }
+
+    /// `DELETE /v1/tunnels/options`
+    pub(crate) fn remove_tunnel_options(&self, wanted: &OptionFilter) -> Result<OptionsChanged, ApiError> {
+        self.openflow(wanted.bridge.as_deref())?;
+        Ok(OptionsChanged { changed: self.data_plane().remove_tunnel_options(wanted)? })
     }
 
     /// Checks that there is an OpenFlow bridge, of this name if one is given.
@@ -204,6 +226,39 @@ pub(super) async fn show_tunnels(State(service): Service) -> Json<Vec<TunnelEntr
     Json(service.tunnels())
 }
 
+/// Options of Geneve tunnels, and the fields that they are bound to
+#[utoipa::path(get, path = "/v1/tunnels/options", params(OptionFilter), responses(
+    (status = 200, description = "The options by bridge and field", body = Vec<OptionEntry>),
+    ApiError,
+))]
+pub(super) async fn show_tunnel_options(
+    State(service): Service,
+    query: OptionQuery,
+) -> Answer<Vec<OptionEntry>> {
+    service.tunnel_options(&filter(query, OPTION_FILTERS)?).map(Json)
+}
+
+/// Binds options of Geneve tunnels to fields, all or none
+#[utoipa::path(post, path = "/v1/tunnels/options", request_body = OptionRequest, responses(
+    (status = 201, description = "The options were bound", body = OptionsChanged),
+    ApiError,
+))]
+pub(super) async fn add_tunnel_options(State(service): Service, body: Bytes) -> Response {
+    created(json(&body).and_then(option_request).and_then(|request| service.add_tunnel_options(&request)))
+}
+
+/// Frees a field of an option of Geneve tunnels, or all of a bridge
+#[utoipa::path(delete, path = "/v1/tunnels/options", params(OptionFilter), responses(
+    (status = 200, description = "The fields were freed", body = OptionsChanged),
+    ApiError,
+))]
+pub(super) async fn remove_tunnel_options(
+    State(service): Service,
+    query: OptionQuery,
+) -> Answer<OptionsChanged> {
+    service.remove_tunnel_options(&filter(query, OPTION_FILTERS)?).map(Json)
+}
+
 /// Traces a packet through the tables of an OpenFlow bridge
 ///
 /// Nothing is sent or counted.
@@ -219,6 +274,11 @@ pub(super) async fn trace(State(service): Service, body: Bytes) -> Answer<TraceR
 
 fn flow_request(json: serde_json::Value) -> Result<FlowRequest, ApiError> {
     let bad = |e: serde_json::Error| ApiError::invalid("request", e, "send `bridge` and a list `flows`");
+    serde_json::from_value(json).map_err(bad)
+}
+
+fn option_request(json: serde_json::Value) -> Result<OptionRequest, ApiError> {
+    let bad = |e: serde_json::Error| ApiError::invalid("request", e, "send `bridge` and a list `options`");
     serde_json::from_value(json).map_err(bad)
 }
 

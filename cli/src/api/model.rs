@@ -263,3 +263,10 @@ pub(crate) struct FlowsChanged {
     /// Number of flows that were added or removed.
     pub(crate) changed: usize,
 }
+
+/// Changes of options of tunnels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct OptionsChanged {
+    /// Number of options that were bound or freed.
+    pub(crate) changed: usize,
+}

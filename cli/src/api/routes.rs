@@ -65,6 +65,7 @@ fn routes() -> OpenApiRouter<Arc<ApiService>> {
         .routes(routes!(queues::set_queue))
         .routes(routes!(multicast::show_multicast, multicast::flush_multicast))
         .routes(routes!(flows::show_tunnels))
+        .routes(routes!(flows::show_tunnel_options, flows::add_tunnel_options, flows::remove_tunnel_options))
         .routes(routes!(flows::show_export))
         .routes(routes!(flows::trace))
         .routes(routes!(workers::show_workers, workers::add_worker))

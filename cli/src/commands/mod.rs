@@ -26,5 +26,6 @@ pub(crate) mod sockets;
 pub(crate) mod stack;
 pub(crate) mod top;
 pub(crate) mod trace;
+pub(crate) mod tunnels;
 pub(crate) mod verbs;
 pub(crate) mod workers;

@@ -8,14 +8,13 @@ use crate::api::model::{
 use crate::args::switch::{
     BridgesCommand, ExportCommand, FdbAddArgs, FdbCommand, FdbRemoveArgs, FdbSelection, FdbShowArgs,
     FlowsCommand, FlushArgs, NeighborsCommand, OffloadCommand, PlacementCommand, PortsAddArgs, PortsCommand,
-    PortsRemoveArgs, PortsShowArgs, RebalanceArgs, TunnelsCommand, WorkersAddArgs, WorkersCommand,
+    PortsRemoveArgs, PortsShowArgs, RebalanceArgs, WorkersAddArgs, WorkersCommand,
 };
 use crate::commands::show::{self, bridges, flows, links, offload, placing, ports, tables};
 use crate::dataplane::export_report::ExportReport;
 use crate::dataplane::link_report::NeighborsReport;
 use crate::dataplane::offload_report::OffloadReport;
 use crate::dataplane::report::{BridgeReport, FdbEntry, FlowRequest, Origin};
-use crate::dataplane::tunnels::TunnelEntry;
 use crate::settings::section;
 use crate::settings::topology::{PortSettings, StaticEntry};
 use console::Diagnostic;
@@ -279,13 +278,6 @@ pub(crate) fn export(client: &Client, command: &ExportCommand) -> anyhow::Result
     let ExportCommand::Show(args) = command;
     let report: ExportReport = client.get("/v1/export")?;
     console::print(&report, args.show.output, show::export::export)
-}
-
-/// `linerate tunnels ...`
-pub(crate) fn tunnels(client: &Client, command: &TunnelsCommand) -> anyhow::Result<()> {
-    let TunnelsCommand::Show(args) = command;
-    let found: Vec<TunnelEntry> = client.get("/v1/tunnels")?;
-    console::print(&found, args.show.output, |found| flows::tunnels(found))
 }
 
 /// `linerate placement ...`

@@ -2,6 +2,7 @@
 
 mod file;
 mod measure;
+mod options;
 mod trace;
 
 use super::connections::{self, ConnectionFilter, ConnectionLimits, ConnectionReport};
@@ -150,6 +151,8 @@ impl Flows {
         let mut selected = Vec::new();
         for bridge in self.named(wanted.bridge.as_deref())? {
             let tables = self.switch.tables(bridge).map_err(|e| refused(bridge, &e))?;
+            let matching = matching.map(|matching| tables.options().normal(&matching)).transpose();
+            let matching = matching.map_err(|e| refused(bridge, &e))?;
             for table in TableId::each() {
                 let is_wanted =
                     |flow: &&Flow| matching.is_none_or(|matching| matching.covers(&flow.entry().matching()));

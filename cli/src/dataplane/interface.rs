@@ -10,7 +10,7 @@ use super::link_report::{NeighborsReport, StpPortReport};
 use super::multicast_report::MulticastReport;
 use super::offload_report::OffloadReport;
 use super::report::{BridgeReport, FdbEntry, FdbFilter, FlowEntry, FlowFilter, FlowRequest};
-use super::tunnels::TunnelEntry;
+use super::tunnels::{OptionEntry, OptionFilter, OptionRequest, TunnelEntry};
 use crate::remedy;
 use crate::settings::bonds::BondSettings;
 use crate::settings::conntrack::ConntrackSettings;
@@ -132,6 +132,12 @@ pub(crate) trait DataPlane: Send + Sync {
     fn mirrors(&self, bridge: &str) -> Vec<MirrorStatistics>;
     /// All tunnels.
     fn tunnels(&self) -> Vec<TunnelEntry>;
+    /// The options of tunnels that match a filter.
+    fn tunnel_options(&self, wanted: &OptionFilter) -> Result<Vec<OptionEntry>, DataPlaneError>;
+    /// Binds options of tunnels to fields, all or none. Returns their number.
+    fn add_tunnel_options(&self, request: &OptionRequest) -> Result<usize, DataPlaneError>;
+    /// Frees fields of options. Returns the number of options that were bound.
+    fn remove_tunnel_options(&self, wanted: &OptionFilter) -> Result<usize, DataPlaneError>;
     /// Export of samples and counters to collectors.
     fn export(&self) -> ExportReport;
     /// All receive queues, each with its worker.

@@ -6,7 +6,7 @@ use flow::{FlowSwitch, TunnelReport};
 use port::{Now, PortId};
 use rustix::rand::GetRandomFlags;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 /// One tunnel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -37,6 +37,46 @@ pub(crate) struct TunnelEntry {
     pub(crate) tx_packets: u64,
     /// Sent bytes, without outer headers.
     pub(crate) tx_bytes: u64,
+}
+
+/// An option of Geneve tunnels and the field that it is bound to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct OptionEntry {
+    /// Bridge of the tunnels.
+    pub(crate) bridge: String,
+    /// Field, `tun_metadata0` to `tun_metadata7`.
+    pub(crate) field: String,
+    /// Option class, in hexadecimal.
+    pub(crate) class: String,
+    /// Type with the critical bit, in hexadecimal.
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    /// Length of the data in bytes.
+    pub(crate) length: u8,
+}
+
+/// Selection of options of tunnels.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OptionFilter {
+    /// Name of the bridge.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) bridge: Option<String>,
+    /// Field, `tun_metadata0` to `tun_metadata7`; all by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) field: Option<String>,
+}
+
+/// Request of `POST /v1/tunnels/options`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OptionRequest {
+    /// Name of the bridge; the only OpenFlow bridge by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) bridge: Option<String>,
+    /// Options in the syntax of `ovs-ofctl add-tlv-map`; all are bound, or none.
+    pub(crate) options: Vec<String>,
 }
 
 /// All tunnels. `name` returns the name of a port.

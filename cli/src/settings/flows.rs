@@ -3,6 +3,7 @@
 
 pub(crate) mod acl;
 
+use super::openflow::{TunnelOption, added};
 use super::reader::fields::Fields;
 use super::reader::node::{Node, Value};
 use super::reader::notes::{Findings, Section};
@@ -144,8 +145,8 @@ pub(crate) struct BadFlow {
     pub(crate) reason: String,
 }
 
-/// The changes that add the flows of a bridge: those of its access list, whose connections are in `zone`, then those of
-/// `[[flow]]`.
+/// The changes that bind `options` to fields and add the flows of a bridge: those of its access list, whose connections
+/// are in `zone`, then those of `[[flow]]`.
 ///
 /// # Errors
 /// With all flows that cannot be read, or with the first one that a new bridge refuses.
@@ -153,9 +154,12 @@ pub(crate) fn changes(
     file: &FileFlows,
     bridge: &str,
     ports: &FilePorts<'_>,
-    zone: u16,
+    (zone, options): (u16, &[TunnelOption]),
 ) -> Result<Vec<Modification>, Vec<BadFlow>> {
     let (mut changes, mut sections, mut bad) = (Vec::new(), Vec::new(), Vec::new());
+    // They were validated when they were read.
+    changes.extend((!options.is_empty()).then(|| Modification::Options(added(options))));
+    let first = changes.len();
     for (section, text) in texts(file, bridge, ports, zone) {
         match parse_flow(&text, Some(FlowCommand::Add), ports) {
             Ok(flow) => {
@@ -173,7 +177,11 @@ pub(crate) fn changes(
             ChangeError::Invalid(i, reason) => (*i, reason.to_string()),
             ChangeError::Bridge(_) => (0, error.to_string()),
         };
-        sections.get(i).map(|section| BadFlow { section: *section, reason }).into_iter().collect()
+        i.checked_sub(first)
+            .and_then(|i| sections.get(i))
+            .map(|section| BadFlow { section: *section, reason })
+            .into_iter()
+            .collect()
     };
     flow::check_changes(&changes).map_err(refused).map(|()| changes)
 }

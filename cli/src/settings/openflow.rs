@@ -2,8 +2,10 @@
 //!
 //! Nothing here opens a connection. `config` validates the settings against other sections and this machine.
 
+mod option;
 mod target;
 
+pub(crate) use option::{TunnelOption, added};
 pub(crate) use target::Target;
 
 use super::access::Access;
@@ -43,6 +45,9 @@ pub(crate) struct OpenflowSettings {
     pub(crate) max_backoff: Span,
     /// Maximum number of flows of each table.
     pub(crate) max_flows: usize,
+    /// Options of Geneve tunnels, and the fields that they are bound to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) tunnel_options: Vec<TunnelOption>,
     /// The management socket; `None` until the configuration is completed.
     pub(crate) management: Option<PathBuf>,
     /// Access to the management socket and those of `punix`.
@@ -87,6 +92,7 @@ impl Default for OpenflowSettings {
             probe_interval: Span(Duration::from_secs(5)),
             max_backoff: Span(Duration::from_secs(8)),
             max_flows: flow::tables::limits::FLOWS,
+            tunnel_options: Vec::new(),
             management: None,
             access: Access::default(),
         }
@@ -95,7 +101,7 @@ impl Default for OpenflowSettings {
 
 impl OpenflowSettings {
     /// Keys that only bridges with flow tables have.
-    pub(crate) const KEYS: [&str; 13] = [
+    pub(crate) const KEYS: [&str; 14] = [
         "controllers",
         "auxiliary",
         "fail_mode",
@@ -105,6 +111,7 @@ impl OpenflowSettings {
         "probe_interval",
         "max_backoff",
         "max_flows",
+        "tunnel_options",
         "management",
         Access::MODE.name,
         Access::OWNER.name,
@@ -127,6 +134,7 @@ impl OpenflowSettings {
             max_flows: fields
                 .number("max_flows", 1..=default.max_flows as i128, "flows")
                 .unwrap_or(default.max_flows),
+            tunnel_options: option::read(fields),
             management: fields.text("management").map(PathBuf::from),
             access: Access::read(fields),
         }

@@ -343,7 +343,9 @@ impl Topology {
         let number = self.bridges.iter().position(|candidate| candidate.name == bridge);
         let local = number.and_then(|number| self.bridges[number].local());
         let ports = FilePorts::new(self.names_on(bridge).into_iter(), local);
-        changes(&self.flows, bridge, &ports, acl::zone(number.unwrap_or_default()))
+        let settings = number.and_then(|number| self.bridges[number].openflow.as_ref());
+        let options = settings.map_or(&[][..], |settings| &settings.tunnel_options);
+        changes(&self.flows, bridge, &ports, (acl::zone(number.unwrap_or_default()), options))
     }
 
     /// Whether a port is the local one of its bridge.

@@ -142,6 +142,59 @@ pub(crate) struct CtFlushArgs {
 pub(crate) enum TunnelsCommand {
     /// Show all tunnels with their path MTU and counters
     Show(TunnelsShowArgs),
+    /// Show, add and remove options of Geneve tunnels, which flows use as `tun_metadata0` to `tun_metadata7`
+    #[command(subcommand)]
+    Options(TunnelOptionsCommand),
+}
+
+/// Commands on options of Geneve tunnels.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TunnelOptionsCommand {
+    /// Show the options and the fields that they are bound to
+    Show(TunnelOptionsShowArgs),
+    /// Bind options to fields, such as `{class=0x102,type=0x80,len=4}->tun_metadata0`
+    ///
+    /// All options are bound, or none. The configuration file is not written.
+    Add(TunnelOptionsAddArgs),
+    /// Free a field that no flow uses. Alias: del.
+    #[command(alias = "del")]
+    Remove(TunnelOptionsRemoveArgs),
+}
+
+/// Arguments of `tunnels options show`.
+#[derive(Args, Debug)]
+pub(crate) struct TunnelOptionsShowArgs {
+    /// Only options of this bridge
+    #[arg(long)]
+    pub(crate) bridge: Option<String>,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+}
+
+/// Arguments of `tunnels options add`.
+#[derive(Args, Debug)]
+pub(crate) struct TunnelOptionsAddArgs {
+    /// Options, in the syntax of `ovs-ofctl add-tlv-map`
+    #[arg(value_name = "OPTION", required = true)]
+    pub(crate) options: Vec<String>,
+    /// Bridge of the tunnels [default: the only OpenFlow bridge]
+    #[arg(long)]
+    pub(crate) bridge: Option<String>,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+}
+
+/// Arguments of `tunnels options remove`.
+#[derive(Args, Debug)]
+pub(crate) struct TunnelOptionsRemoveArgs {
+    /// Field, such as `tun_metadata0`
+    #[arg(value_name = "FIELD")]
+    pub(crate) field: String,
+    /// Bridge of the tunnels [default: the only OpenFlow bridge]
+    #[arg(long)]
+    pub(crate) bridge: Option<String>,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
 }
 
 /// Arguments of `tunnels show`.

@@ -9,6 +9,8 @@ pub(crate) use bridges::{
     BondsAddArgs, BondsCommand, BondsSetArgs, BondsShowArgs, BridgesCommand, FdbAddArgs, FdbCommand,
     FdbRemoveArgs, FdbSelection, FdbShowArgs, FlushArgs, NeighborsCommand, OffloadCommand,
 };
-pub(crate) use flows::{CtCommand, CtLimitsCommand, ExportCommand, FlowsCommand, TunnelsCommand};
+pub(crate) use flows::{
+    CtCommand, CtLimitsCommand, ExportCommand, FlowsCommand, TunnelOptionsCommand, TunnelsCommand,
+};
 pub(crate) use ports::{PortsAddArgs, PortsCommand, PortsRemoveArgs, PortsShowArgs};
 pub(crate) use workers::{PlacementCommand, RebalanceArgs, WorkersAddArgs, WorkersCommand};

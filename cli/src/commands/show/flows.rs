@@ -3,7 +3,7 @@
 use super::tables::limited;
 use crate::api::model::FlowReport;
 use crate::dataplane::connections::{ConnectionEnds, ConnectionLimits, ConnectionReport, RefusedConnections};
-use crate::dataplane::tunnels::TunnelEntry;
+use crate::dataplane::tunnels::{OptionEntry, TunnelEntry};
 use console::table;
 use console::units::{bytes, count, scaled};
 use std::fmt::Write;
@@ -60,6 +60,14 @@ pub(crate) fn tunnels(found: &[TunnelEntry]) -> String {
         "REASON",
     ];
     table(&titles, rows)
+}
+
+/// `linerate tunnels options show`
+pub(crate) fn tunnel_options(found: &[OptionEntry]) -> String {
+    let rows = found.iter().map(|OptionEntry { bridge, field, class, kind, length }| {
+        vec![bridge.clone(), field.clone(), class.clone(), kind.clone(), length.to_string()]
+    });
+    table(&["BRIDGE", "FIELD", ">CLASS", ">TYPE", ">LENGTH"], rows)
 }
 
 /// `linerate ct show`

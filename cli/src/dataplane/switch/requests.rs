@@ -14,7 +14,7 @@ use crate::dataplane::open::open_in_switch;
 use crate::dataplane::report::{
     BridgePort, BridgeReport, FdbEntry, FdbFilter, FlowEntry, FlowFilter, FlowRequest, MoveEvent, Origin,
 };
-use crate::dataplane::tunnels::TunnelEntry;
+use crate::dataplane::tunnels::{OptionEntry, OptionFilter, OptionRequest, TunnelEntry};
 use crate::settings::bonds::BondSettings;
 use crate::settings::conntrack::ConntrackSettings;
 use crate::settings::kinds::PortKind;
@@ -218,6 +218,18 @@ impl DataPlane for Switch {
 
     fn mirrors(&self, bridge: &str) -> Vec<MirrorStatistics> {
         self.mirror_statistics(bridge)
+    }
+
+    fn tunnel_options(&self, wanted: &OptionFilter) -> Result<Vec<OptionEntry>, DataPlaneError> {
+        self.flows_and_names(None)?.0.options(wanted)
+    }
+
+    fn add_tunnel_options(&self, request: &OptionRequest) -> Result<usize, DataPlaneError> {
+        self.flows_and_names(None)?.0.add_options(request)
+    }
+
+    fn remove_tunnel_options(&self, wanted: &OptionFilter) -> Result<usize, DataPlaneError> {
+        self.flows_and_names(None)?.0.remove_options(wanted)
     }
 
     fn tunnels(&self) -> Vec<TunnelEntry> {

@@ -180,6 +180,12 @@ pub(crate) const BRIDGE: &[Key] = &[
          important one if a controller has enabled eviction.",
     ),
     optional(
+        "tunnel_options",
+        "none",
+        "Options of Geneve tunnels and the fields that they are bound to, at most 8, such as \
+         `{class=0x102,type=0x80,len=4}->tun_metadata0`. `tun_metadata0` and `tun_metadata1` have 8 bytes, the others 4.",
+    ),
+    optional(
         "management",
         "`NAME.mgmt` in the folder of the control socket",
         "Absolute path of the socket for `ovs-ofctl`.",

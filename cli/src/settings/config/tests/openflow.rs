@@ -20,6 +20,27 @@ fn settings(lines: &str, control: &str) -> OpenflowSettings {
 }
 
 #[test]
+fn options_of_tunnels_are_read_and_bound_before_the_flows() {
+    let option = "{class=0x102,type=0x80,len=4}->tun_metadata0";
+    let lines = format!("tunnel_options = [\"{option}\"]");
+    let shown: Vec<_> =
+        settings(&lines, "/tmp/a.sock").tunnel_options.iter().map(ToString::to_string).collect();
+    assert_eq!(shown, [option]);
+    let flow = "\n[[flow]]\nflow = \"tun_metadata0=5,actions=drop\"\n";
+    let parsed = |lines: &str| parse(&format!("{}{flow}", file(lines)), &host(), None);
+    assert!(parsed(&lines).unwrap().flow_changes("br0").is_ok());
+    let errors = |lines: &str| format!("{:?}", parsed(lines).unwrap_err());
+    assert!(errors("").contains("not bound to an option"), "{}", errors(""));
+    for (lines, wanted) in [
+        ("tunnel_options = [\"{class=1,type=1,len=8}->tun_metadata5\"]", "tun_metadata5 has 4 bytes"),
+        ("tunnel_options = [\"{class=1,type=1}->tun_metadata5\"]", "expected `{class=CLASS"),
+        ("tunnel_options = []", "empty list"),
+    ] {
+        assert!(errors(lines).contains(wanted), "{}", errors(lines));
+    }
+}
+
+#[test]
 fn controllers_are_read_and_completed() {
     let set = settings(
         "controllers = [\"tcp:192.0.2.1\", \"ptcp:6653:127.0.0.1\"]\nfail_mode = \"standalone\"\n\
