@@ -1,5 +1,7 @@
 //! Tunnels: through the kernel's VXLAN device, and between two switches with every protocol.
 
+mod options;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -164,21 +166,27 @@ fn route(switch: &Switch, guest: &Netns, other: &Netns) {
     switch.tell(&flows).expect("the flows are valid");
 }
 
-/// Two guests behind two switches, which are connected by a tunnel.
-fn between_switches(protocol: &str, lines: &str, is_v6: bool) {
-    let (folder, one, other) = (folder(), Netns::new(), Netns::new());
+/// Two switches that are connected by a tunnel, whose captures are in the folders `first` and `second`.
+fn sites(folder: &Path, guests: [&Netns; 2], (protocol, lines): (&str, &str), is_v6: bool) -> [Switch; 2] {
     let ends = if is_v6 { ["2001:db8::1", "2001:db8::2"] } else { ["192.0.2.1", "192.0.2.2"] };
-    let cable = folder.path().join("cable.sock");
-    let [first, second] = ["first", "second"].map(|name| folder.path().join(name));
+    let cable = folder.join("cable.sock");
+    let [first, second] = ["first", "second"].map(|name| folder.join(name));
     for folder in [&first, &second] {
         std::fs::create_dir(folder).expect("a folder");
     }
     let lines = |remote: &str| format!("protocol = \"{protocol}\"\nremote = \"{remote}\"\n{lines}");
-    let here = site(&first, 1, &one, &lines(ends[1]), &cable);
-    let there = site(&second, 2, &other, &lines(ends[0]), &cable);
+    let here = site(&first, 1, guests[0], &lines(ends[1]), &cable);
+    let there = site(&second, 2, guests[1], &lines(ends[0]), &cable);
     for (switch, port) in [&here, &there].into_iter().flat_map(|s| [(s, "guest"), (s, "uplink")]) {
         switch.wait_state(port, "connected", LIMIT);
     }
+    [here, there]
+}
+
+/// Two guests behind two switches, which are connected by a tunnel.
+fn between_switches(protocol: &str, lines: &str, is_v6: bool) {
+    let (folder, one, other) = (folder(), Netns::new(), Netns::new());
+    let [here, there] = sites(folder.path(), [&one, &other], (protocol, lines), is_v6);
     if ["ipip", "gtpu"].contains(&protocol) {
         route(&here, &one, &other);
         route(&there, &other, &one);
@@ -191,7 +199,7 @@ fn between_switches(protocol: &str, lines: &str, is_v6: bool) {
     }
     here.stop();
     there.stop();
-    let file = first.join("uplink.pcapng");
+    let file = folder.path().join("first/uplink.pcapng");
     let outer = match protocol {
         "vxlan" | "geneve" => "udp.port in {4789,6081}",
         "gtpu" => "udp.port == 2152",
