@@ -64,10 +64,14 @@ impl Match {
         self.mask.set(field, self.mask.get(field) | mask);
     }
 
-    /// Whether bits of `field` are matched, or the presence of an option of a tunnel.
+    /// Whether bits of `field` are matched, or the presence of an option of a tunnel. An option that must be absent is not.
     pub fn has(&self, field: Field) -> bool {
-        let presence = field.option().map_or(0, |n| self.mask.get(Field::TunOptions) >> n & 1);
-        presence != 0 || self.mask.get(field) != 0
+        match field.option() {
+            Some(n) if self.mask.get(Field::TunOptions) >> n & 1 != 0 => {
+                self.key.get(Field::TunOptions) >> n & 1 != 0
+            }
+            _ => self.mask.get(field) != 0,
+        }
     }
 
     /// Whether it requires options of a tunnel.

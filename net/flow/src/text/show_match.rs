@@ -6,7 +6,6 @@ use super::names::{Form, named};
 use super::value::{self, Look};
 use super::{Out, Separated, matching};
 use crate::field::Field;
-use crate::key::Key;
 use crate::matching::Match;
 use std::fmt;
 
@@ -156,17 +155,17 @@ fn one(
     (field, name, digits): Row,
 ) -> fmt::Result {
     let (value, mask, info) = (found.key().get(field), found.mask().get(field), field.info());
-    if !found.has(field) || !info.requires.holds(whole) {
+    let presence = field.option().map_or(0, |n| 1 << n) & found.mask().get(Field::TunOptions);
+    let is_absent = presence & !found.key().get(Field::TunOptions) != 0;
+    if !(is_absent || found.has(field)) || !info.requires.holds(whole) {
         return Ok(());
     }
     list.item(out)?;
-    if let Some(n) = field.option() {
-        let bit = |key: &Key| key.get(Field::TunOptions) >> n & 1 != 0;
-        match (bit(found.mask()), bit(found.key())) {
-            (true, false) => return write!(out.f, "{}=NP", info.name),
-            (true, true) if mask == 0 => return out.f.write_str(info.name),
-            _ => {}
-        }
+    if is_absent {
+        return write!(out.f, "{}=NP", info.name);
+    }
+    if mask == 0 {
+        return out.f.write_str(info.name);
     }
     write!(out.f, "{}=", if name.is_empty() { info.name } else { name })?;
     if field == Field::IpDscp {

@@ -253,4 +253,14 @@ fn a_packet_in_has_the_fields_of_the_tunnel() {
     let found = note.unwrap().pipeline;
     assert_eq!((found.exact(Field::TunnelId), found.exact(Field::TunSrc)), (Some(7), Some(0xc000_0201)));
     assert!(found.has(Field::TunMetadata0) && !found.has(Field::TunMetadata1));
+    there.flows(
+        "br0",
+        &[parsed(
+            "priority=6,in_port=3,actions=delete_field:tun_metadata0,set_field:1->tun_metadata1,controller",
+        )],
+    );
+    let (_, punted) = run_long(there.worker.as_mut(), &context, (&sent, Offload::NONE));
+    let note = punted[0].note.as_ref().and_then(|note| note.downcast_ref::<ControllerOperation>());
+    let found = note.unwrap().pipeline;
+    assert!(!found.has(Field::TunMetadata0) && found.has(Field::TunMetadata1));
 }
