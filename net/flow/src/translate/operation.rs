@@ -205,15 +205,17 @@ pub struct Resume {
     /// Metadata, registers and the like that the pipeline has written.
     pub(super) pipeline: Match,
     pub(super) queue: Option<u32>,
+    /// The last flow, which the action set belongs to.
+    pub(super) site: Site,
 }
 
 impl Resume {
     /// A translation that only outputs to a port.
     pub(crate) fn output(port: PortNo) -> Self {
-        let site = Site { table: TableId(0), cookie: u64::MAX, reason: reason::ACTION };
+        let site = Site::NONE;
         let steps = vec![Step::Actions(vec![Action::Output { port, max_len: 0 }], site, None)];
         let (set, stack, pipeline, queue) = (ActionSet::default(), Vec::new(), Match::any(), None);
-        Self { steps, set, stack, pipeline, queue }
+        Self { steps, set, stack, pipeline, queue, site }
     }
 }
 
@@ -234,6 +236,18 @@ pub(super) struct Site {
     pub(super) table: TableId,
     pub(super) cookie: u64,
     pub(super) reason: u8,
+}
+
+impl Site {
+    /// Of actions that are not those of a flow.
+    pub(super) const NONE: Self = Self { table: TableId(0), cookie: u64::MAX, reason: reason::ACTION };
+}
+
+#[cfg(test)]
+impl Default for Site {
+    fn default() -> Self {
+        Self::NONE
+    }
 }
 
 /// Number of the hash value by which a select group selects.

@@ -79,7 +79,7 @@ impl<'a, E: Environment, R: Recorder> Translator<'a, E, R> {
             reduced: Vec::new(),
             error: None,
         };
-        let site = Site { table: TableId(0), cookie: u64::MAX, reason: reason::ACTION };
+        let site = Site::NONE;
         Self {
             tables,
             environment,
@@ -114,7 +114,7 @@ impl<'a, E: Environment, R: Recorder> Translator<'a, E, R> {
         self.state.written = self.state.written.or(mask);
         self.set = resume.set.clone();
         self.stack.clone_from(&resume.stack);
-        self.queue = resume.queue;
+        (self.queue, self.site) = (resume.queue, resume.site);
         let mut end = Ok(());
         for (i, step) in resume.steps.iter().enumerate() {
             end = self.step(step);
@@ -183,6 +183,7 @@ impl<'a, E: Environment, R: Recorder> Translator<'a, E, R> {
             stack: self.stack.clone(),
             pipeline: Match::new(&key, &mask),
             queue: self.queue,
+            site: self.site,
         };
         let resume = Arc::new(resume);
         self.recorder.recirculate(&resume, &self.state.key);

@@ -226,6 +226,29 @@ fn a_removed_label_recirculates_only_if_the_fields_below_are_needed() {
 }
 
 #[test]
+fn an_action_set_has_the_cookie_of_its_flow_after_a_recirculation() {
+    let mpls = Match::any().with(Field::EthType, 0x8847);
+    let written = vec![output(PortNo::CONTROLLER)];
+    let first = Instructions { write: written, goto: Some(TableId(1)), ..Instructions::default() };
+    let flows = vec![
+        (0, 1, mpls, first),
+        (1, 7, mpls, apply(vec![Action::PopMpls(0x800), resubmit(2), Action::Exit])),
+        (2, 1, tcp(), apply(vec![output(PortNo(2))])),
+    ];
+    let tables = tables(flows);
+    let found = translate(&tables, mpls.key(), IN_PORT, &Ports);
+    let [Operation::PopMpls(0x800), Operation::Recirculate(rest)] = &found.operations[..] else {
+        panic!("{found:?}")
+    };
+    // Without a flow in the last table.
+    let mut key = Key::ZERO;
+    key.set(Field::InPort, 1);
+    let found = resume(&tables, &key, rest, &Ports);
+    let [Operation::Controller(sent)] = &found.operations[..] else { panic!("{found:?}") };
+    assert_eq!((sent.table, sent.cookie), (TableId(1), 7 << 8 | 1));
+}
+
+#[test]
 fn connection_tracking_continues_with_a_copy() {
     let tracking = ConnectionTracking {
         commit: true,
