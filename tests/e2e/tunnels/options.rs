@@ -1,4 +1,4 @@
-//! Options of Geneve: between two switches, with Open vSwitch, and with the kernel.
+//! Options of Geneve: between two switches, and with Open vSwitch.
 
 use std::path::Path;
 
@@ -6,10 +6,10 @@ use linerate_tests::capture::packets;
 use linerate_tests::netns::Netns;
 use linerate_tests::ovs::Ovs;
 use linerate_tests::switch::Switch;
-use linerate_tests::{folder, need, wait};
+use linerate_tests::{folder, wait};
 use serde_json::Value;
 
-use super::{LIMIT, bridges, exchange, has_kind, shown, sites, tap, tunnel};
+use super::{LIMIT, bridges, exchange, sites, tap, tunnel};
 
 /// Options that flows use: a critical one, and another one.
 const OPTIONS: [&str; 2] =
@@ -99,63 +99,6 @@ fn beside_a_peer(folder: &Path, guest: &Netns, peer: &Netns) -> Switch {
     switch
 }
 
-/// Makes the guest and an interface of the peer know each other's Ethernet address.
-fn introduce(guest: &Netns, peer: &Netns, interface: &str) {
-    let mac = |netns: &Netns, interface: &str| {
-        netns.link(interface).expect("the interface")["address"].as_str().expect("text").to_owned()
-    };
-    guest.ip(&format!("neigh replace 10.9.0.2 lladdr {} dev eth0", mac(peer, interface)));
-    peer.ip(&format!("neigh replace 10.9.0.1 lladdr {} dev {interface}", mac(guest, "eth0")));
-}
-
-#[test]
-#[ignore = "needs root: run by `cargo xtask test`"]
-fn options_of_geneve_are_exchanged_with_the_kernel() {
-    const OPTION: &str = "0102:80:0000abcd";
-    let (folder, guest, peer) = (folder(), Netns::new(), Netns::new());
-    has_kind(&peer, "geneve", "external");
-    let switch = beside_a_peer(folder.path(), &guest, &peer);
-    peer.ip("link add gnv0 type geneve external");
-    peer.configure("gnv0", &["10.9.0.2/32"]);
-    introduce(&guest, &peer, "gnv0");
-    let route = format!("route add 10.9.0.1/32 encap ip id 7 dst 192.0.2.1 geneve_opts {OPTION} dev gnv0");
-    let words: Vec<&str> = route.split(' ').collect();
-    if let Err(error) = peer.attempt("ip", &words) {
-        need::skip(format_args!("routes have no options of Geneve: {error}"));
-    }
-    peer.run("tc", &["qdisc", "add", "dev", "gnv0", "clsact"]);
-    let mask = format!("{OPTION}/ffff:ff:ffffffff");
-    let counted = ["filter", "add", "dev", "gnv0", "ingress", "protocol", "ip", "flower", "enc_key_id", "7"];
-    let counted = [&counted[..], &["geneve_opts", &mask, "action", "pass"]].concat();
-    if let Err(error) = peer.attempt("tc", &counted) {
-        need::skip(format_args!("tc cannot match options of Geneve: {error}"));
-    }
-    add_flows(
-        &switch,
-        &[
-            "priority=9,in_port=guest,actions=set_field:0xabcd->tun_metadata0,output:tunnel",
-            "priority=9,in_port=tunnel,tun_metadata0=0xabcd,actions=output:guest",
-            "priority=8,in_port=tunnel,actions=drop",
-        ],
-    );
-    let passes = || guest.attempt("ping", &["-c", "1", "-W", "1", "10.9.0.2"]).ok();
-    assert!(wait::until(LIMIT, passes).is_some(), "{} {}", shown(&switch), shown_flows(&switch));
-    guest.ping("10.9.0.2", 3, &[]);
-    let counts = || Some(packets_of(&switch, "output:guest")).filter(|n| *n >= 4);
-    assert!(wait::until(LIMIT, counts).is_some(), "{}", shown_flows(&switch));
-    let statistics = peer.run("tc", &["-s", "filter", "show", "dev", "gnv0", "ingress"]);
-    let sent = statistics.lines().find_map(|line| line.trim().strip_prefix("Sent ")?.split(' ').nth(2));
-    assert!(sent.and_then(|n| n.parse().ok()) >= Some(4), "{statistics}");
-    // Another value is another flow.
-    let other = route.replace("route add", "route replace").replace("abcd", "abce");
-    peer.ip(&other);
-    assert!(guest.attempt("ping", &["-c", "1", "-W", "1", "10.9.0.2"]).is_err());
-    let dropped = || Some(packets_of(&switch, "drop")).filter(|n| *n > 0);
-    assert!(wait::until(LIMIT, dropped).is_some(), "{}", shown_flows(&switch));
-    switch.assert_sums_agree(&["guest", "uplink"]);
-    switch.stop();
-}
-
 /// Open vSwitch in the namespace `peer`, whose bridge `br1` has a Geneve tunnel and is the host 10.9.0.2.
 fn open_vswitch(folder: &Path, peer: &Netns) -> Ovs {
     let ovs = Ovs::start_in(folder, peer);
@@ -203,27 +146,5 @@ fn options_of_geneve_are_exchanged_with_open_vswitch() {
     let fails = || guest.attempt("ping", &["-c", "1", "-W", "1", "10.9.0.2"]).is_err().then_some(());
     assert!(wait::until(LIMIT, fails).is_some(), "{}", state());
     switch.assert_sums_agree(&["guest", "uplink"]);
-    switch.stop();
-}
-
-#[test]
-#[ignore = "needs root: run by `cargo xtask test`"]
-fn the_kernel_drops_critical_options_that_it_does_not_know() {
-    let (folder, guest, peer) = (folder(), Netns::new(), Netns::new());
-    has_kind(&peer, "geneve", "id 9 remote 192.0.2.9");
-    let switch = beside_a_peer(folder.path(), &guest, &peer);
-    peer.ip("link add gnv0 type geneve id 7 remote 192.0.2.1");
-    peer.configure("gnv0", &["10.9.0.2/24"]);
-    introduce(&guest, &peer, "gnv0");
-    let pings = || guest.attempt("ping", &["-c", "1", "-W", "1", "10.9.0.2"]).is_ok();
-    for (option, passes) in
-        [("", true), ("set_field:7->tun_metadata1,", true), ("set_field:7->tun_metadata0,", false)]
-    {
-        let sends = format!("priority=9,in_port=guest,actions={option}output:tunnel");
-        add_flows(&switch, &[&sends, "priority=9,in_port=tunnel,actions=output:guest"]);
-        let found = wait::until(LIMIT, || (pings() == passes).then_some(()));
-        assert!(found.is_some(), "{option} {}", shown_flows(&switch));
-    }
-    assert!(!pings());
     switch.stop();
 }
