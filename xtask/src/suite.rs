@@ -63,7 +63,7 @@ pub(crate) fn all(arguments: &TestArguments) -> Vec<Step> {
     let build = Step::new("build", move || {
         build(all, lint)?;
         // Not looked up later, when another step builds and cargo would wait for it.
-        let path = end_to_end_program(lint)?;
+        let path = end_to_end_program(lint, all)?;
         found.get_or_init(|| path);
         Ok(Outcome::Passed)
     });
@@ -130,7 +130,7 @@ fn tests(all: bool, lint: bool) -> Command {
     if all {
         command.args(["--features", ALL_FEATURES]);
     }
-    command.envs(linted(lint));
+    command.envs(linted(lint, all));
     command
 }
 
@@ -140,18 +140,18 @@ fn build(all: bool, lint: bool) -> Result<()> {
     let test = ["--workspace", "--test", END_TO_END];
     if all {
         command::build_linerate()?;
-        return command::build(&test, linted(lint));
+        return command::build(&test, linted(lint, all));
     }
     let what = ["--lib", "--bin", "linerate", "--bin", "linerate-lab", "--examples"];
-    command::build(&[&test[..], &what].concat(), linted(lint))
+    command::build(&[&test[..], &what].concat(), linted(lint, all))
 }
 
 /// Path of the program with the end-to-end tests, which is built if it is missing.
-fn end_to_end_program(lint: bool) -> Result<PathBuf> {
+fn end_to_end_program(lint: bool, all: bool) -> Result<PathBuf> {
     // The whole workspace, so that features are those of the other steps and nothing is built twice.
     let mut command =
         cargo(&["test", "--workspace", "--test", END_TO_END, "--no-run", "--message-format=json"]);
-    let programs = programs::named(&command::output(command.envs(linted(lint)))?);
+    let programs = programs::named(&command::output(command.envs(linted(lint, all)))?);
     let program = programs.into_iter().find(|program| program.target == END_TO_END);
     program.map(|program| program.path).context("cargo does not name the program with the end-to-end tests")
 }
@@ -161,9 +161,10 @@ const COMPILER: &str = "RUSTC_WORKSPACE_WRAPPER";
 const LINTS: (&str, &str) = ("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
 
 /// Variables that make clippy the compiler of the workspace, so that nothing is compiled for its lints alone. The code is
-/// less optimised than rustc's, so release builds do without.
-fn linted(lint: bool) -> Vec<(&'static str, OsString)> {
-    if lint { vec![(COMPILER, compiler("lint.sh")), (LINTS.0, LINTS.1.into())] } else { vec![] }
+/// less optimised than rustc's, so release builds do without. Without `all`, tests are not optimised: they have few cases.
+fn linted(lint: bool, all: bool) -> Vec<(&'static str, OsString)> {
+    let clippy = || if all { "clippy-driver".into() } else { compiler("lint.sh") };
+    if lint { vec![(COMPILER, clippy()), (LINTS.0, LINTS.1.into())] } else { vec![] }
 }
 
 /// Path of a program that runs the compiler.
