@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use counted::pair;
+use counted::{answers, pair};
 use host::Host;
 use port::virtio_user::RingKind;
 use serve::Echo;
@@ -23,14 +23,8 @@ pub(crate) fn answer(ring: RingKind, bytes: usize) -> Result<u64> {
     let options = LoadOptions::closed(SERVER, CONNECTIONS, Duration::from_hours(1));
     let (workload, now) = (EchoLoad::new(u32::try_from(bytes)?, false), client.now());
     let mut load = Load::new(workload, options, Arc::default(), client.stack(), now)?;
-    let (begin, mut echo) = (Instant::now(), Echo::default());
-    while load.answered() < REQUESTS {
-        while client.poll(&mut load) {}
-        serve_part(server, &mut echo);
-        if begin.elapsed() > Duration::from_mins(1) {
-            bail!("only {} replies in 60 s", load.answered());
-        }
-    }
+    let (limit, mut echo) = ((Instant::now(), Duration::from_mins(1)), Echo::default());
+    answers::until((server, client), &mut load, REQUESTS, limit, |server| serve_part(server, &mut echo))?;
     Ok(load.answered())
 }
 

@@ -113,15 +113,9 @@ fn forward(arguments: &Arguments, kernel: Choice) -> Result<u64> {
 
 /// Each sending guest sends one burst, to the other guest or as broadcast.
 fn load(rig: &mut Rig, round: usize, arguments: &Arguments) {
-    let flood = arguments.traffic == Traffic::Flood;
-    for (port, guest) in rig.guests.iter_mut().enumerate().take(arguments.traffic.senders()) {
-        for n in round * BURST..(round + 1) * BURST {
-            let stations = &rig.stations;
-            let to = if flood { [0xff; 6] } else { stations.mac(1 - port, n) };
-            guest.send(to, stations.mac(port, n), arguments.size);
-        }
-        guest.publish();
-    }
+    let (flood, stations) = (arguments.traffic == Traffic::Flood, rig.stations);
+    let to = |port, n| if flood { [0xff; 6] } else { stations.mac(1 - port, n) };
+    rig.send(arguments.traffic.senders(), round * BURST, arguments.size, to);
 }
 
 /// Counted by callgrind: one round of the worker over both ports.

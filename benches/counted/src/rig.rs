@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::VlanId;
 
-use crate::guest::{Guest, guest_of};
+use crate::guest::{Guest, Mac, guest_of};
 use crate::stations::Stations;
 use port::virtio_user::RingKind;
 
@@ -147,6 +147,17 @@ impl Rig {
             self.settle()?;
         }
         Ok(())
+    }
+
+    /// A full burst of frames of `size` bytes from each of the first `senders` ports, from its stations from number
+    /// `first` on. `to`: destination of the frame of a port and a number.
+    pub fn send(&mut self, senders: usize, first: usize, size: usize, to: impl Fn(usize, usize) -> Mac) {
+        for (port, guest) in self.guests.iter_mut().enumerate().take(senders) {
+            for n in first..first + BURST {
+                guest.send(to(port, n), self.stations.mac(port, n), size);
+            }
+            guest.publish();
+        }
     }
 
     /// Runs the switch until it is idle.

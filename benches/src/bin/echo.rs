@@ -5,7 +5,7 @@
 //! round trip of the client are printed.
 
 use anyhow::{Result, bail};
-use counted::pair;
+use counted::{answers, pair};
 use host::Host;
 use measure::pinning::pin;
 use port::virtio_user::RingKind;
@@ -22,17 +22,13 @@ type Client = Load<EchoLoad>;
 
 /// Runs until the client has this many replies. Returns the time in the server.
 fn run(hosts: &mut [Host], echo: &mut Echo, load: &mut Client, until: u64) -> Result<Duration> {
-    let (begin, mut served) = (Instant::now(), Duration::ZERO);
+    let (limit, mut served) = ((Instant::now(), Duration::from_mins(1)), Duration::ZERO);
     let [server, client] = hosts else { bail!("two hosts are needed") };
-    while load.answered() < until {
-        while client.poll(load) {}
+    answers::until((server, client), load, until, limit, |server| {
         let start = Instant::now();
         while server.poll(echo) {}
         served += start.elapsed();
-        if begin.elapsed() > Duration::from_mins(1) {
-            bail!("only {} replies in 60 s", load.answered());
-        }
-    }
+    })?;
     Ok(served)
 }
 

@@ -2,7 +2,7 @@
 //! message, and with and without checksums by software.
 
 use anyhow::{Result, bail};
-use counted::pair;
+use counted::{answers, pair};
 use host::Host;
 use port::virtio_user;
 use serve::Echo;
@@ -60,14 +60,10 @@ fn run(
 ) -> Result<Duration> {
     let mut served = Duration::ZERO;
     let [server, client] = hosts else { bail!("two hosts are needed") };
-    while load.answered() < until {
-        while client.poll(load) {}
+    answers::until((server, client), load, until, (begin, LIMIT), |server| {
         let start = Instant::now();
         while server.poll(echo) {}
         served += start.elapsed();
-        if begin.elapsed() > LIMIT || load.error().is_some() {
-            bail!("only {} replies in {:?}", load.answered(), begin.elapsed());
-        }
-    }
+    })?;
     Ok(served)
 }

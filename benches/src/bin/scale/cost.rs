@@ -135,17 +135,11 @@ impl Case {
     fn load(&mut self, rig: &mut Rig) -> usize {
         let (stations, ports) = (rig.stations, rig.stations.ports);
         let senders = if self.traffic == Traffic::Flood { 1 } else { ports };
-        for (port, guest) in rig.guests.iter_mut().enumerate().take(senders) {
-            for n in self.sent..self.sent + BURST {
-                let destination = match self.traffic {
-                    Traffic::Pairs => stations.mac(port ^ 1, n),
-                    Traffic::Rss => stations.mac((port + 1 + n % (ports - 1)) % ports, n),
-                    Traffic::Flood => BROADCAST,
-                };
-                guest.send(destination, stations.mac(port, n), SIZE);
-            }
-            guest.publish();
-        }
+        rig.send(senders, self.sent, SIZE, |port, n| match self.traffic {
+            Traffic::Pairs => stations.mac(port ^ 1, n),
+            Traffic::Rss => stations.mac((port + 1 + n % (ports - 1)) % ports, n),
+            Traffic::Flood => BROADCAST,
+        });
         self.sent += BURST;
         senders * BURST
     }

@@ -127,12 +127,8 @@ struct Load {
 impl Load {
     /// A full burst from each port.
     fn turn(&mut self, rig: &mut Rig, clock: &Clock) -> Result<(), BudgetError> {
-        for (port, guest) in rig.guests.iter_mut().enumerate() {
-            for n in self.sent..self.sent + BURST {
-                guest.send(rig.stations.mac(1 - port, n), rig.stations.mac(port, n), SIZE);
-            }
-            guest.publish();
-        }
+        let stations = rig.stations;
+        rig.send(PORTS, self.sent, SIZE, |port, n| stations.mac(1 - port, n));
         self.sent += BURST;
         let start = clock.ticks();
         rig.worker.round();
