@@ -42,6 +42,11 @@ impl<'a> Reader<'a> {
         std::mem::take(&mut self.bytes)
     }
 
+    /// Reads the rest. Returns whether it is padding.
+    pub(crate) fn rest_is_zero(&mut self) -> bool {
+        self.rest().iter().all(|byte| *byte == 0)
+    }
+
     /// The unread bytes as a reader of their own; none remain.
     pub(crate) fn drain(&mut self) -> Self {
         Self { bytes: self.rest(), short: self.short }

@@ -61,7 +61,7 @@ pub(super) fn read_load(mut body: Reader<'_>) -> Result<Action, ErrorCode> {
 /// Body of `NXAST_REG_LOAD2`, whose field begins directly after the subtype.
 pub(super) fn read_load_2(mut body: Reader<'_>) -> Result<Action, ErrorCode> {
     let action = read_value(&mut body)?;
-    if body.rest().iter().any(|byte| *byte != 0) {
+    if !body.rest_is_zero() {
         return Err(ErrorCode::ActionBadSetArgument);
     }
     Ok(action)
@@ -143,7 +143,7 @@ pub(super) fn read_delete(mut body: Reader<'_>) -> Result<Action, ErrorCode> {
     let (field, _) = oxm::read_field(&mut body)?.field().ok_or(ErrorCode::ActionBadSetType)?;
     match () {
         () if field.option().is_none() => Err(ErrorCode::ActionBadSetType),
-        () if body.rest().iter().any(|byte| *byte != 0) => Err(ErrorCode::ActionBadSetArgument),
+        () if !body.rest_is_zero() => Err(ErrorCode::ActionBadSetArgument),
         () => Ok(Action::DeleteField(field)),
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn read(mut body: Reader<'_>, is_second: bool) -> Result<Action, Erro
         }
         learn.specs.push(read_spec(header, &mut body)?);
     }
-    if body.rest().iter().any(|byte| *byte != 0) {
+    if !body.rest_is_zero() {
         return Err(ErrorCode::ActionBadArgument);
     }
     Ok(Action::Learn(Box::new(learn)))
