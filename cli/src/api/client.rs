@@ -192,6 +192,13 @@ async fn exchange(
     }
 }
 
+/// The query of the parameters that have a value, without question mark.
+pub(crate) fn query<T: AsRef<str>>(given: impl IntoIterator<Item = (&'static str, Option<T>)>) -> String {
+    let parts =
+        given.into_iter().filter_map(|(key, value)| Some(format!("{key}={}", quote(value?.as_ref()))));
+    parts.collect::<Vec<_>>().join("&")
+}
+
 /// Percent-encodes `value` as a part of a path or a query.
 pub(crate) fn quote(value: &str) -> String {
     utf8_percent_encode(value, NON_ALPHANUMERIC).to_string()

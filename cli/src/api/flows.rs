@@ -16,6 +16,7 @@ use axum::body::Bytes;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::response::Response;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::time::Duration;
 
@@ -155,7 +156,8 @@ pub(super) async fn show_flows(State(service): Service, query: FlowQuery) -> Ans
     ApiError,
 ))]
 pub(super) async fn add_flows(State(service): Service, body: Bytes) -> Response {
-    created(json(&body).and_then(flow_request).and_then(|request| service.add_flows(&request)))
+    let wanted = request::<FlowRequest>(&body, "send `bridge` and a list `flows`");
+    created(wanted.and_then(|wanted| service.add_flows(&wanted)))
 }
 
 /// Removes the flows that match a filter
@@ -244,7 +246,8 @@ pub(super) async fn show_tunnel_options(
     ApiError,
 ))]
 pub(super) async fn add_tunnel_options(State(service): Service, body: Bytes) -> Response {
-    created(json(&body).and_then(option_request).and_then(|request| service.add_tunnel_options(&request)))
+    let wanted = request::<OptionRequest>(&body, "send `bridge` and a list `options`");
+    created(wanted.and_then(|wanted| service.add_tunnel_options(&wanted)))
 }
 
 /// Frees a field of an option of Geneve tunnels, or all of a bridge
@@ -267,22 +270,15 @@ pub(super) async fn remove_tunnel_options(
     ApiError,
 ))]
 pub(super) async fn trace(State(service): Service, body: Bytes) -> Answer<TraceReport> {
-    on_own_thread(move || json(&body).and_then(trace_request).and_then(|request| service.trace(&request)))
-        .await
-        .map(Json)
+    on_own_thread(move || {
+        let wanted = request::<TraceRequest>(&body, "send `flow`, or `in_port` and `frame`")?;
+        service.trace(&wanted)
+    })
+    .await
+    .map(Json)
 }
 
-fn flow_request(json: serde_json::Value) -> Result<FlowRequest, ApiError> {
-    let bad = |e: serde_json::Error| ApiError::invalid("request", e, "send `bridge` and a list `flows`");
-    serde_json::from_value(json).map_err(bad)
-}
-
-fn option_request(json: serde_json::Value) -> Result<OptionRequest, ApiError> {
-    let bad = |e: serde_json::Error| ApiError::invalid("request", e, "send `bridge` and a list `options`");
-    serde_json::from_value(json).map_err(bad)
-}
-
-fn trace_request(json: serde_json::Value) -> Result<TraceRequest, ApiError> {
-    let remedy = "send `flow`, or `in_port` and `frame`";
-    serde_json::from_value(json).map_err(|e| ApiError::invalid("request", e, remedy))
+/// The request in a body.
+fn request<T: DeserializeOwned>(body: &Bytes, remedy: &'static str) -> Result<T, ApiError> {
+    serde_json::from_value(json(body)?).map_err(|e| ApiError::invalid("request", e, remedy))
 }

@@ -1,7 +1,7 @@
 //! `linerate tunnels`: tunnels, and the options of Geneve that flows use.
 
 use super::show::flows;
-use crate::api::client::{Client, quote};
+use crate::api::client::{Client, query};
 use crate::api::model::OptionsChanged;
 use crate::args::switch::{TunnelOptionsCommand, TunnelsCommand};
 use crate::dataplane::tunnels::{OptionEntry, OptionRequest, TunnelEntry};
@@ -20,9 +20,7 @@ pub(crate) fn run(client: &Client, command: &TunnelsCommand) -> anyhow::Result<(
 fn tunnel_options(client: &Client, command: &TunnelOptionsCommand) -> anyhow::Result<()> {
     const PATH: &str = "/v1/tunnels/options";
     let of = |bridge: &Option<String>, field: Option<&String>| {
-        let given = [("bridge", bridge.as_ref()), ("field", field)];
-        let given = given.into_iter().filter_map(|(key, value)| Some(format!("{key}={}", quote(value?))));
-        format!("{PATH}?{}", given.collect::<Vec<_>>().join("&"))
+        format!("{PATH}?{}", query([("bridge", bridge.as_ref()), ("field", field)]))
     };
     let changed =
         |OptionsChanged { changed }: &OptionsChanged, what: &str| format!("{what} {changed} options");

@@ -1,6 +1,6 @@
 //! Commands for a running switch: each sends one request and prints the response.
 
-use crate::api::client::{Client, quote};
+use crate::api::client::{Client, query, quote};
 use crate::api::model::{
     FdbReport, FlowReport, FlowsChanged, Flushed, PlacementReport, PortReport, RebalanceRequest, Status,
     WorkerAdded, WorkerRequest, WorkersReport,
@@ -239,9 +239,8 @@ fn add_address(client: &Client, args: &FdbAddArgs) -> anyhow::Result<()> {
 
 pub(super) fn filter(selection: &FdbSelection) -> String {
     let FdbSelection { bridge, port, vlan } = selection;
-    let given = [("bridge", bridge), ("port", port), ("vlan", &vlan.map(|vlan| vlan.to_string()))];
-    let given = given.iter().filter_map(|(key, value)| Some(format!("{key}={}", quote(value.as_ref()?))));
-    given.collect::<Vec<_>>().join("&")
+    let vlan = vlan.map(|vlan| vlan.to_string());
+    query([("bridge", bridge.as_ref()), ("port", port.as_ref()), ("vlan", vlan.as_ref())])
 }
 
 /// `linerate flows ...`
@@ -268,9 +267,8 @@ pub(crate) fn flows(client: &Client, command: &FlowsCommand) -> anyhow::Result<(
 }
 
 fn flow_filter(bridge: Option<&String>, flow: Option<&String>, strict: bool) -> String {
-    let given = [("bridge", bridge), ("flow", flow)];
-    let given = given.into_iter().filter_map(|(key, value)| Some(format!("{key}={}", quote(value?))));
-    given.chain([format!("strict={strict}")]).collect::<Vec<_>>().join("&")
+    let strict = strict.to_string();
+    query([("bridge", bridge), ("flow", flow), ("strict", Some(&strict))])
 }
 
 /// `linerate export ...`

@@ -3,7 +3,7 @@
 mod capture;
 mod tables;
 
-use crate::api::client::{Client, quote};
+use crate::api::client::{Client, query};
 use crate::api::stack::model::{ConnectionsReport, CountersReport};
 use crate::args::stack::{ConnectionsArgs, CountersArgs, StackCommand};
 use console::Diagnostic;
@@ -30,13 +30,11 @@ fn client(socket: Option<&Path>) -> Result<Client, Diagnostic> {
 
 fn show(client: &Client, args: &ConnectionsArgs) -> anyhow::Result<()> {
     let given = [
+        ("limit", Some(args.limit.to_string())),
         ("port", args.port.map(|port| port.to_string())),
         ("remote", args.remote.map(|end| end.to_string())),
     ];
-    let given = given.iter().filter_map(|(key, value)| Some(format!("&{key}={}", quote(value.as_ref()?))));
-    let filter: String = given.collect();
-    let report: ConnectionsReport =
-        client.get(&format!("/v1/stack/connections?limit={}{filter}", args.limit))?;
+    let report: ConnectionsReport = client.get(&format!("/v1/stack/connections?{}", query(given)))?;
     if let Some(remote) = args.remote.filter(|_| report.connections.is_empty()) {
         return Err(capture::unknown(remote).into());
     }
