@@ -1,7 +1,7 @@
 //! Runs named steps in order and prints a table of their outcomes.
 
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -24,6 +24,8 @@ pub(crate) struct Step {
     action: Action,
     needed_by_all: bool,
     beside: Vec<Step>,
+    /// Steps that run meanwhile and end before the next step begins.
+    meanwhile: Vec<Step>,
 }
 
 impl Step {
@@ -32,7 +34,8 @@ impl Step {
         name: &'static str,
         action: impl Fn() -> Result<Outcome> + Send + Sync + 'static,
     ) -> Step {
-        Step { name, action: Arc::new(action), needed_by_all: false, beside: Vec::new() }
+        let (beside, meanwhile) = (Vec::new(), Vec::new());
+        Step { name, action: Arc::new(action), needed_by_all: false, beside, meanwhile }
     }
 
     /// Marks the step as required: if it fails, later steps do not run.
@@ -45,11 +48,16 @@ impl Step {
         Step { beside: steps, ..self }
     }
 
+    /// Runs `steps` one after the other while this one runs. The next step begins after all of them.
+    pub(crate) fn meanwhile(self, steps: Vec<Step>) -> Step {
+        Step { meanwhile: steps, ..self }
+    }
+
     fn run_beside(&self, strict: bool) -> Vec<Row> {
         if !self.beside.is_empty() {
             lower_priority();
         }
-        self.beside.iter().map(|step| step.run(strict)).collect()
+        run_each(&self.beside, strict)
     }
 
     fn run(&self, strict: bool) -> Row {
@@ -87,7 +95,7 @@ pub(crate) fn run(steps: &[Step], strict: bool) -> Result<()> {
     let rows = run_all(steps, strict);
     // Failures are printed last.
     rows.iter().filter_map(Row::failure).for_each(|failure| println!("\n=== {failure}"));
-    let planned = steps.iter().map(|step| 1 + step.beside.len()).sum();
+    let planned = steps.iter().map(|step| 1 + step.meanwhile.len() + step.beside.len()).sum();
     println!("\n{}", table(&rows, planned));
     let failed: Vec<&str> = rows.iter().filter(|row| row.result.is_err()).map(|row| row.name).collect();
     if !failed.is_empty() {
@@ -101,17 +109,26 @@ fn run_all(steps: &[Step], strict: bool) -> Vec<Row> {
         let (mut rows, mut others) = (Vec::new(), Vec::new());
         for step in steps {
             others.push(scope.spawn(|| step.run_beside(strict)));
-            rows.push(step.run(strict));
-            if step.needed_by_all && rows.last().is_some_and(|row: &Row| row.result.is_err()) {
+            let meanwhile = scope.spawn(|| run_each(&step.meanwhile, strict));
+            let row = step.run(strict);
+            let ends = step.needed_by_all && row.result.is_err();
+            rows.extend(join(meanwhile));
+            rows.push(row);
+            if ends {
                 break;
             }
         }
-        let join = |other: thread::ScopedJoinHandle<'_, Vec<Row>>| {
-            other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
         rows.extend(others.into_iter().flat_map(join));
         rows
     })
+}
+
+fn run_each(steps: &[Step], strict: bool) -> Vec<Row> {
+    steps.iter().map(|step| step.run(strict)).collect()
+}
+
+fn join(rows: ScopedJoinHandle<'_, Vec<Row>>) -> Vec<Row> {
+    rows.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 fn report(result: &Result<Outcome>) {
@@ -183,6 +200,23 @@ mod tests {
         let first = Step::new("first", || Ok(Outcome::Passed)).beside(vec![other, third]);
         assert_eq!(run(&[first], false).unwrap_err().to_string(), "failed: second");
         assert_eq!(ran.load(SeqCst), 1);
+    }
+
+    #[test]
+    fn the_next_step_begins_after_those_that_run_meanwhile() {
+        let (ended, slow) = (Arc::<AtomicUsize>::default(), Duration::from_millis(20));
+        let (at_end, at_start) = (ended.clone(), ended);
+        let meanwhile = Step::new("meanwhile", move || {
+            thread::sleep(slow);
+            at_end.store(1, SeqCst);
+            Ok(Outcome::Passed)
+        });
+        let first = Step::new("first", || Ok(Outcome::Passed)).meanwhile(vec![meanwhile]);
+        let next = Step::new("next", move || {
+            assert_eq!(at_start.load(SeqCst), 1);
+            Ok(Outcome::Passed)
+        });
+        run(&[first, next], false).unwrap();
     }
 
     #[test]

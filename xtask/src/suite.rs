@@ -71,7 +71,8 @@ pub(crate) fn all(arguments: &TestArguments) -> Vec<Step> {
     let end_to_end = Step::new("end-to-end", move || {
         passed(&end_to_end(program.get().context("the tests were not built")?, &name, all))
     });
-    let mut steps = vec![install, kernel, build.needed()];
+    // Installation waits for the network and for single processes.
+    let mut steps = vec![build.needed().meanwhile(vec![install, kernel])];
     if arguments.end_to_end.is_some() {
         steps.push(end_to_end);
         return steps;
