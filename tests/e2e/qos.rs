@@ -172,9 +172,16 @@ fn classes_share_a_port_as_those_of_the_kernel() {
         }
     }
     let kernel = streams(folder.path(), &left, &right);
-    for (own, kernel) in own.into_iter().zip(kernel) {
-        assert!((kernel * 2 / 3..=kernel * 4 / 3).contains(&own), "{own} bytes, {kernel} with the kernel");
+    for streams in [own, kernel] {
+        // 5 and 15 Mbit/s for 4 s. A class also gets what the other one leaves, as when its stream begins late.
+        let guaranteed = [2_500_000, 7_500_000].map(|bytes| bytes * 3 / 4);
+        assert!(
+            streams[0] > guaranteed[0] && streams[1] > guaranteed[1],
+            "{own:?} bytes, {kernel:?} with the kernel"
+        );
     }
+    let [own, kernel] = [own, kernel].map(|streams| streams.iter().sum::<u64>());
+    assert!((kernel * 3 / 4..=kernel * 5 / 4).contains(&own), "{own} bytes, {kernel} with the kernel");
 }
 
 #[test]

@@ -46,7 +46,16 @@ pub fn fields(file: &Path, filter: &str, names: &[&str]) -> Vec<Vec<String>> {
 pub fn assert_valid(file: &Path) {
     let invalid = packets(file, &format!("eth.src == {MAC} && ({INVALID})"), &[]);
     assert_eq!(invalid, "", "invalid packets");
-    assert_ne!(packets(file, &format!("eth.src == {MAC}"), &["-c", "200"]), "", "an empty capture");
+    assert!(has_any(file, &format!("ether src {MAC}")), "an empty capture");
+}
+
+/// Whether a packet of a capture matches a filter of libpcap, which tcpdump tells in a tenth of the time of tshark.
+fn has_any(file: &Path, filter: &str) -> bool {
+    need::program("tcpdump");
+    let output = Command::new("tcpdump").args(["-n", "-c", "1", filter, "-r"]).arg(file).output();
+    let Output { status, stdout, stderr } = output.expect("tcpdump runs");
+    assert!(status.success(), "{}: {status}: {}", file.display(), String::from_utf8_lossy(&stderr));
+    !stdout.is_empty()
 }
 
 /// A capture in the kernel of the packets of an interface, for programs that cannot capture those of their port.
@@ -70,6 +79,6 @@ impl KernelCapture {
     pub fn finish(mut self) {
         assert!(self.process.terminate(LIMIT).success());
         assert_eq!(packets(&self.file, "_ws.malformed", &[]), "", "malformed packets");
-        assert_ne!(packets(&self.file, "tcp", &["-c", "200"]), "", "an empty capture");
+        assert!(has_any(&self.file, "tcp"), "an empty capture");
     }
 }

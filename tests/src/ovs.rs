@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -222,8 +223,9 @@ fn database(folder: &Path) -> Process {
     let control = format!("--unixctl={}", folder.join("database.ctl").display());
     let process = spawn(folder, "database", &["ovsdb-server".into(), file, remote, control]);
     assert!(
-        wait::until(START_TIMEOUT, || socket.exists().then_some(())).is_some(),
-        "ovsdb-server makes no socket"
+        // It exists before ovsdb-server listens.
+        wait::until(START_TIMEOUT, || UnixStream::connect(&socket).ok()).is_some(),
+        "ovsdb-server does not listen"
     );
     process
 }

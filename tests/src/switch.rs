@@ -1,10 +1,12 @@
 //! `linerate run` as a process with a generated configuration, queried through its command line.
 
 use std::fmt::Write as _;
-use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
+use std::{fs, io};
 
 use serde_json::Value;
 
@@ -111,6 +113,17 @@ impl Switch {
         if status.success() { Ok(stdout) } else { Err(String::from_utf8_lossy(&stderr).into_owned()) }
     }
 
+    /// Reads a resource of the control API, without a process for each time that a test looks.
+    fn get(&self, resource: &str) -> io::Result<Value> {
+        let mut stream = UnixStream::connect(&self.control)?;
+        write!(stream, "GET {resource} HTTP/1.0\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+        let is_found = head.starts_with("HTTP/1.0 200 ");
+        if is_found { Ok(serde_json::from_str(body)?) } else { Err(io::Error::other(answer)) }
+    }
+
     /// The snippet that connects a guest of this kind to a port.
     pub fn snippet(&self, port: &str, kind: &str) -> String {
         let output = Command::new(binary::linerate())
@@ -130,7 +143,7 @@ impl Switch {
     }
 
     fn live(&self, name: &str) -> Option<Value> {
-        let answer = self.ask(&["ports", "show"]).unwrap_or_else(|error| panic!("no ports: {error}"));
+        let answer = self.get("/v1/ports").unwrap_or_else(|error| panic!("no ports: {error}"));
         let ports = answer.as_array()?;
         let port = ports.iter().find(|port| port["settings"]["name"] == name)?;
         port["live"].is_object().then(|| port["live"].clone())

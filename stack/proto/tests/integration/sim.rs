@@ -234,7 +234,7 @@ pub(crate) fn run_all(seeds: &[u64], mut run: impl FnMut(u64)) {
 
 #[test]
 fn every_byte_arrives_and_every_connection_ends() {
-    let (seeds, mut counters) = (seeds(20_000, 400), Counters::default());
+    let (seeds, mut counters) = (seeds(20_000, 200), Counters::default());
     run_all(&seeds, |seed| counters.add(&run(seed)));
     if seeds.len() > 1 {
         check_coverage(&counters);
