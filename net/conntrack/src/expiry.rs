@@ -10,8 +10,8 @@ use crate::table::Shard;
 use crate::tracker::Tracker;
 use crate::tuple::Tuple;
 use mem::line::Padded;
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
-use std::sync::{MutexGuard, PoisonError, TryLockError};
 
 impl Tracker {
     /// Visits up to `visits` places of the table, and removes connections whose time has passed. Must be called
@@ -20,12 +20,9 @@ impl Tracker {
         for _ in 0..visits {
             // Relaxed: workers share the visits, and a visit needs no other data.
             let at = self.swept.fetch_add(1, Ordering::Relaxed);
-            let shard = match self.shards[at % SHARDS].try_lock() {
-                Ok(shard) => shard,
-                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => continue,
-            };
-            self.expire(shard, now);
+            if let Some(shard) = self.shards[at % SHARDS].try_lock() {
+                self.expire(shard, now);
+            }
         }
     }
 
@@ -92,10 +89,9 @@ impl Tracker {
     fn remove_all(&self, is_selected: impl Fn(&Connection) -> bool) -> usize {
         let mut removed = 0;
         for Padded(shard) in &*self.shards {
-            let lock = || shard.lock().unwrap_or_else(PoisonError::into_inner);
-            let chunks = lock().chunks();
+            let chunks = shard.lock().chunks();
             for chunk in 0..chunks {
-                removed += self.remove_of(lock(), chunk, &is_selected);
+                removed += self.remove_of(shard.lock(), chunk, &is_selected);
             }
         }
         removed

@@ -1,9 +1,7 @@
 //! Fuzz target of packets against a tracker, also replayed by ordinary tests.
 
-use crate::config::SHARDS;
 use crate::{Config, Direction, Helper, Nat, Request, State, Tracker, Tuple, bits, sample};
 use std::net::IpAddr;
-use std::sync::PoisonError;
 
 /// Connections of the tracker.
 const LIMIT: usize = 8;
@@ -97,7 +95,6 @@ fn request(action: u8) -> Request {
 impl Tracker {
     /// Whether the tracker has no connection, and nothing that belongs to one.
     pub fn is_clean(&self) -> bool {
-        let is_empty = |i: usize| self.shards[i].lock().unwrap_or_else(PoisonError::into_inner).is_empty();
-        self.is_empty() && (0..SHARDS).all(is_empty)
+        self.is_empty() && self.shards.iter().all(|shard| shard.lock().is_empty())
     }
 }

@@ -17,6 +17,7 @@ mod expiry;
 pub mod fuzz;
 mod helper;
 mod icmp;
+mod index;
 mod limits;
 mod nat;
 mod packet;
@@ -36,7 +37,7 @@ pub use limits::Refused;
 pub use nat::{Direction, Nat};
 pub use show::Listed;
 pub use tcp::Phase;
-pub use tracker::{Exhausted, Request, Tracker};
+pub use tracker::{Exhausted, Request, Search, Tracker};
 pub use tuple::Tuple;
 
 /// Bits of [`State::bits`], as in ovs-fields(7), `ct_state`.

@@ -6,7 +6,6 @@ use crate::table::Shard;
 use crate::tcp::Phase;
 use crate::tracker::Tracker;
 use crate::tuple::Tuple;
-use std::sync::PoisonError;
 
 /// A connection as it was when it was listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,10 +47,9 @@ impl Listed {
 impl Tracker {
     /// The connections whose time has not passed. Connections that are added or removed meanwhile may be missing.
     pub fn connections(&self, now: u64) -> impl Iterator<Item = Listed> {
-        self.shards.iter().flat_map(move |shard| {
-            let lock = move || shard.lock().unwrap_or_else(PoisonError::into_inner);
-            (0..).map_while(move |chunk| listed(&lock(), chunk, now)).flatten()
-        })
+        self.shards
+            .iter()
+            .flat_map(move |shard| (0..).map_while(move |chunk| listed(&shard.lock(), chunk, now)).flatten())
     }
 }
 

@@ -1,33 +1,47 @@
 //! One shard of the table: connections by their original direction, and entries that lead to translated ones.
 //!
-//! Connections never move: they are in chunks, so that growth copies only the index, which has 8 bytes for each.
+//! Connections never move: they are in chunks, so that growth copies only the index, which has 8 bytes for each. Beside
+//! the lock of a shard is a hint of what the next search and the next addition read, so that it can be loaded for many
+//! packets together. A hint may be old: nothing is read at its addresses.
 
 use crate::config::CHUNK;
 use crate::connection::Connection;
+use crate::index::{Index, line_of};
 use crate::tuple::Tuple;
 use hashbrown::HashTable;
+use mem::line::{LINE, prefetch_write};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 type Chunk = [Option<Connection>; CHUNK];
 
-/// Connections with related hashes. See `tracker` for the way from a packet to its shard. What each packet needs comes
-/// first: with the lock it is one cache line.
+/// A shard with its lock. What each packet needs comes first: it is one cache line.
+#[derive(Default)]
+#[repr(C)]
+pub(crate) struct Locked {
+    hint: Hint,
+    shard: Mutex<Shard>,
+}
+
+/// What the next packets of a shard read.
+#[derive(Default)]
+struct Hint {
+    /// See [`Index::hint`].
+    index: AtomicUsize,
+    /// Address of the slot of the next connection, if it is allocated.
+    free: AtomicUsize,
+}
+
+/// Connections with related hashes. See `tracker` for the way from a packet to its shard.
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct Shard {
     chunks: Vec<Box<Chunk>>,
-    index: HashTable<Place>,
+    index: Index,
     aliases: HashTable<Alias>,
     free: Vec<u32>,
     /// Chunk that the next sweep visits.
     hand: usize,
-}
-
-/// Where a connection is.
-#[derive(Clone, Copy)]
-struct Place {
-    /// Part of the hash of the original direction.
-    hash: u32,
-    slot: u32,
 }
 
 /// The reply direction of a translated connection, whose hash is not that of its original direction.
@@ -38,20 +52,58 @@ struct Alias {
     origin: u64,
 }
 
-/// The hash of the index. The number of the shard is in other bits.
-fn spread(hash: u32) -> u64 {
-    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+impl Locked {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Shard> {
+        self.shard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `None` if it is locked.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Shard>> {
+        match self.shard.try_lock() {
+            Ok(shard) => Some(shard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    // Relaxed: a hint orders nothing.
+    /// Notes what the next packets read, after an addition.
+    pub(crate) fn note(&self, shard: &Shard) {
+        self.hint.index.store(shard.index.hint(), Ordering::Relaxed);
+        let free = shard.free.last().and_then(|slot| shard.slot(*slot));
+        self.hint.free.store(free.map_or(0, |slot| std::ptr::from_ref(slot).addr()), Ordering::Relaxed);
+    }
+
+    /// Loads the shard into the cache.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        prefetch_write(std::ptr::from_ref(self).cast());
+    }
+
+    /// Loads the place of a hash in the index, and the slot of the next connection.
+    #[inline]
+    pub(crate) fn prefetch_hinted(&self, hash: u64) {
+        let (index, free) = (self.hint.index.load(Ordering::Relaxed), self.hint.free.load(Ordering::Relaxed));
+        prefetch_write(std::ptr::without_provenance(line_of(index, hash as u32)));
+        prefetch_connection(free);
+    }
+}
+
+/// Loads the lines of a connection into the cache.
+#[inline]
+pub(crate) fn prefetch_connection(address: usize) {
+    for line in 0..size_of::<Connection>() / LINE {
+        prefetch_write(std::ptr::without_provenance(address.wrapping_add(line * LINE)));
+    }
 }
 
 impl Shard {
     /// The connection of a tuple whose original direction has this hash, and whether the tuple is its reply direction.
     #[inline]
     pub(crate) fn find(&self, hash: u64, tuple: &Tuple) -> Option<(u32, bool)> {
-        let is_it = |place: &Place| {
-            place.hash == hash as u32
-                && self.get(place.slot).is_some_and(|found| found.original == *tuple || found.is_reply(tuple))
-        };
-        let slot = self.index.find(spread(hash as u32), is_it)?.slot;
+        let is_it =
+            |slot| self.get(slot).is_some_and(|found| found.original == *tuple || found.is_reply(tuple));
+        let slot = self.index.find(hash as u32, is_it)?;
         Some((slot, self.get(slot)?.original != *tuple))
     }
 
@@ -83,8 +135,13 @@ impl Shard {
     }
 
     #[inline]
+    fn slot(&self, slot: u32) -> Option<&Option<Connection>> {
+        Some(&self.chunks.get(slot as usize / CHUNK)?[slot as usize % CHUNK])
+    }
+
+    #[inline]
     pub(crate) fn get(&self, slot: u32) -> Option<&Connection> {
-        self.chunks.get(slot as usize / CHUNK)?[slot as usize % CHUNK].as_ref()
+        self.slot(slot)?.as_ref()
     }
 
     #[inline]
@@ -102,17 +159,14 @@ impl Shard {
         let Some(slot) = self.free.pop() else { return };
         let hash = connection.hash as u32;
         self.chunks[slot as usize / CHUNK][slot as usize % CHUNK] = Some(connection);
-        self.index.insert_unique(spread(hash), Place { hash, slot }, |place| spread(place.hash));
+        self.index.insert(hash, slot);
     }
 
     /// Removes a connection. If it is translated, its alias must be released.
     pub(crate) fn remove(&mut self, slot: u32) -> Option<Connection> {
         let place = &mut self.chunks.get_mut(slot as usize / CHUNK)?[slot as usize % CHUNK];
         let connection = place.take()?;
-        let found = self.index.find_entry(spread(connection.hash as u32), |place| place.slot == slot);
-        if let Ok(found) = found {
-            found.remove();
-        }
+        self.index.remove(connection.hash as u32, slot);
         self.free.push(slot);
         Some(connection)
     }
@@ -127,7 +181,7 @@ impl Shard {
     /// Whether it has no connection and no alias.
     #[cfg(any(test, feature = "fuzz"))]
     pub(crate) fn is_empty(&self) -> bool {
-        self.index.is_empty() && self.aliases.is_empty()
+        self.index.len() == 0 && self.aliases.is_empty()
     }
 
     /// Number of chunks.

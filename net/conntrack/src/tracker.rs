@@ -14,11 +14,11 @@ use crate::helper::{Helper, Parent, key_of};
 use crate::limits::{Full, Limits, Refused};
 use crate::nat::{Direction, Nat, Numbers, candidates};
 use crate::packet::{Content, Packet};
-use crate::table::Shard;
+use crate::table::{Locked, Shard, prefetch_connection};
 use crate::tuple::{Hasher, Tuple};
-use mem::line::{LINE, Padded, prefetch_write};
+use mem::line::Padded;
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// No address and port is free for a connection. The packet must be dropped: its own address must not leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -53,7 +53,7 @@ pub struct Request {
 pub struct Tracker {
     pub(crate) rules: Rules,
     pub(crate) hasher: Hasher,
-    pub(crate) shards: Box<[Padded<Mutex<Shard>>]>,
+    pub(crate) shards: Box<[Padded<Locked>]>,
     pub(crate) limits: Limits,
     /// Visits of the sweep.
     pub(crate) swept: AtomicUsize,
@@ -64,6 +64,10 @@ pub struct Tracker {
     /// Whether a connection was ever expected.
     has_expected: AtomicBool,
 }
+
+/// A search that is expected.
+#[derive(Clone, Copy, Debug)]
+pub struct Search(u64);
 
 /// One packet on its way.
 struct Passage<'a> {
@@ -145,14 +149,27 @@ impl Tracker {
     /// Loads the connection at `place` into the cache, with the shard. Nothing is read: the connection may be gone.
     #[inline]
     pub fn prefetch(&self, place: Place) {
-        prefetch_write(std::ptr::from_ref(&self.shards[usize::from(place.shard) % SHARDS]).cast());
-        for line in 0..size_of::<Connection>() / LINE {
-            prefetch_write(std::ptr::without_provenance(place.address.wrapping_add(line * LINE)));
-        }
+        self.shards[usize::from(place.shard) % SHARDS].prefetch();
+        prefetch_connection(place.address);
+    }
+
+    /// Loads the shard of a packet into the cache. Returns what [`Tracker::prefetch_search`] needs, or `None` for a packet
+    /// that has no place in a connection. `head` as in [`Tracker::track`].
+    #[inline]
+    pub fn prefetch_shard(&self, head: &[u8], zone: u16) -> Option<Search> {
+        let hash = self.hasher.hash(&Packet::parse(head, zone)?.tuple);
+        self.shards[shard_of(hash)].prefetch();
+        Some(Search(hash))
+    }
+
+    /// Loads what a search for a connection, and its addition if there is none, read and write.
+    #[inline]
+    pub fn prefetch_search(&self, Search(hash): Search) {
+        self.shards[shard_of(hash)].prefetch_hinted(hash);
     }
 
     fn lock(&self, shard: usize) -> MutexGuard<'_, Shard> {
-        self.shards[shard % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
+        self.shards[shard % SHARDS].lock()
     }
 
     pub(crate) fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
@@ -337,6 +354,7 @@ impl Tracker {
         self.announce(&connection, packet, false, passage.now);
         let key = connection.parent.is_some().then(|| key_of(&connection.original));
         shard.insert(connection);
+        self.shards[shard_of(hash)].note(&shard);
         drop(shard);
         if let Some(key) = &key {
             self.expected.remove(self.hasher.hash(key), key);

@@ -114,6 +114,8 @@ pub(super) struct Lookup {
     plain: u32,
     /// Searches for megaflows since the last one that found one.
     misses: u32,
+    /// Zone in which a packet of this burst, or of the last one, was searched for by its addresses.
+    pub(super) searched: Option<u16>,
     /// Whether a result depended on the time to live, which the head caches compare since then.
     pub(super) compares_ttl: bool,
     pub(super) hits: Hits,
@@ -143,6 +145,7 @@ impl Lookup {
             resumed: 0,
             plain: 0,
             misses: 0,
+            searched: None,
             compares_ttl: false,
             hits: Hits::default(),
             learner,
@@ -244,6 +247,26 @@ impl Lookup {
             self.megaflows.prefetch_continuation(continuation.next);
             tracker.prefetch(continuation.place);
         }
+    }
+
+    /// Loads what searches for the connections of packets without a continuation read into the cache.
+    #[inline(never)]
+    pub(super) fn warm_searches(&mut self, runs: &[Run], burst: &Burst, (tracker, zone): (&Tracker, u16)) {
+        let mut searches = [None; BURST];
+        for (search, run) in searches.iter_mut().zip(runs) {
+            let Some(shape) = run.shape.filter(|_| self.is_searched(run)) else { continue };
+            let packet = burst.head(run.packets.start).get(shape.network()..).unwrap_or_default();
+            *search = tracker.prefetch_shard(packet, zone);
+        }
+        searches.into_iter().flatten().for_each(|search| tracker.prefetch_search(search));
+    }
+
+    /// Whether the connection of a run is probably searched for.
+    fn is_searched(&mut self, run: &Run) -> bool {
+        let continues = run.entry.is_some_and(|entry| entry.continues);
+        let is_missing = run.id == MegaflowId::default();
+        is_missing
+            || !continues && self.megaflows.get(run.id).is_some_and(|found| found.value.tracking().is_some())
     }
 
     /// Whether there are more flows than megaflows, so that packets often miss the caches.

@@ -100,6 +100,9 @@ impl Pass<'_> {
         if continues {
             self.lookup.warm_continuations(&runs[..n], self.tracker);
         }
+        if let Some(zone) = self.lookup.searched.take() {
+            self.lookup.warm_searches(&runs[..n], self.burst, (self.tracker, zone));
+        }
         let (mut to, mut packets) = (PortId(0), 0..0);
         for run in &runs[..n] {
             let port = self.lookup.forward(run, self.context.now);

@@ -91,6 +91,7 @@ impl Executor<'_> {
         let is_ip = [0x0800, 0x86dd].contains(&self.rewriter.key().get(Field::EthType));
         let network = usize::from(self.rewriter.layout().network);
         let packet = self.rewriter.head().get(network..).filter(|_| is_ip && network != 0);
+        self.lookup.searched = Some(operation.zone);
         let (request, now) = (request(operation, self.context.from.0), self.context.now.0);
         self.tracking.tracker.track(packet.unwrap_or_default(), &self.tracking.states.last, &request, now)
     }
