@@ -10,6 +10,7 @@
 pub mod copy;
 mod grid;
 mod guest_memory;
+pub mod huge;
 pub mod line;
 mod mem_table;
 pub mod pool;

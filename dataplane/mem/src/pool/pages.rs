@@ -1,5 +1,6 @@
 //! Pool memory: huge pages if available, else ordinary ones.
 
+use crate::huge::HUGE;
 use core::ptr::NonNull;
 use rustix::io::Errno;
 use rustix::mm::MapFlags;
@@ -12,8 +13,6 @@ pub enum Pages {
     /// Ordinary pages with transparent huge pages advised.
     Ordinary,
 }
-
-const HUGE: usize = 2 << 20;
 
 /// A private, zeroed mapping.
 #[derive(Debug)]

@@ -34,11 +34,19 @@ pub(crate) struct HeadCache<const N: usize, const STRIDE: usize> {
     lines: Lines,
     /// Number of entries, less one.
     last: usize,
+    /// The most entries.
+    most: usize,
+    /// Keys that were new since it has this number of entries.
+    added: usize,
     secret: [u64; 2],
     /// By the number of the entry.
     continuations: Continuations,
 }
 
+/// Entries of a cache in the beginning, for keys of some hundred flows.
+const FIRST: usize = 1 << 13;
+/// Growth at a time.
+const GROWTH: usize = 8;
 /// In the word of the slot: whether the entry has a continuation.
 const CONTINUES: u64 = 1 << 32;
 /// In the word of the slot: whether the entry was found since another key wanted its place.
@@ -54,12 +62,16 @@ pub(crate) fn tag(port: PortId) -> u64 {
 }
 
 impl<const N: usize, const STRIDE: usize> HeadCache<N, STRIDE> {
-    /// An empty cache of `entries` entries, a power of two of at least 2.
-    pub(crate) fn new(entries: usize, secret: [u64; 2]) -> Self {
+    /// An empty cache that grows to `most` entries, a power of two of at least 2.
+    pub(crate) fn new(most: usize, secret: [u64; 2]) -> Self {
+        Self::with(FIRST.min(most), most, secret)
+    }
+
+    fn with(entries: usize, most: usize, secret: [u64; 2]) -> Self {
         const { assert!(N + 2 <= STRIDE && STRIDE.is_multiple_of(LINE)) };
         debug_assert!(entries.is_power_of_two() && entries >= 2);
         let lines = Lines::zeroed(entries * STRIDE);
-        Self { lines, last: entries - 1, secret, continuations: Continuations::default() }
+        Self { lines, last: entries - 1, most, added: 0, secret, continuations: Continuations::default() }
     }
 
     /// First place of a key. The second one is its neighbour.
@@ -125,12 +137,17 @@ impl<const N: usize, const STRIDE: usize> HeadCache<N, STRIDE> {
     /// Otherwise the next key may take both: of more keys than places that come in turn, some stay, and keys that are
     /// not found any more cost a new one a single packet.
     pub(crate) fn insert(&mut self, key: &[u64; N], id: MegaflowId) {
+        if self.added > self.last / 2 && self.last + 1 < self.most {
+            self.grow();
+        }
         let place = self.place(key);
         let (places, entries) = ([place, place ^ 1], self.lines.entries_mut::<STRIDE>());
         let first = |is_it: &dyn Fn(&[u64; STRIDE]) -> bool| {
             places.into_iter().find(|at| entries.get(*at).is_some_and(is_it))
         };
-        let at = first(&|entry| is_of(entry, key))
+        let known = first(&|entry| is_of(entry, key));
+        self.added += usize::from(known.is_none());
+        let at = known
             .or_else(|| first(&|entry| entry[N] == 0))
             .or_else(|| first(&|entry| entry[N + 1] & FOUND == 0));
         if let Some(at) = at {
@@ -143,9 +160,15 @@ impl<const N: usize, const STRIDE: usize> HeadCache<N, STRIDE> {
         }
     }
 
+    /// Makes room for more keys. All are forgotten: each is found once more by a search, and none is copied meanwhile.
+    #[cold]
+    fn grow(&mut self) {
+        *self = Self::with((self.last + 1) * GROWTH.min(self.most / (self.last + 1)), self.most, self.secret);
+    }
+
     /// Removes all entries.
     pub(crate) fn clear(&mut self) {
-        *self = Self::new(self.last + 1, self.secret);
+        *self = Self::new(self.most, self.secret);
     }
 }
 
@@ -197,6 +220,23 @@ mod tests {
         assert_eq!(find(&mut cache, &of(7)), Some(id(10)), "replaced in place");
         cache.clear();
         assert_eq!(find(&mut cache, &of(7)), None);
+    }
+
+    #[test]
+    fn a_cache_grows_with_its_keys_to_the_most_entries() {
+        let mut cache = HeadCache::<5, 8>::new(4 * FIRST, SECRET);
+        let key = |n: usize| [n as u64 + 1; 5];
+        for _ in 0..2 * FIRST {
+            cache.insert(&key(0), id(0));
+        }
+        assert_eq!(cache.last + 1, FIRST, "one key");
+        (0..FIRST).for_each(|n| cache.insert(&key(n), id(n as u32)));
+        assert_eq!(cache.last + 1, 4 * FIRST);
+        (0..FIRST).for_each(|n| cache.insert(&key(n), id(n as u32)));
+        let found = (0..FIRST).filter(|n| find(&mut cache, &key(*n)) == Some(id(*n as u32))).count();
+        assert!(found > FIRST * 7 / 8, "{found}");
+        (0..8 * FIRST).for_each(|n| cache.insert(&key(n), id(n as u32)));
+        assert_eq!(cache.last + 1, 4 * FIRST);
     }
 
     /// Three keys that share two places, of which the first two are there and were found.

@@ -1,9 +1,10 @@
 //! Entries of words, with their beginning on a cache line.
 
+use mem::huge::HUGE;
 use mem::line::LINE;
 
-/// Words from the beginning of a cache line on. An allocation of zeros has memory only where it was written, so that few
-/// entries need little.
+/// Words from the beginning of a cache line on, or of a huge page, if they fill one. An allocation of zeros has memory
+/// only where it was written.
 #[derive(Default)]
 pub(super) struct Lines {
     words: Vec<u64>,
@@ -14,9 +15,11 @@ pub(super) struct Lines {
 impl Lines {
     /// At least this number of words, all of them 0.
     pub(super) fn zeroed(words: usize) -> Self {
-        let words = vec![0_u64; words + LINE / 8];
+        let unit = if words * 8 < HUGE { LINE } else { HUGE };
+        let words = vec![0_u64; words + unit / 8];
+        mem::huge::advise(&words);
         let start = words.as_ptr().addr();
-        let skip = (start.next_multiple_of(LINE) - start) / 8;
+        let skip = (start.next_multiple_of(unit) - start) / 8;
         Self { words, skip }
     }
 

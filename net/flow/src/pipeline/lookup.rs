@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// Megaflows of a worker for one bridge.
 const MEGAFLOWS: usize = 1 << 18;
 /// Entries of the head caches, so many that two places are enough for most keys of 10^5 flows in both directions. The
-/// memory is that of the entries in use, at most 32 MiB, and 16 MiB if packets continue after connection tracking.
+/// memory grows with their number, to 32 MiB, and 16 MiB more if packets continue after connection tracking.
 const HEADS: usize = 1 << 19;
 /// See [`HEADS`]; for frames with a tag, and for IPv6.
 const OTHER_HEADS: usize = 1 << 15;
