@@ -66,9 +66,9 @@ impl Locked {
         }
     }
 
-    // Relaxed: a hint orders nothing.
     /// Notes what the next packets read, after an addition.
     pub(crate) fn note(&self, shard: &Shard) {
+        // Relaxed, here and where hints are read: a hint orders nothing.
         self.hint.index.store(shard.index.hint(), Ordering::Relaxed);
         let free = shard.free.last().and_then(|slot| shard.slot(*slot));
         self.hint.free.store(free.map_or(0, |slot| std::ptr::from_ref(slot).addr()), Ordering::Relaxed);
