@@ -36,9 +36,10 @@ impl<R: DeviceRing> Core<R> {
         if failed.too_small {
             return Some(Taken::TooSmall);
         }
-        // Returned buffers may be in the avail cache again; the ring then starts after them.
+        // Returned buffers may be in the avail cache again, and more with them; the ring then starts after them.
         let cached = self.plain.held as u32 + self.chain.map_or(0, |buf_id| buf_id.slots.into());
-        (!self.ring.has_beyond(failed.slots.saturating_sub(cached))).then_some(Taken::Full)
+        let others = failed.slots.checked_sub(cached)?;
+        (!self.ring.has_beyond(others)).then_some(Taken::Full)
     }
 
     /// Gathers buffers until `need` bytes fit. The first plain buffer, if any, is too small.
