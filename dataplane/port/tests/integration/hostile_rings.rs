@@ -302,6 +302,20 @@ fn frame_retries_when_buffers_are_added() {
 }
 
 #[test]
+fn the_only_buffer_is_found_if_it_came_after_a_frame_found_none() {
+    for packed in KINDS {
+        let mut guest = Guest::new(packed, MERGEABLE);
+        let mut tx = guest.tx();
+        assert_eq!(send(tx.as_mut(), &burst_of(&[frame(60, 1)])).unwrap().0, 0, "no buffers");
+        guest.offer(&[(0, 12), (4096, 100)], WRITE);
+        // Takes the chain ahead of need.
+        send(tx.as_mut(), &burst_of(&[])).unwrap();
+        let (done, stats) = send(tx.as_mut(), &burst_of(&[frame(60, 1)])).unwrap();
+        assert_eq!((done, stats.packets, guest.used().len()), (1, 1, 1));
+    }
+}
+
+#[test]
 fn room_is_reported_only_if_the_buffers_fit_the_frame() {
     for packed in KINDS {
         let mut guest = Guest::new(packed, MERGEABLE);
