@@ -153,7 +153,7 @@ impl Index {
         self.len
     }
 
-    /// Where the line of each hash is. See [`Hint::line`].
+    /// Where the line of each hash is. See [`line_of`].
     pub(crate) fn hint(&self) -> usize {
         // Lines are aligned, so the lowest bits are free.
         if self.lines.is_empty() { 0 } else { self.lines.as_ptr().addr() | self.lines.len().ilog2() as usize }

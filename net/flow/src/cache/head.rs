@@ -163,7 +163,7 @@ impl<const N: usize, const STRIDE: usize> HeadCache<N, STRIDE> {
     /// Makes room for more keys. All are forgotten: each is found once more by a search, and none is copied meanwhile.
     #[cold]
     fn grow(&mut self) {
-        *self = Self::with((self.last + 1) * GROWTH.min(self.most / (self.last + 1)), self.most, self.secret);
+        *self = Self::with(((self.last + 1) * GROWTH).min(self.most), self.most, self.secret);
     }
 
     /// Removes all entries.
