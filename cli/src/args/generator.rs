@@ -38,7 +38,7 @@ pub(crate) struct GenArgs {
     /// Duration of the measurement
     #[arg(long, default_value = "5s", value_parser = duration::positive, value_name = "TIME")]
     pub(crate) duration: Span,
-    /// Duration of the warm-up, which is not measured
+    /// Duration of the warm-up, which is not measured; up to 1 s longer until a frame arrives, unless --no-announce
     #[arg(long, default_value = "500ms", value_parser = duration::any, value_name = "TIME")]
     pub(crate) warm_up: Span,
     /// Wait for a Unix socket of a port that connects if it has no listener yet, at most as long as --timeout

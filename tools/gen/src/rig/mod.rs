@@ -34,7 +34,7 @@ pub struct Timing {
     pub pace: Pace,
     /// Duration of the measurement.
     pub duration: Duration,
-    /// Duration of the warm-up before it.
+    /// Duration of the warm-up before it; up to a second longer if `announce` and no frame has arrived.
     pub warm_up: Duration,
     /// Maximum number of frames that a late stream sends at once; default: the frames due in ten milliseconds, at least
     /// a burst, and at most 1024 or those due in one millisecond, whichever is larger.

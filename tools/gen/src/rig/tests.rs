@@ -128,8 +128,8 @@ fn forgetful(lost: usize) -> RigPorts {
 }
 
 #[test]
-fn announcement_is_repeated_until_a_frame_arrives() {
-    let timing = Timing { warm_up: Duration::from_millis(500), ..timing("1kpps") };
+fn warm_up_and_announcements_last_until_a_frame_arrives() {
+    let timing = Timing { warm_up: Duration::from_millis(1), ..timing("1kpps") };
     let outcome = Rig::new(forgetful(2), &[stream("64")], timing, 1).unwrap().run(&mut |_| true).unwrap();
     assert!(outcome.warm_up > 0 && outcome.lost == 0 && outcome.returned == 0, "{outcome:?}");
 }

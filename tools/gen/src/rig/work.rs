@@ -29,6 +29,9 @@ const DRAIN_TIME: (Duration, Duration) = (Duration::from_millis(50), Duration::f
 /// only if they were due in a tenth of that.
 const CATCH_UP: f64 = 0.01;
 const RING: u64 = 1024;
+/// Maximum extension of the warm-up while no frame has arrived, because a switch may become ready later than the
+/// generator's ports. In nanoseconds.
+const WARM_UP_EXTENSION: u64 = 1_000_000_000;
 /// Lead time of a phase in nanoseconds, so that its first frame is not late.
 const LEAD_TIME: u64 = 20_000;
 
@@ -229,7 +232,7 @@ impl Rig {
         let phase = if warm_up { Phase::WarmUp } else { Phase::Measuring };
         loop {
             let at = now();
-            if at >= until {
+            if at >= until && !(warm_up && self.extends_warm_up(state, at - until)) {
                 self.finish(state, until);
                 return true;
             }
@@ -254,6 +257,14 @@ impl Rig {
                 }
             }
         }
+    }
+
+    /// Whether the warm-up, which should have ended `late` nanoseconds ago, lasts until a frame arrives.
+    fn extends_warm_up(&self, state: &LoopState, late: u64) -> bool {
+        self.timing.announce
+            && self.ends.receive.is_some()
+            && state.nothing_came()
+            && late < WARM_UP_EXTENSION
     }
 
     /// Stores the first port that does not carry packets; it may connect again.
