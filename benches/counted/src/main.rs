@@ -23,8 +23,6 @@ use traffic::Traffic;
 
 /// Rounds before counting starts; afterwards every buffer of every ring has been used.
 const WARM_UP: usize = 16;
-/// The same for [`Traffic::Matches`], of whose packets a turn translates only a few.
-const WARM_UP_OF_MATCHES: usize = 128;
 const QUEUE_SIZE: u16 = 256;
 /// Full bursts per sending guest while counting.
 const BURSTS: usize = 200;
@@ -85,8 +83,12 @@ fn forward(arguments: &Arguments, kernel: Choice) -> Result<u64> {
     let ticks_per_ns = f64::INFINITY;
     let shape = Shape { ring: arguments.ring, queue_size: QUEUE_SIZE, stations, kernel, ticks_per_ns };
     let mut rig = Rig::with(&shape, &arguments.traffic.extras(arguments.size))?;
-    let warm_up = if arguments.traffic == Traffic::Matches { WARM_UP_OF_MATCHES } else { WARM_UP };
-    for n in 0..warm_up {
+    // A round translates only a few packets. Without a backlog, no packet is translated while counting.
+    for n in 0..WARM_UP {
+        load(&mut rig, n, arguments);
+        rig.settle()?;
+    }
+    for n in 0..WARM_UP {
         load(&mut rig, n, arguments);
         match arguments.traffic {
             Traffic::Staged => rig.settle()?,
@@ -95,7 +97,7 @@ fn forward(arguments: &Arguments, kernel: Choice) -> Result<u64> {
         rig.collect()?;
     }
     let before = rig.worker.counts();
-    for n in warm_up..warm_up + arguments.bursts {
+    for n in WARM_UP..WARM_UP + arguments.bursts {
         load(&mut rig, n, arguments);
         match arguments.traffic {
             Traffic::Staged => switch_part_of_stages(&mut rig.worker),

@@ -47,6 +47,9 @@ pub(crate) struct HeadCache<const N: usize, const STRIDE: usize> {
 const FIRST: usize = 1 << 13;
 /// Growth at a time.
 const GROWTH: usize = 8;
+/// A cache grows when it has got new keys for one of so many entries. With more keys, some would not find a place: at a
+/// half it is one of ten.
+const FILL: usize = 16;
 /// In the word of the slot: whether the entry has a continuation.
 const CONTINUES: u64 = 1 << 32;
 /// In the word of the slot: whether the entry was found since another key wanted its place.
@@ -137,7 +140,7 @@ impl<const N: usize, const STRIDE: usize> HeadCache<N, STRIDE> {
     /// Otherwise the next key may take both: of more keys than places that come in turn, some stay, and keys that are
     /// not found any more cost a new one a single packet.
     pub(crate) fn insert(&mut self, key: &[u64; N], id: MegaflowId) {
-        if self.added > self.last / 2 && self.last + 1 < self.most {
+        if self.added > self.last / FILL && self.last + 1 < self.most {
             self.grow();
         }
         let place = self.place(key);
