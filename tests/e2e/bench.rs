@@ -266,7 +266,7 @@ fn another_switch_is_measured_and_compared() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/bench/testpmd.sh");
     let command = format!("{} {{cpu}} {{a}} {{b}}", script.display());
     let common =
-        [&SHORT[..10], &["--timeout", "60s", "--tests", "throughput", "--rounds", "3", "-o", "json"]]
+        [&SHORT[..10], &["--timeout", "60s", "--tests", "throughput", "--rounds", "6", "-o", "json"]]
             .concat();
     let under = ["--switch-command", &command, "--switch-cpu", "0"];
     let other = bench(folder.path(), &[&common[..], &under].concat());
@@ -280,7 +280,7 @@ fn another_switch_is_measured_and_compared() {
     let figures = compared["figures"].as_array().expect("figures").clone();
     assert!(figures.iter().any(|figure| figure["what"] == "NDR"), "{compared}");
     for figure in &figures {
-        assert_eq!(figure["rounds"], serde_json::json!([3, 3]), "{figure}");
+        assert_eq!(figure["rounds"], serde_json::json!([6, 6]), "{figure}");
     }
     let (said, _) = ended(&bench(folder.path(), &["compare", "ours.json", "ours.json"]), 0);
     assert!(said.contains("not significant") && !said.contains("beyond chance"), "{said}");
