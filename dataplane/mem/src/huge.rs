@@ -3,18 +3,27 @@
 //! With pages of 4 KiB, each such read also misses the translation of its address. The advice is a hint: without huge
 //! pages, or under Miri, the memory stays as it is.
 
+mod arena;
+
+pub use arena::{Arena, Placed};
+
 /// Size of a huge page in bytes.
 pub const HUGE: usize = 2 << 20;
 
 /// Advises huge pages for those that lie completely in `memory`. Each is allocated whole at its first use.
 pub fn advise<T>(memory: &[T]) {
-    let start = memory.as_ptr().addr().next_multiple_of(HUGE);
-    let end = (memory.as_ptr().addr() + size_of_val(memory)) / HUGE * HUGE;
+    advise_at(memory.as_ptr().addr(), size_of_val(memory));
+}
+
+/// [`advise`] for allocated memory that need not be initialised.
+fn advise_at(start: usize, bytes: usize) {
+    let end = (start + bytes) / HUGE * HUGE;
+    let start = start.next_multiple_of(HUGE);
     #[cfg(not(miri))]
     if let Some(len) = end.checked_sub(start).filter(|len| *len > 0) {
         use rustix::mm::{Advice, madvise};
         let pages = core::ptr::without_provenance_mut(start);
-        // SAFETY: the pages are part of `memory`, which is mapped, and the advice changes no content.
+        // SAFETY: the advice changes no content, whosever the pages are.
         // It fails on a kernel without transparent huge pages; the pages then stay ordinary.
         let _ = unsafe { madvise(pages, len, Advice::LinuxHugepage) };
     }

@@ -37,7 +37,7 @@ pub use limits::Refused;
 pub use nat::{Direction, Nat};
 pub use show::Listed;
 pub use tcp::Phase;
-pub use tracker::{Exhausted, Request, Search, Tracker};
+pub use tracker::{Exhausted, Parsed, Request, Search, Tracker};
 pub use tuple::Tuple;
 
 /// Bits of [`State::bits`], as in ovs-fields(7), `ct_state`.

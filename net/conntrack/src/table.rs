@@ -1,14 +1,16 @@
 //! One shard of the table: connections by their original direction, and entries that lead to translated ones.
 //!
-//! Connections never move: they are in chunks, so that growth copies only the index, which has 8 bytes for each. Beside
-//! the lock of a shard is a hint of what the next search and the next addition read, so that it can be loaded for many
-//! packets together. A hint may be old: nothing is read at its addresses.
+//! Connections never move: they are in chunks, so that growth copies only the index, which has 8 bytes for each. Many
+//! chunks of all shards together are in huge pages. Beside the lock of a shard is a hint of what the next search and the
+//! next addition read, so that it can be loaded for many packets together. A hint may be old: nothing is read at its
+//! addresses.
 
 use crate::config::CHUNK;
 use crate::connection::Connection;
 use crate::index::{Index, line_of};
 use crate::tuple::Tuple;
 use hashbrown::HashTable;
+use mem::huge::{Arena, Placed};
 use mem::line::{LINE, prefetch_write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -36,7 +38,7 @@ struct Hint {
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct Shard {
-    chunks: Vec<Box<Chunk>>,
+    chunks: Vec<Placed<Chunk>>,
     index: Index,
     aliases: HashTable<Alias>,
     free: Vec<u32>,
@@ -118,6 +120,12 @@ impl Shard {
         self.find(hash, tuple).is_some() || self.origin(hash, tuple).is_some()
     }
 
+    /// Whether a tuple with this hash may be a direction of a connection.
+    #[inline]
+    pub(crate) fn has_hash(&self, hash: u64) -> bool {
+        self.index.find(hash as u32, |_| true).is_some() || !self.aliases.is_empty()
+    }
+
     /// Adds the reply direction of a translated connection. Returns `false` if it is taken.
     pub(crate) fn reserve(&mut self, hash: u64, reply: &Tuple, origin: u64) -> bool {
         let is_free = !self.is_taken(hash, reply);
@@ -149,11 +157,11 @@ impl Shard {
         self.chunks.get_mut(slot as usize / CHUNK)?[slot as usize % CHUNK].as_mut()
     }
 
-    /// Adds a connection, whose directions must not be taken.
-    pub(crate) fn insert(&mut self, connection: Connection) {
+    /// Adds a connection, whose directions must not be taken. `arena` is for new chunks.
+    pub(crate) fn insert(&mut self, connection: Connection, arena: &Arena) {
         if self.free.is_empty() {
             let first = self.chunks.len() * CHUNK;
-            self.chunks.push(Box::new([const { None }; CHUNK]));
+            self.chunks.push(arena.place(|| None));
             self.free.extend((first as u32..(first + CHUNK) as u32).rev());
         }
         let Some(slot) = self.free.pop() else { return };

@@ -16,6 +16,7 @@ use crate::nat::{Direction, Nat, Numbers, candidates};
 use crate::packet::{Content, Packet};
 use crate::table::{Locked, Shard, prefetch_connection};
 use crate::tuple::{Hasher, Tuple};
+use mem::huge::Arena;
 use mem::line::Padded;
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -54,6 +55,8 @@ pub struct Tracker {
     pub(crate) rules: Rules,
     pub(crate) hasher: Hasher,
     pub(crate) shards: Box<[Padded<Locked>]>,
+    /// Memory of the connections of all shards.
+    arena: Arena,
     pub(crate) limits: Limits,
     /// Visits of the sweep.
     pub(crate) swept: AtomicUsize,
@@ -69,9 +72,19 @@ pub struct Tracker {
 #[derive(Clone, Copy, Debug)]
 pub struct Search(u64);
 
+/// A packet as connection tracking reads it.
+#[derive(Clone, Copy, Debug)]
+pub struct Parsed<'a> {
+    packet: Packet<'a>,
+    /// Hash of its direction.
+    hash: u64,
+}
+
 /// One packet on its way.
 struct Passage<'a> {
     packet: &'a Packet<'a>,
+    /// Hash of its direction.
+    hash: u64,
     request: &'a Request,
     /// Bits of an earlier translation in this zone.
     translated: u32,
@@ -84,6 +97,7 @@ impl Tracker {
         Self {
             hasher: Hasher::random(),
             shards: (0..SHARDS).map(|_| Padded::default()).collect(),
+            arena: Arena::default(),
             limits: Limits::new(config),
             swept: AtomicUsize::new(0),
             drawn: AtomicU64::new(0),
@@ -114,11 +128,34 @@ impl Tracker {
         request: &Request,
         now: u64,
     ) -> Result<Outcome, Exhausted> {
-        let parsed = Packet::parse(head, request.zone).and_then(|packet| self.defragment(packet, now));
-        let Some(packet) = parsed else { return Ok(Outcome::bare(bits::INVALID, request.zone, None)) };
+        match self.parse(head, request.zone, now) {
+            Some(parsed) => self.track_parsed(&parsed, before, request, now),
+            None => Ok(Outcome::bare(bits::INVALID, request.zone, None)),
+        }
+    }
+
+    /// Reads a packet for [`Tracker::track_parsed`] in this zone, once for several passages. Returns `None` for a packet
+    /// that has no place in a connection. `head` as in [`Tracker::track`].
+    pub fn parse<'a>(&self, head: &'a [u8], zone: u16, now: u64) -> Option<Parsed<'a>> {
+        let packet = Packet::parse(head, zone).and_then(|packet| self.defragment(packet, now))?;
+        Some(Parsed { packet, hash: self.hasher.hash(&packet.tuple) })
+    }
+
+    /// [`Tracker::track`] for a packet that was read for the zone of the request.
+    ///
+    /// # Errors
+    /// As [`Tracker::track`].
+    pub fn track_parsed(
+        &self,
+        Parsed { packet, hash }: &Parsed<'_>,
+        before: &State,
+        request: &Request,
+        now: u64,
+    ) -> Result<Outcome, Exhausted> {
+        debug_assert_eq!(packet.tuple.zone(), request.zone);
         let same_zone = before.zone == request.zone;
         let translated = if same_zone { before.bits & (bits::SNAT | bits::DNAT) } else { 0 };
-        let passage = Passage { packet: &packet, request, translated, now };
+        let passage = Passage { packet, hash: *hash, request, translated, now };
         // The second time, another worker has added the connection in between.
         for _ in 0..2 {
             if let Some(outcome) = self.known(&passage) {
@@ -142,7 +179,8 @@ impl Tracker {
         if is_reply && !connection.is_reply(&packet.tuple) {
             return None;
         }
-        let passage = Passage { packet: &packet, request, translated: 0, now };
+        let hash = connection.hash;
+        let passage = Passage { packet: &packet, hash, request, translated: 0, now };
         self.update(shard, (place.slot, is_reply), &passage)
     }
 
@@ -192,17 +230,16 @@ impl Tracker {
     /// Updates the connection of a packet; `None` without connection.
     fn known(&self, passage: &Passage<'_>) -> Option<Outcome> {
         let is_translated = passage.translated != 0;
-        let tuple = passage.packet.tuple;
-        // A translated packet looks like one of the opposite direction, reversed.
-        let found = is_translated.then(|| self.lookup(&tuple.reversed())).flatten();
+        let (tuple, hash) = (passage.packet.tuple, passage.hash);
+        // A translated packet looks like one of the opposite direction, reversed, which has the same hash.
+        let found = is_translated.then(|| self.lookup(hash, &tuple.reversed())).flatten();
         let found = found.map(|(shard, slot, is_reply)| (shard, slot, !is_reply));
-        let (shard, slot, is_reply) = found.or_else(|| self.lookup(&tuple))?;
+        let (shard, slot, is_reply) = found.or_else(|| self.lookup(hash, &tuple))?;
         self.update(shard, (slot, is_reply), passage)
     }
 
     /// The locked shard, the slot and the direction of a tuple.
-    fn lookup(&self, tuple: &Tuple) -> Option<(MutexGuard<'_, Shard>, u32, bool)> {
-        let mut hash = self.hasher.hash(tuple);
+    fn lookup(&self, mut hash: u64, tuple: &Tuple) -> Option<(MutexGuard<'_, Shard>, u32, bool)> {
         for _ in 0..2 {
             let shard = self.shard(hash);
             if let Some((slot, is_reply)) = shard.find(hash, tuple) {
@@ -217,7 +254,7 @@ impl Tracker {
         &self,
         mut shard: MutexGuard<'_, Shard>,
         (slot, is_reply): (u32, bool),
-        Passage { packet, request, translated, now }: &Passage<'_>,
+        Passage { packet, request, translated, now, .. }: &Passage<'_>,
     ) -> Option<Outcome> {
         let connection = shard.get_mut(slot)?;
         let is_forced = request.force && is_reply && packet.content != Content::Error;
@@ -267,7 +304,7 @@ impl Tracker {
     /// Result for a packet without connection, which it may begin. Returns `None` if another worker has added the
     /// connection.
     fn unknown(&self, passage: &Passage<'_>) -> Result<Option<Outcome>, Exhausted> {
-        let Passage { packet, request, now, .. } = passage;
+        let Passage { packet, hash, request, now, .. } = passage;
         let tuple = packet.tuple;
         // Its addresses must not leave as they are.
         let must_translate = request.commit && request.nat.is_some_and(|nat| nat.direction.is_some());
@@ -284,7 +321,7 @@ impl Tracker {
             let bits = outcome.state.bits | bits::RELATED;
             outcome.state = State { bits, zone: request.zone, mark, label, original: Some(original) };
         }
-        if !request.commit || !self.admit(&tuple, request.port, *now) {
+        if !request.commit || !self.admit((*hash, &tuple), request.port, *now) {
             return if must_translate { Err(Exhausted { tried: 0 }) } else { Ok(Some(outcome)) };
         }
         let expires = now + self.rules.nanos(timer);
@@ -294,7 +331,7 @@ impl Tracker {
             mark: outcome.state.mark,
             label: outcome.state.label,
             expires,
-            hash: self.hasher.hash(&tuple),
+            hash: *hash,
             parent: parent.map(Box::new),
             nat: None,
             helper: if request.helper.fits(&tuple) { request.helper } else { Helper::None },
@@ -311,10 +348,10 @@ impl Tracker {
     }
 
     /// Counts a new connection. Returns `false` if it exceeds a limit.
-    fn admit(&self, tuple: &Tuple, port: u16, now: u64) -> bool {
+    fn admit(&self, (hash, tuple): (u64, &Tuple), port: u16, now: u64) -> bool {
         let admit = || self.limits.admit(tuple.zone(), port);
         let admitted = match admit() {
-            Err(Full::Total) if self.evict(self.hasher.hash(tuple), now) => admit(),
+            Err(Full::Total) if self.evict(hash, now) => admit(),
             admitted => admitted,
         };
         admitted.map_err(|why| self.limits.refuse(why)).is_ok()
@@ -343,9 +380,11 @@ impl Tracker {
         translate(&mut outcome, &connection, packet, false);
         let hash = connection.hash;
         let mut shard = self.shard(hash);
-        let is_raced = shard.is_taken(hash, &connection.original);
+        let may_be_taken = shard.has_hash(hash);
+        let is_raced = may_be_taken && shard.is_taken(hash, &connection.original);
         // The reply of a connection that is not translated may be that of a translated one.
-        let is_refused = connection.nat.is_none() && shard.is_taken(hash, &connection.reply());
+        let is_refused =
+            may_be_taken && connection.nat.is_none() && shard.is_taken(hash, &connection.reply());
         if is_raced || is_refused {
             drop(shard);
             self.forget(&connection);
@@ -353,7 +392,7 @@ impl Tracker {
         }
         self.announce(&connection, packet, false, passage.now);
         let key = connection.parent.is_some().then(|| key_of(&connection.original));
-        shard.insert(connection);
+        shard.insert(connection, &self.arena);
         self.shards[shard_of(hash)].note(&shard);
         drop(shard);
         if let Some(key) = &key {

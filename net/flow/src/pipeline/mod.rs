@@ -28,6 +28,7 @@ mod program;
 mod recirculation;
 mod switch;
 mod track;
+mod tracked;
 mod tunnel;
 mod tunnel_runs;
 mod underlay;

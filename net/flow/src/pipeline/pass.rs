@@ -6,7 +6,7 @@ use super::execute::Executor;
 use super::lookup::{BRIDGE_ITSELF, Lookup, Run, work_of, work_of_plain};
 use super::program::Form;
 use super::recirculation::{Carried, Recirculations};
-use super::track::{Tracking, cost, request, set_state};
+use super::track::{Tracking, set_state};
 use crate::action::Action;
 use crate::cache::{Continuation, MegaflowId};
 use crate::modify::PortNo;
@@ -82,7 +82,7 @@ impl Pass<'_> {
         let packets = 0..self.burst.len();
         let bytes = packets.clone().map(|i| self.burst.frame_len(i) as u64).sum();
         self.lookup.hits.head += packets.len() as u64;
-        self.execute(id, packets, bytes);
+        self.execute(id, packets, bytes, None);
     }
 
     /// Looks all packets up before the first is executed, so that the processor loads the entries of several packets, and
@@ -141,7 +141,7 @@ impl Pass<'_> {
     #[inline(never)]
     fn other(&mut self, run: &Run, has_ttl: bool, keys: &[Key]) {
         self.continuation = None;
-        if !self.continued(run) && !self.execute(run.id, run.packets.clone(), run.bytes) {
+        if !self.continued(run) && !self.execute(run.id, run.packets.clone(), run.bytes, None) {
             let key = run.searched.and_then(|at| keys.get(at));
             self.missed(run, has_ttl, key);
         }
@@ -150,65 +150,19 @@ impl Pass<'_> {
         }
     }
 
-    /// Passes the packets of a run through connection tracking, and executes their cached megaflow after it. Returns
-    /// `false` if there is none.
-    fn continued(&mut self, run: &Run) -> bool {
-        let Some(continuation) = self.lookup.continuation(run).filter(|_| self.carried.states.is_none())
-        else {
-            return false;
-        };
-        let Some(megaflow) = self.lookup.current(run.id) else { return false };
-        let (Some(operation), Some(shape)) = (megaflow.value.tracking(), run.shape) else { return false };
-        let request = request(operation, self.context.from.0);
-        megaflow.count(run.packets.len() as u32, run.bytes, self.context.now);
-        // Of the first packet that needs them on: its search may remove the megaflow that has them.
-        let mut operations = None;
-        for i in run.packets.clone() {
-            let packet = self.burst.head(i).get(shape.network()..).unwrap_or_default();
-            let outcome = self.tracker.track_at(continuation.place, packet, &request, self.context.now.0);
-            if outcome.as_ref().is_some_and(|outcome| self.finish(i, &continuation, outcome)) {
-                continue;
-            }
-            operations = operations.or_else(|| self.lookup.operations(run.id));
-            match &operations {
-                Some(operations) => self.run_known(i, operations, outcome),
-                None => self.verdicts.drop(i, DropReason::NoFlow),
-            }
-        }
-        true
-    }
-
-    /// Executes the cached megaflow after connection tracking. Returns `false` if the connection or its state differs.
-    fn finish(&mut self, i: usize, Continuation { next, place }: &Continuation, outcome: &Outcome) -> bool {
-        if outcome.place != Some(*place) || outcome.rewrite.is_some() {
-            return false;
-        }
-        let Some(megaflow) = self.lookup.current(*next) else { return false };
-        if !megaflow.value.accepts(&outcome.state) || !decide(&megaflow.value.form, i..i + 1, self.verdicts) {
-            return false;
-        }
-        megaflow.count(1, self.burst.frame_len(i) as u64, self.context.now);
-        self.verdicts.charge(cost(outcome.effort));
-        self.verdicts.charge(work_of(false));
-        true
-    }
-
     /// Finds the packets of a run by their keys: the first one for all, if its head decides the result. `key`: that of
     /// the first packet, if it is known.
     fn missed(&mut self, run: &Run, has_ttl: bool, mut key: Option<&Key>) {
         let mut packets = run.packets.clone();
         while let Some(i) = packets.next() {
             self.keyed += 1;
-            let found = match key.take() {
-                Some(key) => self.find(i, key),
-                None => self.find(i, &self.key(i, 0).0),
-            };
-            let Some(id) = found else { continue };
+            let key = key.take().map_or_else(|| self.key(i, 0).0, |key| *key);
+            let Some(id) = self.find(i, &key) else { continue };
             self.lookup.remember_port(self.origin(), id);
             let end =
                 if self.lookup.remember(run, has_ttl, id) { std::mem::take(&mut packets).end } else { i + 1 };
             let bytes = (i..end).map(|i| self.burst.frame_len(i) as u64).sum();
-            if !self.execute(id, i..end, bytes) {
+            if !self.execute(id, i..end, bytes, Some(&key)) {
                 (i..end).for_each(|i| self.verdicts.drop(i, DropReason::NoFlow));
             }
         }
@@ -244,7 +198,7 @@ impl Pass<'_> {
     }
 
     /// The key of packet `i`, at the place `id` of the pipeline, and where its headers are.
-    fn key(&self, i: usize, id: u32) -> (Key, Layout) {
+    pub(super) fn key(&self, i: usize, id: u32) -> (Key, Layout) {
         let mut key = Key::ZERO;
         enter(&mut key, self.member.number);
         key.set(Field::InPhyPort, self.member.number.0.into());
@@ -276,7 +230,7 @@ impl Pass<'_> {
         for i in 0..self.burst.len() {
             let found = self.by_key(i, (id, rest));
             let bytes = self.burst.frame_len(i) as u64;
-            if !self.execute(found, i..i + 1, bytes) {
+            if !self.execute(found, i..i + 1, bytes, None) {
                 self.verdicts.drop(i, DropReason::NoFlow);
             }
         }
@@ -296,8 +250,9 @@ impl Pass<'_> {
         self.run(i, &translation.operations);
     }
 
-    /// Executes the program of a megaflow for some packets. Returns `false` if its result is not current any more.
-    fn execute(&mut self, id: MegaflowId, packets: Range<usize>, bytes: u64) -> bool {
+    /// Executes the program of a megaflow for some packets. Returns `false` if its result is not current any more. `key`:
+    /// that of the first packet, if it is known.
+    fn execute(&mut self, id: MegaflowId, packets: Range<usize>, bytes: u64, key: Option<&Key>) -> bool {
         self.continuation = None;
         let Some(megaflow) = self.lookup.current(id) else { return false };
         megaflow.count(packets.len() as u32, bytes, self.context.now);
@@ -308,6 +263,7 @@ impl Pass<'_> {
                 [Operation::Decapsulate { kind, port }] => {
                     self.decapsulate(packets, (*kind, *port), &operations);
                 }
+                [Operation::Clone(_)] => self.track(packets, &operations, key),
                 _ => packets.for_each(|i| self.run(i, &operations)),
             }
         } else {
@@ -322,7 +278,7 @@ impl Pass<'_> {
 
     /// Executes operations. `known`: the result of their first connection tracking, if it has taken place.
     #[inline(never)]
-    fn run_known(&mut self, i: usize, operations: &[Operation], known: Option<Outcome>) {
+    pub(super) fn run_known(&mut self, i: usize, operations: &[Operation], known: Option<Outcome>) {
         let (key, layout) = self.key(i, 0);
         let Self {
             scope,
@@ -359,7 +315,7 @@ impl Pass<'_> {
 
 /// Passes the verdict of a form for some packets. Returns `false` for operations, which are executed one packet at a time.
 #[inline(always)]
-fn decide(form: &Form, packets: Range<usize>, verdicts: &mut Verdicts) -> bool {
+pub(super) fn decide(form: &Form, packets: Range<usize>, verdicts: &mut Verdicts) -> bool {
     match form {
         Form::Forward(port) => verdicts.emit_run(packets, *port, EditId::NONE),
         Form::Drop => packets.for_each(|i| verdicts.drop(i, DropReason::FlowDrop)),

@@ -5,7 +5,7 @@ use super::exchange::Effects;
 use crate::cache::Megaflow;
 use crate::modify::{PortNo, TableId};
 use crate::tables::{Change, Entry, GroupCounter};
-use crate::translate::{CtOperation, Operation, Seen, Translation};
+use crate::translate::{CtOperation, Operation, Resume, Seen, Translation};
 use crate::{Field, Key};
 use conntrack::State;
 use mem::line::LINE;
@@ -169,9 +169,16 @@ impl Program {
     /// The connection tracking of packets that do nothing else before they continue.
     pub(super) fn tracking(&self) -> Option<&CtOperation> {
         let Form::Operations(operations) = &self.form else { return None };
-        let [Operation::Clone(copy)] = operations.as_slice() else { return None };
-        match &**copy {
-            [Operation::Ct(operation), Operation::Recirculate(_)] if operation.resumes => Some(operation),
+        tracking(operations).map(|(operation, _)| operation)
+    }
+
+    /// The connection that unchanged packets add before they are sent to a port, if they do nothing else.
+    pub(super) fn addition(&self) -> Option<(&CtOperation, PortNo)> {
+        let Form::Operations(operations) = &self.form else { return None };
+        match operations.as_slice() {
+            [Operation::Ct(operation), Operation::Output(port)] if operation.nat.is_none() => {
+                Some((operation, *port))
+            }
             _ => None,
         }
     }
@@ -188,6 +195,17 @@ impl Program {
         if let Some((bridge, table)) = &self.drops {
             bridge.counts.drops.add(*table, !self.flows.is_empty(), packets);
         }
+    }
+}
+
+/// See [`Program::tracking`]; with the rest of the translation, in which the packets continue.
+pub(super) fn tracking(operations: &[Operation]) -> Option<(&CtOperation, &Arc<Resume>)> {
+    let [Operation::Clone(copy)] = operations else { return None };
+    match &**copy {
+        [Operation::Ct(operation), Operation::Recirculate(rest)] if operation.resumes => {
+            Some((operation, rest))
+        }
+        _ => None,
     }
 }
 

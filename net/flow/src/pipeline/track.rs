@@ -199,19 +199,16 @@ pub(super) fn set_state(key: &mut Key, state: &State) {
         }
         _ => ((0, 0), (0, 0)),
     };
-    for (field, value) in [
-        (Field::CtState, state.bits.into()),
-        (Field::CtZone, state.zone.into()),
-        (Field::CtMark, state.mark.into()),
-        (Field::CtLabel, state.label),
-        (Field::CtNwProto, original.map_or(0, |tuple| tuple.protocol()).into()),
-        (Field::CtNwSrc, v4.0.into()),
-        (Field::CtNwDst, v4.1.into()),
-        (Field::CtIpv6Src, v6.0),
-        (Field::CtIpv6Dst, v6.1),
-        (Field::CtTpSrc, source.into()),
-        (Field::CtTpDst, destination.into()),
-    ] {
-        key.set(field, value);
-    }
+    // Each with a constant field, so that its place is one as well.
+    key.set(Field::CtState, state.bits.into());
+    key.set(Field::CtZone, state.zone.into());
+    key.set(Field::CtMark, state.mark.into());
+    key.set(Field::CtLabel, state.label);
+    key.set(Field::CtNwProto, original.map_or(0, |tuple| tuple.protocol()).into());
+    key.set(Field::CtNwSrc, v4.0.into());
+    key.set(Field::CtNwDst, v4.1.into());
+    key.set(Field::CtIpv6Src, v6.0);
+    key.set(Field::CtIpv6Dst, v6.1);
+    key.set(Field::CtTpSrc, source.into());
+    key.set(Field::CtTpDst, destination.into());
 }

@@ -1,13 +1,15 @@
-//! Megaflows by slot, in chunks, so that no megaflow moves when their number grows.
+//! Megaflows by slot, in chunks, so that no megaflow moves when their number grows. Many chunks are in huge pages.
 
 use super::Megaflow;
+use mem::huge::{Arena, Placed};
 
 /// Megaflows of a chunk.
 const CHUNK: usize = 256;
 
 /// Megaflows by slot.
 pub(super) struct Slab<T> {
-    chunks: Vec<Box<[Option<Megaflow<T>>; CHUNK]>>,
+    chunks: Vec<Placed<[Option<Megaflow<T>>; CHUNK]>>,
+    arena: Arena,
     /// Slots that have or had a megaflow: the first ones.
     used: u32,
     /// Those of them without a megaflow.
@@ -17,7 +19,7 @@ pub(super) struct Slab<T> {
 impl<T> Slab<T> {
     /// An empty slab for about `capacity` megaflows. The memory is that of the megaflows that it has had.
     pub(super) fn new(capacity: usize) -> Self {
-        Self { chunks: Vec::new(), used: 0, free: Vec::with_capacity(capacity) }
+        Self { chunks: Vec::new(), arena: Arena::default(), used: 0, free: Vec::with_capacity(capacity) }
     }
 
     /// Number of slots that have or had a megaflow.
@@ -76,8 +78,7 @@ impl<T> Slab<T> {
 
     fn add_slot(&mut self) -> u32 {
         if self.slots().is_multiple_of(CHUNK) {
-            let chunk: Box<[_]> = std::iter::repeat_with(|| None).take(CHUNK).collect();
-            self.chunks.extend(chunk.try_into().ok());
+            self.chunks.push(self.arena.place(|| None));
         }
         self.used += 1;
         self.used - 1
