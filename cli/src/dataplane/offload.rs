@@ -1,4 +1,4 @@
-//! Kernel fast path of learning bridges: installs pairs of stations that the XDP programs of `AF_XDP` ports forward.
+//! Kernel fast path: installs pairs of stations that the XDP programs of `AF_XDP` ports forward.
 //!
 //! One thread looks at pairs of frames that the programs had no entry for, at the counters of installed pairs, and at
 //! whether these may still be forwarded by the kernel. It starts with the first port that has `kernel_fast_path`. The end
@@ -8,6 +8,7 @@
 use super::offload_report::{OffloadEntry, OffloadReport};
 use bridge::Switch;
 use engine::{Now, PortSnapshot, Snapshot};
+use flow::{FlowSwitch, PairResult};
 use port::af_xdp::{FastCounts, FastPath, MAX_PAIRS, MAX_PAIRS_PER_PORT, Pair, Target};
 use port::{PortDetail, PortId};
 use std::collections::BTreeMap;
@@ -29,6 +30,7 @@ pub(super) struct Offload {
 
 struct Shared {
     bridges: Arc<Switch>,
+    flows: Option<Arc<FlowSwitch>>,
     now: Box<dyn Fn() -> Now + Send + Sync>,
     state: Mutex<State>,
 }
@@ -54,6 +56,8 @@ struct Member {
 /// An installed pair.
 struct Entry {
     target: Target,
+    /// What is counted besides the ports, if flow tables have decided.
+    result: Option<PairResult>,
     counts: FastCounts,
     installed: Instant,
     used: Instant,
@@ -75,15 +79,15 @@ fn add(sum: &mut FastCounts, more: FastCounts) {
 
 impl State {
     /// Reads the counters of all pairs. Returns the pairs that had packets.
-    fn collect(&mut self) -> Vec<Pair> {
+    fn collect(&mut self, now: Now) -> Vec<Pair> {
         let Some(path) = self.path.clone() else { return Vec::new() };
         let pairs: Vec<Pair> = self.entries.keys().copied().collect();
-        let read = |pair: &Pair| path.counts(pair).is_some_and(|counts| self.account(pair, counts));
+        let read = |pair: &Pair| path.counts(pair).is_some_and(|counts| self.account(pair, counts, now));
         pairs.into_iter().filter(read).collect()
     }
 
     /// Adds what a pair was counted since its last reading. Returns whether it had packets.
-    fn account(&mut self, pair: &Pair, counts: FastCounts) -> bool {
+    fn account(&mut self, pair: &Pair, counts: FastCounts, now: Now) -> bool {
         let Some(entry) = self.entries.get_mut(pair) else { return false };
         let more = FastCounts {
             packets: counts.packets.saturating_sub(entry.counts.packets),
@@ -93,16 +97,29 @@ impl State {
         let Target { from, to, .. } = entry.target;
         add(&mut self.totals.entry(from).or_default().received, more);
         add(&mut self.totals.entry(to).or_default().sent, more);
+        if more.packets > 0 {
+            entry.result.iter().for_each(|result| result.count(more.packets, more.bytes, now));
+        }
         more.packets > 0
     }
 
     /// Removes a pair, with its last packets.
-    fn remove(&mut self, pair: &Pair) {
+    fn remove(&mut self, pair: &Pair, now: Now) {
         let counts = self.path.as_ref().and_then(|path| path.remove(pair));
         if let Some(counts) = counts {
-            self.account(pair, counts);
+            self.account(pair, counts, now);
         }
         self.entries.remove(pair);
+    }
+
+    /// Adds the packets that the kernel forwarded to the counters of ports.
+    fn complete(&mut self, ports: &mut [PortSnapshot], now: Now) {
+        self.collect(now);
+        for port in ports {
+            if let Some(totals) = self.totals.get(&PortId(port.id)) {
+                complete(port, totals);
+            }
+        }
     }
 
     /// Number of the open port in a slot.
@@ -128,7 +145,7 @@ impl Shared {
     fn tick(&self) {
         let (mut state, now) = (self.state(), Instant::now());
         let Some(path) = state.path.clone() else { return };
-        for pair in state.collect() {
+        for pair in state.collect((self.now)()) {
             let Some(entry) = state.entries.get_mut(&pair) else { continue };
             entry.used = now;
             self.bridges.confirm(entry.target.from, pair.source, (self.now)());
@@ -152,11 +169,8 @@ impl Shared {
             return;
         }
         let is_idle = now.duration_since(entry.used) >= IDLE;
-        if has_ended
-            || is_idle
-            || self.bridges.pair(from, pair.source, pair.destination, (self.now)()) != Some(to)
-        {
-            state.remove(pair);
+        if has_ended || is_idle || self.find(from, pair).is_none_or(|found| found.0 != to) {
+            state.remove(pair, (self.now)());
         }
     }
 
@@ -165,23 +179,34 @@ impl Shared {
         if state.entries.contains_key(&pair) || !state.has_room(pair.slot) {
             return;
         }
-        let Some(target) = self.target(state, path, &pair) else { return };
+        let Some((target, result)) = self.target(state, path, &pair) else { return };
         // There is a limit of pairs below that of the map, so only a port that has just been closed is refused.
         if path.install(&pair, &target).is_ok() {
             let counts = FastCounts::default();
-            state.entries.insert(pair, Entry { target, counts, installed: now, used: now, ended: false });
+            let entry = Entry { target, result, counts, installed: now, used: now, ended: false };
+            state.entries.insert(pair, entry);
         }
     }
 
-    fn target(&self, state: &State, path: &FastPath, pair: &Pair) -> Option<Target> {
+    fn target(&self, state: &State, path: &FastPath, pair: &Pair) -> Option<(Target, Option<PairResult>)> {
         let from = state.in_slot(path, pair.slot)?;
-        let find = || self.bridges.pair(from, pair.source, pair.destination, (self.now)());
-        let to = find()?;
+        let (to, _) = self.find(from, pair)?;
         // The look-ups are repeated behind the reading of the epochs, which therefore cover them.
         let stamp = path.stamp(from, to);
         let slot = path.slot(&state.members.get(&to)?.name)?;
-        let same = state.in_slot(path, pair.slot) == Some(from) && find() == Some(to);
-        same.then_some(Target { stamp, from, to, slot })
+        let (again, result) = self.find(from, pair)?;
+        let same = state.in_slot(path, pair.slot) == Some(from) && again == to;
+        same.then_some((Target { stamp, from, to, slot }, result))
+    }
+
+    /// Output port of a pair, if the kernel may forward its frames.
+    fn find(&self, from: PortId, pair: &Pair) -> Option<(PortId, Option<PairResult>)> {
+        let (source, destination) = (pair.source, pair.destination);
+        let Some(flows) = self.flows.as_ref().filter(|flows| flows.decides(from)) else {
+            return Some((self.bridges.pair(from, source, destination, (self.now)())?, None));
+        };
+        let result = flows.pair(from, source, destination)?;
+        self.bridges.leaves_to_tables(from, result.to).then_some((result.to, Some(result)))
     }
 
     fn run(&self, quit: &Receiver<()>) {
@@ -192,8 +217,11 @@ impl Shared {
 }
 
 impl Offload {
-    pub(super) fn new(bridges: Arc<Switch>, now: impl Fn() -> Now + Send + Sync + 'static) -> Self {
-        let shared = Shared { bridges, now: Box::new(now), state: Mutex::default() };
+    pub(super) fn new(
+        (bridges, flows): (Arc<Switch>, Option<Arc<FlowSwitch>>),
+        now: impl Fn() -> Now + Send + Sync + 'static,
+    ) -> Self {
+        let shared = Shared { bridges, flows, now: Box::new(now), state: Mutex::default() };
         Self { shared: Arc::new(shared), thread: Mutex::default() }
     }
 
@@ -212,7 +240,7 @@ impl Offload {
         let pairs: Vec<Pair> =
             state.entries.iter().filter(|(_, entry)| own(entry)).map(|(pair, _)| *pair).collect();
         for pair in pairs {
-            state.remove(&pair);
+            state.remove(&pair, (self.shared.now)());
         }
         state.members.remove(&port);
         let totals = state.totals.remove(&port).unwrap_or_default();
@@ -229,6 +257,10 @@ impl Offload {
         let path = FastPath::of_process()?;
         let epochs = path.clone();
         self.shared.bridges.watch_pairs(move |port| epochs.invalidate(port));
+        if let Some(flows) = &self.shared.flows {
+            let epochs = path.clone();
+            flows.watch_pairs(move |port| epochs.invalidate(Some(port)));
+        }
         self.shared.state().path = Some(path);
         let (shared, (quit, quits)) = (self.shared.clone(), channel());
         let builder = std::thread::Builder::new().name("offload".to_owned());
@@ -247,19 +279,14 @@ impl Offload {
         let mut state = self.shared.state();
         let pairs: Vec<Pair> = state.entries.keys().copied().collect();
         for pair in pairs {
-            state.remove(&pair);
+            state.remove(&pair, (self.shared.now)());
         }
     }
 
     /// Adds the packets that the kernel forwarded to the counters of ports.
     pub(super) fn complete(&self, snapshot: &mut Snapshot) {
         let mut state = self.shared.state();
-        state.collect();
-        for port in &mut snapshot.ports {
-            if let Some(totals) = state.totals.get(&PortId(port.id)) {
-                complete(port, totals);
-            }
-        }
+        state.complete(&mut snapshot.ports, (self.shared.now)());
         let (removed, Totals { received, sent }) = (&mut snapshot.removed, state.removed);
         removed.rx_packets += received.packets;
         removed.rx_bytes += received.bytes;
@@ -267,10 +294,15 @@ impl Offload {
         removed.tx_bytes += sent.bytes;
     }
 
+    /// As [`Offload::complete`], for the counters of running ports alone.
+    pub(super) fn complete_ports(&self, ports: &mut [PortSnapshot]) {
+        self.shared.state().complete(ports, (self.shared.now)());
+    }
+
     /// All pairs that are installed and have not ended.
     pub(super) fn report(&self) -> OffloadReport {
         let mut state = self.shared.state();
-        state.collect();
+        state.collect((self.shared.now)());
         let now = Instant::now();
         let is_valid = |entry: &Entry| {
             let Target { stamp, from, to, .. } = entry.target;

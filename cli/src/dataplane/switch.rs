@@ -42,7 +42,7 @@ pub(crate) struct Switch {
     flows: Option<Flows>,
     links: Links,
     export: Export,
-    offload: Offload,
+    offload: Arc<Offload>,
     /// Default address limit of ports, by bridge.
     quotas: BTreeMap<String, Option<u32>>,
     /// Default distribution of ports with one queue pair.
@@ -94,10 +94,11 @@ impl Switch {
         let quotas = topology.bridges.iter().map(|bridge| (bridge.name.clone(), bridge.max_macs_per_port));
         let rss_mode = topology.model.rss_mode;
         let switch = flows.as_ref().map(Flows::switch);
+        let offloaded = (bridges.clone(), switch.clone());
         let links = Links::new(topology, (bridges.clone(), switch), engine.clone());
         let members = Arc::default();
         let clock = engine.clone();
-        let offload = Offload::new(bridges.clone(), move || clock.now());
+        let offload = Arc::new(Offload::new(offloaded, move || clock.now()));
         let mirrors = Mutex::new(topology.mirrors.clone());
         let (bonds, quotas) = (Bonds::default(), quotas.collect());
         let mut switch = Self {
@@ -123,7 +124,7 @@ impl Switch {
 
     /// Connects OpenFlow bridges to their controllers.
     fn start_controllers(&mut self, topology: &Topology) -> Result<(), Diagnostic> {
-        let live = self.bonds.live_ports(&self.engine, &self.bridges);
+        let live = self.bonds.live_ports(&self.engine, &self.bridges, &self.offload);
         let Some(flows) = &mut self.flows else { return Ok(()) };
         flows.set_underlay(topology)?;
         let members = self.members.clone();

@@ -73,11 +73,21 @@ impl Switch {
             let key = Key::new(mac, NO_VLAN);
             fdb.destination(key, fdb.places(key), second)
         };
-        let home = table.member(from)?.bridge;
-        let to = port_of(destination).filter(|to| *to != from && table.sends(home, *to))?;
+        let to = port_of(destination).filter(|to| self.passes(&table, from, *to))?;
+        (port_of(source) == Some(from)).then_some(to)
+    }
+
+    /// Whether nothing but flow tables decides about unicast packets from one port to another one of its bridge.
+    pub fn leaves_to_tables(&self, from: PortId, to: PortId) -> bool {
+        let table = self.published.current();
+        plain(&table, from).is_some() && self.passes(&table, from, to)
+    }
+
+    /// Whether packets from a port can leave by another one of its bridge.
+    fn passes(&self, table: &PortTable, from: PortId, to: PortId) -> bool {
+        let Some(home) = table.member(from).map(|member| member.bridge) else { return false };
         let down = self.pair_listener.down();
-        let is_down = down.contains(&from) || down.contains(&to);
-        (port_of(source) == Some(from) && !is_down).then_some(to)
+        from != to && table.sends(home, to) && !down.contains(&from) && !down.contains(&to)
     }
 
     /// Keeps `source` from ageing, which sent frames from `from` outside the workers.

@@ -39,5 +39,5 @@ pub use modify::{
 pub use options::{Mapping, OptionChange, OptionError, OptionMap, OptionMapError};
 pub use pipeline::{
     AddBridgeError, AddPortError, CacheCounts, ChangeError, FlowSwitch, LearnCounts, PacketOutError,
-    PortEvent, TableDrops, TunnelCounts, TunnelReport, UnknownBridge, check_changes,
+    PairResult, PortEvent, TableDrops, TunnelCounts, TunnelReport, UnknownBridge, check_changes,
 };

@@ -157,3 +157,48 @@ fn unsuitable_ports_have_no_fast_path() {
     let said = refused(2, &[fast(&site, 1, "fault = { drop = 0.1 }")]);
     assert!(said.contains("`kernel_fast_path` is not supported with `fault`"), "{said}");
 }
+
+/// A switch whose only bridge has these ports and flow tables, in which each station is known by its address.
+fn with_flows(folder: &Path, site: &Site, ports: &[String]) -> Switch {
+    let text = format!("[[worker]]\n[[bridge]]\nname = \"lan\"\npipeline = \"openflow\"\n{}", ports.concat());
+    fs::write(folder.join("switch.toml"), text).unwrap();
+    let switch = Switch::restart(folder);
+    let mac = |station: &Netns| station.link("eth0").unwrap()["address"].as_str().unwrap().to_owned();
+    for (station, port) in [(&site.left, "p1"), (&site.right, "p2")] {
+        let flow = format!("priority=1,dl_dst={},actions=output:{port}", mac(station));
+        switch.tell(&["flows", "add", &flow]).unwrap();
+    }
+    switch.tell(&["flows", "add", "priority=0,actions=flood"]).unwrap();
+    switch
+}
+
+/// Packets of all flows that match on an address.
+fn counted(switch: &Switch) -> u64 {
+    let flows = switch.ask(&["flows", "show"]).unwrap();
+    let flows = flows["flows"].as_array().unwrap();
+    let own = flows.iter().filter(|flow| flow["priority"] == 1);
+    own.map(|flow| flow["packets"].as_u64().unwrap()).sum()
+}
+
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn kernel_forwards_what_flows_send_by_address() {
+    let (folder, site) = (folder(), Site::new(1, 1500));
+    let switch = with_flows(folder.path(), &site, &[fast(&site, 1, ""), fast(&site, 2, "")]);
+    warm_up(&site, &switch);
+    let (before, kernel) = (counted(&switch), forwarded(&switch));
+    flood(&site.left, "10.9.0.2", 1000);
+    assert!(forwarded(&switch) - kernel >= 1900, "{}", offload(&switch));
+    let arrived = || (counted(&switch) - before >= 2000).then_some(());
+    assert!(wait::until(LIMIT, arrived).is_some(), "{} packets of flows", counted(&switch) - before);
+    switch.settled(&["p1", "p2"]);
+    switch.assert_sums_agree(&["p1", "p2"]);
+
+    let tell = |verb: &[&str]| drop(switch.tell(verb).unwrap());
+    // The result depends on the protocol then.
+    ends(&site, &switch, || tell(&["flows", "add", "priority=9,icmp,actions=drop"]));
+    assert!(site.left.attempt("ping", &["-c", "1", "-W", "1", "10.9.0.2"]).is_err());
+    tell(&["flows", "remove", "--strict", "priority=9,icmp"]);
+    ends(&site, &switch, || tell(&["ports", "remove", "p2"]));
+    switch.stop();
+}

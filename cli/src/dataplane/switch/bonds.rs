@@ -4,6 +4,7 @@ use super::super::bond_report::{BondState, BucketState, LacpEnd, LacpStatus, Mem
 use super::super::controllers::LivePorts;
 use super::super::convert::{bond_config, member_config};
 use super::super::interface::DataPlaneError;
+use super::super::offload::Offload;
 use super::{Switch, not_running, speed};
 use crate::settings::bonds::BondSettings;
 use crate::settings::topology::PortSettings;
@@ -57,10 +58,17 @@ impl Bonds {
     }
 
     /// Reads the ports of the engine, and bonds as ports, with the sums of their members.
-    pub(super) fn live_ports(&self, engine: &Arc<Engine>, bridges: &Arc<bridge::Switch>) -> LivePorts {
+    pub(super) fn live_ports(
+        &self,
+        engine: &Arc<Engine>,
+        bridges: &Arc<bridge::Switch>,
+        offload: &Arc<Offload>,
+    ) -> LivePorts {
         let (bonds, engine, bridges) = (self.clone(), engine.clone(), bridges.clone());
+        let offload = offload.clone();
         Arc::new(move || {
             let (mut ports, names) = (engine.snapshot().ports, bonds.names());
+            offload.complete_ports(&mut ports);
             let states = if names.is_empty() { Vec::new() } else { bridges.bonds(engine.now()) };
             let bond = |state: &BondStatistics| Some(as_port(names.get(&state.port)?, state, &ports));
             let bonds: Vec<_> = states.iter().filter_map(bond).collect();

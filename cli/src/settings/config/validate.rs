@@ -11,7 +11,7 @@ use crate::settings::reader::paths;
 use crate::settings::reader::validation::Validation;
 use crate::settings::reader::words::exists;
 use crate::settings::recording;
-use crate::settings::topology::{BridgeSettings, PipelineKind, PortSettings, StaticEntry, Topology};
+use crate::settings::topology::{BridgeSettings, PortSettings, StaticEntry, Topology};
 use crate::settings::vlan::Vlan;
 use console::words::one_of;
 use std::collections::HashMap;
@@ -123,7 +123,7 @@ fn port(topology: &Topology, index: usize, claims: &[Vec<Claim<'_>>], control: &
     vlan(section, port, notes);
 }
 
-/// The kernel forwards by learned addresses only, and has no wrappers.
+/// The kernel forwards by addresses only, and has no wrappers.
 fn fast_path(topology: &Topology, section: Section, port: &PortSettings, notes: &mut Findings) {
     let place = (section, "kernel_fast_path");
     if !port.kind.has_fast_path() || notes.is_spoiled(place) {
@@ -134,11 +134,6 @@ fn fast_path(topology: &Topology, section: Section, port: &PortSettings, notes: 
         return notes.wrong(place, reason, format!("remove `kernel_fast_path` or `{key}`"));
     }
     let bridge = topology.bridges.iter().find(|bridge| bridge.name == port.bridge);
-    if let Some(bridge) = bridge.filter(|bridge| bridge.pipeline == PipelineKind::Openflow) {
-        let reason =
-            format!("`kernel_fast_path` is not supported: bridge \"{}\" has flow tables", bridge.name);
-        return notes.wrong(place, reason, "remove it, or add the port to a learning bridge");
-    }
     if let Some(bridge) = bridge.filter(|bridge| !bridge.export.is_empty()) {
         let reason =
             format!("`kernel_fast_path` is not supported: bridge \"{}\" exports samples", bridge.name);

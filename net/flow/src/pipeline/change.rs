@@ -87,7 +87,7 @@ impl FlowSwitch {
         let bridge = self.bridge(bridge)?;
         let mut control = lock(&bridge.control);
         control.tables_mut().limit_flows(limit);
-        bridge.tables.publish(control.seal());
+        self.publish_tables(&bridge, &mut control);
         Ok(())
     }
 
@@ -105,7 +105,7 @@ impl FlowSwitch {
         for (table, config) in configs {
             control.tables_mut().configure(*table, *config);
         }
-        bridge.tables.publish(control.seal());
+        self.publish_tables(&bridge, &mut control);
         drop(control);
         self.renew_underlay(&bridge.name);
         Ok(())
@@ -122,7 +122,7 @@ impl FlowSwitch {
         let bridge = self.bridge(bridge)?;
         let mut control = lock(&bridge.control);
         let done = control.bundle(changes, now).map_err(|(i, error)| ChangeError::Invalid(i, error))?;
-        bridge.tables.publish(control.seal());
+        self.publish_tables(&bridge, &mut control);
         record(&bridge, &done);
         drop(control);
         self.renew_underlay(&bridge.name);

@@ -48,7 +48,7 @@ impl FlowSwitch {
         }
         let publish = |(bridge, changes): (Arc<Bridge>, Changes)| {
             let mut control = lock(&bridge.control);
-            bridge.tables.publish(control.seal());
+            self.publish_tables(&bridge, &mut control);
             let all = bridge.with_recorded(changes);
             drop(control);
             self.renew_underlay(&bridge.name);

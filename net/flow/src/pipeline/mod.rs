@@ -7,7 +7,7 @@
 //! or through a tunnel (`tunnel`, and for most packets `tunnel_runs`). Some packets pass through the pipeline again
 //! (`recirculation`). [`FlowSwitch`] is the control API (`switch`, `change`), `observer` receives the reports of the
 //! engine. Workers pass learned flows and what tunnels need to it (`exchange`, `learn`, `underlay`), and execute its
-//! packet-outs (`packet_out`).
+//! packet-outs (`packet_out`). `station_pair` is for what forwards in place of workers.
 //!
 //! A worker never waits for control and takes snapshots of the tables at burst boundaries only. Nothing is written that
 //! other workers write, except counters once a millisecond, the rates of meters, and connections. Packets of other
@@ -26,6 +26,7 @@ mod packet_out;
 mod pass;
 mod program;
 mod recirculation;
+mod station_pair;
 mod switch;
 mod track;
 mod tracked;
@@ -44,5 +45,6 @@ pub use exchange::PortEvent;
 pub use learn::LearnCounts;
 pub use packet_out::PacketOutError;
 pub use recirculation::TunnelCounts;
+pub use station_pair::PairResult;
 pub use switch::{CacheCounts, FlowSwitch};
 pub use underlay::TunnelReport;

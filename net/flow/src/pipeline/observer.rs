@@ -10,16 +10,22 @@ use std::sync::{Arc, Mutex};
 /// Packets for controllers that wait for [`super::FlowSwitch::take_punted`].
 const MAX_PUNTED: usize = 1024;
 
+/// What serialises changes of the directory, the directory, and who is told.
+type Shared<'a> = (&'a Mutex<()>, &'a Published<Directory>, &'a Exchange);
+
 /// Changes a port, and publishes the directory if that is different then.
 pub(super) fn update(
-    (changing, published): (&Mutex<()>, &Published<Directory>),
+    (changing, published, exchange): Shared<'_>,
     port: PortId,
     change: impl FnOnce(&mut Place),
 ) {
     let _changing = lock(changing);
-    let mut directory = Directory::clone(&published.current());
+    let before = published.current();
+    let mut directory = Directory::clone(&before);
     if directory.update(port, change) {
-        published.publish(Arc::new(directory));
+        let after = Arc::new(directory);
+        published.publish(after.clone());
+        exchange.directory_changed(&before, &after);
     }
 }
 
@@ -33,13 +39,8 @@ pub(super) struct Observer {
 }
 
 /// Sets whether a port can send, and tells control.
-pub(super) fn set_up(
-    (changing, published): (&Mutex<()>, &Published<Directory>),
-    exchange: &Exchange,
-    port: PortId,
-    is_up: bool,
-) {
-    update((changing, published), port, |place| place.is_live = is_up);
+pub(super) fn set_up((changing, published, exchange): Shared<'_>, port: PortId, is_up: bool) {
+    update((changing, published, exchange), port, |place| place.is_live = is_up);
     let directory = published.current();
     let Some(Member { bridge, number }) = directory.member(port) else { return };
     if let Some(view) = directory.view(bridge) {
@@ -51,7 +52,7 @@ pub(super) fn set_up(
 impl PortObserver for Observer {
     fn changed(&mut self, port: PortId, is_up: bool, now: Now) {
         self.normal.iter_mut().for_each(|observer| observer.changed(port, is_up, now));
-        set_up((&self.changing, &self.published), &self.exchange, port, is_up);
+        set_up((&self.changing, &self.published, &self.exchange), port, is_up);
     }
 
     fn stopped(&mut self, port: PortId, now: Now) {

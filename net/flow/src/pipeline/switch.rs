@@ -87,6 +87,13 @@ impl FlowSwitch {
         (changing, Directory::clone(&self.published.current()))
     }
 
+    pub(super) fn publish(&self, directory: Directory) {
+        let before = self.published.current();
+        let after = Arc::new(directory);
+        self.published.publish(after.clone());
+        self.exchange.directory_changed(&before, &after);
+    }
+
     /// Adds a bridge without ports and flows.
     ///
     /// # Errors
@@ -112,7 +119,7 @@ impl FlowSwitch {
             changes: PortChanges::default(),
             is_standalone: false,
         });
-        self.published.publish(Arc::new(directory));
+        self.publish(directory);
         Ok(())
     }
 
@@ -128,7 +135,7 @@ impl FlowSwitch {
             directory.set(port, None);
         }
         directory.bridges[usize::from(number)] = None;
-        self.published.publish(Arc::new(directory));
+        self.publish(directory);
         Ok(())
     }
 
@@ -159,7 +166,7 @@ impl FlowSwitch {
         };
         let number = number.ok_or_else(|| AddPortError::Number(0, bridge.to_owned()))?;
         directory.set(port, Some(Member { bridge: place, number }));
-        self.published.publish(Arc::new(directory));
+        self.publish(directory);
         Ok(number)
     }
 
@@ -168,7 +175,7 @@ impl FlowSwitch {
         let (_changing, mut directory) = self.change();
         if directory.member(port).is_some() {
             directory.set(port, None);
-            self.published.publish(Arc::new(directory));
+            self.publish(directory);
             self.exchange.forget_port(port);
         }
     }
@@ -181,7 +188,7 @@ impl FlowSwitch {
 
     /// [`FlowSwitch::set_live`] for a port that the engine does not know, such as a bond. Controllers are told.
     pub fn set_link(&self, port: PortId, is_up: bool) {
-        set_up((&self.changing, &self.published), &self.exchange, port, is_up);
+        set_up((&self.changing, &self.published, &self.exchange), port, is_up);
     }
 
     /// Ports for which it has changed since the last call whether they can send, with their latest state.
@@ -209,12 +216,12 @@ impl FlowSwitch {
         let number = named.ok_or_else(|| UnknownBridge(bridge.to_owned()))?;
         directory.bridges[number].iter_mut().for_each(|view| view.is_standalone = is_standalone);
         directory.renew(number as u16);
-        self.published.publish(Arc::new(directory));
+        self.publish(directory);
         Ok(())
     }
 
     fn update(&self, port: PortId, change: impl FnOnce(&mut Place)) {
-        update((&self.changing, &self.published), port, change);
+        update((&self.changing, &self.published, &self.exchange), port, change);
     }
 
     /// Discards the results of all bridges that may contain those of a bridge whose tables have changed.
@@ -229,7 +236,7 @@ impl FlowSwitch {
         let (_changing, mut directory) = self.change();
         if let Some(number) = of(&directory) {
             directory.renew(number);
-            self.published.publish(Arc::new(directory));
+            self.publish(directory);
         }
     }
 
@@ -241,7 +248,7 @@ impl FlowSwitch {
             let mut control = lock(&bridge.control);
             let changes = control.expire(now);
             if !changes.removed.is_empty() {
-                bridge.tables.publish(control.seal());
+                self.publish_tables(bridge, &mut control);
                 removed.push((bridge.name.clone(), bridge.with_recorded(changes)));
                 self.renew_underlay(&bridge.name);
             }

@@ -7,6 +7,7 @@ mod ct;
 mod learn;
 mod packet_out;
 mod ports;
+mod station_pair;
 mod tunnel;
 
 use super::*;

@@ -126,7 +126,7 @@ impl FlowSwitch {
     pub fn add_tunnel(&self, port: PortId, tunnel: Tunnel) -> Result<(), Ambiguous> {
         let (_changing, mut directory) = self.change();
         directory.add_tunnel(port, tunnel)?;
-        self.published.publish(Arc::new(directory));
+        self.publish(directory);
         Ok(())
     }
 
@@ -186,7 +186,7 @@ impl FlowSwitch {
     fn publish_paths(&self, paths: Paths) {
         let (_changing, mut directory) = self.change();
         directory.set_paths(paths);
-        self.published.publish(Arc::new(directory));
+        self.publish(directory);
     }
 
     /// Sends errors about packets that do not fit back to where the packets came from.

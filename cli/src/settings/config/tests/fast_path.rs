@@ -15,6 +15,7 @@ fn port_with_the_fast_path_is_read_and_shown() {
     let port = &parse(&text, &host(), None).unwrap().ports[0];
     assert!(port.kind.has_fast_path());
     assert!(port.to_string().contains("with the kernel fast path"), "{port}");
+    assert!(parse(&file("kernel_fast_path = true", "pipeline = \"openflow\""), &host(), None).is_ok());
     assert!(!parse(&file("", ""), &host(), None).unwrap().ports[0].kind.has_fast_path());
 }
 
@@ -25,11 +26,6 @@ fn what_the_kernel_would_bypass_is_refused() {
         &file(&format!("{fast}\ntx_coalesce = {{ frames = 8 }}"), ""),
         "5: port \"a\": `kernel_fast_path` is not supported with `tx_coalesce` \
          (remove `kernel_fast_path` or `tx_coalesce`)",
-    );
-    only(
-        &file(fast, "pipeline = \"openflow\""),
-        "5: port \"a\": `kernel_fast_path` is not supported: bridge \"br0\" has flow tables \
-         (remove it, or add the port to a learning bridge)",
     );
     only(
         &file(fast, "sflow = { collectors = [\"192.0.2.9\"] }"),
