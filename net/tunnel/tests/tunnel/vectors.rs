@@ -13,6 +13,8 @@ pub(crate) struct Vector {
     pub(crate) key: Option<u32>,
     pub(crate) addresses: (IpAddr, IpAddr),
     pub(crate) checksum: bool,
+    /// Options of a control packet of Geneve.
+    pub(crate) options: Vec<u8>,
     pub(crate) inner: Vec<u8>,
     pub(crate) outer: Vec<u8>,
 }
@@ -32,6 +34,7 @@ pub(crate) fn vectors() -> impl Iterator<Item = Vector> {
             key: words[1].parse().ok(),
             addresses: (words[2].parse().unwrap(), words[3].parse().unwrap()),
             checksum: words[4] == "1",
+            options: words.get(5).map(|options| bytes(options)).unwrap_or_default(),
             inner: bytes(inner),
             outer: bytes(outer),
         }
@@ -73,8 +76,8 @@ impl Vector {
             ttl: 17,
             dont_fragment: true,
             checksum: self.checksum,
-            is_oam: false,
-            options: &[],
+            is_oam: !self.options.is_empty(),
+            options: &self.options,
         };
         Template::new(&outer).unwrap()
     }
@@ -101,7 +104,7 @@ fn headers_are_those_of_scapy() {
         assert_eq!(built, vector.outer, "{} {:?}", vector.kind, vector.key);
         compared += 1;
     }
-    assert_eq!(compared, 85);
+    assert_eq!(compared, 94);
 }
 
 #[test]
@@ -118,6 +121,10 @@ fn headers_of_scapy_are_understood() {
             (false, true) => Payload::Ipv6,
         };
         assert_eq!(opened.payload, expected);
+        assert_eq!(
+            (&packet[opened.options], opened.is_oam),
+            (&vector.options[..], !vector.options.is_empty())
+        );
         assert_eq!(opened.check.is_some(), vector.checksum);
         if let Some(check) = opened.check {
             let sum = |packet: &[u8]| Sum::of(&packet[check.range.clone()]).total();

@@ -1,13 +1,14 @@
 """Writes vectors.txt: packets in tunnels as Scapy builds them.
 
-Each line has the settings, the payload, and the frame with outer headers.
+Each line has the settings, the payload, and the frame with outer headers. The settings of a control packet of Geneve end
+with its options.
 """
 
 import sys
 
 from scapy.all import IP, TCP, UDP, Dot1Q, Ether, ICMPv6EchoRequest, IPv6, Raw, raw
 from scapy.contrib.erspan import ERSPAN_II
-from scapy.contrib.geneve import GENEVE
+from scapy.contrib.geneve import GENEVE, GeneveOptions
 from scapy.contrib.gtp import GTP_U_Header
 from scapy.layers.l2 import GRE
 from scapy.layers.vxlan import VXLAN
@@ -15,7 +16,7 @@ from scapy.layers.vxlan import VXLAN
 MACS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
 V4 = ("192.0.2.1", "198.51.100.2")
 V6 = ("2001:db8::1", "2001:db8:1::2")
-PORTS = {"vxlan": 4789, "geneve": 6081, "gtpu": 2152}
+PORTS = {"vxlan": 4789, "geneve": 6081, "options": 6081, "gtpu": 2152}
 PAYLOADS = [
     IP(src="10.0.0.1", dst="10.0.0.2", ttl=63, tos=0x2D) / TCP(sport=1, dport=2) / Raw(b"even"),
     IPv6(src="fd00::1", dst="fd00::2", hlim=62, tc=0x4E) / UDP(sport=3, dport=4) / Raw(b"odd"),
@@ -23,6 +24,12 @@ PAYLOADS = [
 ]
 
 
+# One that must be known, one without data, and one of several words.
+OPTIONS = [
+    GeneveOptions(classid=0x0102, type=0x80, data=b"\x01\x02\x03\x04"),
+    GeneveOptions(classid=0xFFFF, type=7),
+    GeneveOptions(classid=0x0101, type=1, data=bytes(range(12))),
+]
 TAGGED = Dot1Q(vlan=0xABC, prio=5) / PAYLOADS[1]
 
 
@@ -32,6 +39,8 @@ def header(kind, key, payload):
         return VXLAN(flags=8, vni=key)
     if kind == "geneve":
         return GENEVE(vni=key, proto=0x6558)
+    if kind == "options":
+        return GENEVE(vni=key, proto=0x6558, oam=1, critical=1, options=OPTIONS)
     if kind == "gtpu":
         return GTP_U_Header(teid=key, gtp_type=255)
     if kind == "erspan":
@@ -81,6 +90,7 @@ def lines():
         ("erspan", [0, 0x3FF]),
         ("ipip", [None]),
         ("gtpu", [0xCAFEBABE]),
+        ("options", [0x010203]),
     ]:
         for key in keys:
             for addresses in (V4, V6):
@@ -90,7 +100,10 @@ def lines():
                             continue
                         inner, built = frame(kind, key, addresses, payload, checksum)
                         shown = "-" if key is None else key
-                        settings = f"{kind} {shown} {addresses[0]} {addresses[1]} {int(checksum)}"
+                        name = "geneve" if kind == "options" else kind
+                        settings = f"{name} {shown} {addresses[0]} {addresses[1]} {int(checksum)}"
+                        if kind == "options":
+                            settings += " " + b"".join(map(raw, OPTIONS)).hex()
                         yield f"{settings}; {raw(inner).hex()}; {raw(built).hex()}"
 
 
