@@ -259,6 +259,7 @@ impl OptionMap {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn mapping(class: u16, kind: u8, len: u8) -> Mapping {
         Mapping { class, kind, len }
@@ -369,5 +370,43 @@ mod tests {
         let long = Err(OptionError::Len("tun_metadata0"));
         assert_eq!((value(1 << 32, u64::MAX.into()), value(0, 1 << 33)), (long, long));
         assert_eq!(some().check_value(Field::Reg0, 7, 0xff), Ok(()));
+    }
+
+    /// A map with options of some fields, each as long as its field allows or shorter, by the bits of `bound`.
+    fn any_map(bound: u8, lens: [u8; 8]) -> OptionMap {
+        let entry = |n: u8| {
+            let longest = Field::of_option(n)?.bytes() as u8;
+            let len = lens[usize::from(n)] % (longest / 4 + 1) * 4;
+            // Every second one is critical.
+            (bound >> n & 1 != 0).then(|| (n, mapping(CLASS, n << 7 | n, len)))
+        };
+        map(&(0..Field::OPTIONS).filter_map(entry).collect::<Vec<_>>())
+    }
+
+    proptest! {
+        #[test]
+        fn options_that_are_written_are_read_again(bound: u8, lens: [u8; 8], present: u8, words: [u64; 6]) {
+            let map = any_map(bound, lens);
+            let sent = Key(std::array::from_fn(|i| if WORDS.contains(&i) { words[i - WORDS.start] } else { 0 }));
+            let written = map.write(present.into(), |field| sent.get(field));
+            let mut read = Key::ZERO;
+            map.read(&written).unwrap().set(&mut read);
+            prop_assert_eq!(read.get(Field::TunOptions), u128::from(present & bound));
+            for (n, Mapping { len, .. }) in map.iter().filter(|(n, _)| present >> n & 1 != 0) {
+                let field = Field::of_option(n).unwrap();
+                let bits = if len == 0 { 0 } else { u128::MAX >> (128 - u32::from(len) * 8) };
+                prop_assert_eq!(read.get(field), sent.get(field) & bits, "field {}", n);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bound: u8, lens: [u8; 8], raw in prop::collection::vec(any::<u8>(), 0..80)) {
+            let map = any_map(bound, lens);
+            if let Ok(values) = map.read(&raw) {
+                let mut key = Key::ZERO;
+                values.set(&mut key);
+                prop_assert_eq!(key.get(Field::TunOptions) & !u128::from(bound), 0);
+            }
+        }
     }
 }

@@ -145,20 +145,24 @@ fn outer(kind: Kind, addresses: (IpAddr, IpAddr), key: Option<u32>) -> Outer<'st
 
 proptest! {
     #[test]
-    fn opened_packets_are_those_that_were_sent(number in 0..6_usize, key: u32, ends: [u32; 2], wide: Option<[u128; 2]>, len in 20..2000_usize, hash: u32, tos: u8, ttl in 1..=255_u8) {
+    fn opened_packets_are_those_that_were_sent(number in 0..6_usize, key: u32, ends: [u32; 2], wide: Option<[u128; 2]>, len in 20..2000_usize, hash: u32, tos: u8, ttl in 1..=255_u8, words in prop::collection::vec(any::<[u8; 4]>(), 0..7)) {
         let kind = Kind::ALL[number];
+        // Each option has one word of data.
+        let options: Vec<u8> = words.iter().flat_map(|word| [word[0], word[1], word[2], 1, 9, 8, 7, word[3]]).collect();
+        let options = if kind == Kind::Geneve { &options[..] } else { &[] };
         let key = (kind.key_bits() > 0).then(|| key >> (32 - kind.key_bits()));
         let addresses: (IpAddr, IpAddr) = match wide {
             None => (Ipv4Addr::from(ends[0]).into(), Ipv4Addr::from(ends[1]).into()),
             Some([a, b]) => (Ipv6Addr::from(a).into(), Ipv6Addr::from(b).into()),
         };
-        let template = Template::new(&outer(kind, addresses, key)).unwrap();
+        let template = Template::new(&Outer { options, ..outer(kind, addresses, key) }).unwrap();
         let header = template.header(&Inner { len, hash, tos, ttl: Some(ttl), ..Inner::default() });
         let packet = [&header.bytes()[14..], &[0x45], &vec![7; len - 1]].concat();
         let opened = open(kind, &packet, packet.len()).unwrap();
         prop_assert_eq!((opened.source, opened.destination), addresses);
         prop_assert_eq!((opened.key, opened.tos, opened.ttl), (key, tos, ttl));
         prop_assert_eq!(opened.inner, packet.len() - len);
+        prop_assert_eq!(&packet[opened.options], options);
         prop_assert_eq!(template.packet_len(len), packet.len());
     }
 }
