@@ -16,7 +16,7 @@ pub fn advise<T>(memory: &[T]) {
 }
 
 /// [`advise`] for allocated memory that need not be initialised.
-fn advise_at(start: usize, bytes: usize) {
+pub(crate) fn advise_at(start: usize, bytes: usize) {
     let end = (start + bytes) / HUGE * HUGE;
     let start = start.next_multiple_of(HUGE);
     #[cfg(not(miri))]

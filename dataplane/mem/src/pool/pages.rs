@@ -1,6 +1,6 @@
 //! Pool memory: huge pages if available, else ordinary ones.
 
-use crate::huge::HUGE;
+use crate::huge::{HUGE, advise_at};
 use core::ptr::NonNull;
 use rustix::io::Errno;
 use rustix::mm::MapFlags;
@@ -40,7 +40,7 @@ impl Memory {
             }
         }
         let start = map(len, MapFlags::empty())?;
-        advise(start, len);
+        advise_at(start.addr().get(), len);
         Ok(Self { start, len, pages: Pages::Ordinary, leaked: false })
     }
 
@@ -66,19 +66,13 @@ impl Memory {
 #[cfg(not(miri))]
 mod kernel {
     use super::{Errno, MapFlags, NonNull};
-    use rustix::mm::{Advice, ProtFlags, madvise, mmap_anonymous, munmap};
+    use rustix::mm::{ProtFlags, mmap_anonymous, munmap};
 
     pub(super) fn map(len: usize, more: MapFlags) -> Result<NonNull<u8>, Errno> {
         let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | more);
         // SAFETY: a fresh mapping at an address chosen by the kernel replaces nothing.
         let start = unsafe { mmap_anonymous(core::ptr::null_mut(), len, prot, flags)? };
         NonNull::new(start.cast()).ok_or(Errno::NOMEM)
-    }
-
-    pub(super) fn advise(start: NonNull<u8>, len: usize) {
-        // Fails on a kernel without transparent huge pages; the pages then stay ordinary.
-        // SAFETY: the range is our own mapping, and the advice changes no content.
-        let _ = unsafe { madvise(start.as_ptr().cast(), len, Advice::LinuxHugepage) };
     }
 
     pub(super) fn unmap(start: NonNull<u8>, len: usize) {
@@ -88,7 +82,7 @@ mod kernel {
     }
 }
 #[cfg(not(miri))]
-use kernel::{advise, map, unmap};
+use kernel::{map, unmap};
 
 /// Miri supports the allocator but not these mappings.
 #[cfg(miri)]
@@ -108,15 +102,13 @@ mod heap {
         NonNull::new(unsafe { std::alloc::alloc_zeroed(layout(len)) }).ok_or(Errno::NOMEM)
     }
 
-    pub(super) fn advise(_start: NonNull<u8>, _len: usize) {}
-
     pub(super) fn unmap(start: NonNull<u8>, len: usize) {
         // SAFETY: same address and layout as in `map`.
         unsafe { std::alloc::dealloc(start.as_ptr(), layout(len)) }
     }
 }
 #[cfg(miri)]
-use heap::{advise, map, unmap};
+use heap::{map, unmap};
 
 impl Drop for Memory {
     fn drop(&mut self) {
