@@ -96,9 +96,13 @@ fn a_port_gets_copies_of_received_and_sent_packets() {
     assert_eq!(echoes(&packets), [PINGS as usize; 2], "{packets:?}");
     let mirror = three.mirror("m");
     assert_eq!((mirror["active"].as_bool(), mirror["output_port"].as_str()), (Some(true), Some("probe")));
-    let after = three.counts();
-    let counted: Vec<_> = after.iter().zip(before).map(|(after, before)| after - before).collect();
-    assert!(counted[0] >= 2 * PINGS && counted.iter().all(|n| *n == counted[0]), "{counted:?}");
+    // Workers add to the counters of mirrors later than to those of ports.
+    let agree = || {
+        let after = three.counts();
+        let counted: Vec<_> = after.iter().zip(before).map(|(after, before)| after - before).collect();
+        (counted[0] >= 2 * PINGS && counted.iter().all(|n| *n == counted[0])).then_some(())
+    };
+    assert!(wait::until(LIMIT, agree).is_some(), "{before:?}, {:?}", three.counts());
     // The output port is reserved.
     three.probe.ip("address add 10.9.0.3/24 dev eth0");
     assert!(three.probe.attempt("ping", &["-c", "1", "-W", "1", "10.9.0.1"]).is_err());

@@ -38,7 +38,7 @@ fn exchange(proxy: &StackServer) {
 
 /// Number of captured packets that match a filter.
 fn count(proxy: &StackServer, filter: &str) -> usize {
-    packets(&proxy.capture(), filter, &[]).lines().count()
+    packets(&proxy.capture(), filter).lines().count()
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn options_that_the_kernel_lacks_are_not_used() {
         let summary = proxy.finish();
         assert_eq!(summary["bytes_sent"], 4 * BYTES, "{setting}: {summary}");
         assert_ne!(summary["counters"]["TcpRetransSegs"], Value::Null, "{setting}: {summary}");
-        assert_eq!(packets(&proxy.capture(), filter, &[]), "", "{setting}");
+        assert_eq!(packets(&proxy.capture(), filter), "", "{setting}");
         // The option is offered to the kernel, which does not take it.
         let (option, _) = filter.rsplit_once(" &&").expect("two conditions");
         assert!(count(&proxy, &format!("{option} && eth.src == {MAC}")) >= 2, "{setting}");

@@ -19,6 +19,7 @@ pub mod noise;
 pub mod ovs;
 pub mod process;
 pub mod scope;
+pub mod sharkd;
 pub mod stack_server;
 pub mod switch;
 pub mod tcp;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use linerate_tests::capture::packets;
+use linerate_tests::capture::printed;
 use linerate_tests::netns::Netns;
 use linerate_tests::ovs::Ovs;
 use linerate_tests::switch::Switch;
@@ -68,10 +68,10 @@ fn options_of_geneve_are_set_on_one_side_and_matched_on_the_other() {
     let dissected = ["--enable-protocol", "geneve"];
     let show = ["-T", "fields", "-e", "geneve.option.class", "-e", "geneve.option.type"];
     let more = ["-e", "geneve.option.unknown.data", "-e", "geneve.flags.critical"];
-    let lines = packets(&file, "geneve && icmp", &[&dissected[..], &show, &more].concat());
+    let lines = printed(&file, "geneve && icmp", &[&dissected[..], &show, &more].concat());
     let expected = "0x0102,0x0102\t0x80,0x01\t0000abcd,0000000000000007\t1";
     assert!(!lines.is_empty() && lines.lines().all(|line| line == expected), "{lines}");
-    assert_eq!(packets(&file, "_ws.malformed", &dissected), "", "malformed packets");
+    assert_eq!(printed(&file, "_ws.malformed", &dissected), "", "malformed packets");
 }
 
 /// All flows, for messages of failed tests.
