@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -28,6 +28,7 @@ struct Server {
     answers: BufReader<ChildStdout>,
     /// Number of the last request.
     last: u64,
+    _child: Child,
     _profile: TempDir,
 }
 
@@ -41,7 +42,7 @@ impl Server {
         let mut child = spawned.expect("sharkd starts");
         let requests = child.stdin.take().expect("a pipe");
         let answers = BufReader::new(child.stdout.take().expect("a pipe"));
-        Server { requests, answers, last: 0, _profile: profile }
+        Server { requests, answers, last: 0, _child: child, _profile: profile }
     }
 
     /// Result of a method. Panics if it fails.
@@ -60,7 +61,7 @@ impl Server {
     }
 
     fn answer(&mut self, request: &Value) -> Value {
-        let limit = Timespec { tv_sec: LIMIT.as_secs() as i64, tv_nsec: 0 };
+        let limit = Timespec { tv_sec: LIMIT.as_secs().cast_signed(), tv_nsec: 0 };
         let ready = poll(&mut [PollFd::new(self.answers.get_ref(), PollFlags::IN)], Some(&limit));
         assert!(ready.is_ok_and(|ready| ready > 0), "sharkd does not answer {request}");
         let mut line = String::new();
