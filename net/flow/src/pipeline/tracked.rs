@@ -5,6 +5,7 @@
 //! packet is done. Otherwise the executor executes the whole result, with the outcome of the passage that has taken
 //! place: a packet must never pass through the same connection tracking twice.
 
+use super::directory::Place;
 use super::lookup::{Run, work_of};
 use super::pass::{Pass, decide};
 use super::program::tracking;
@@ -13,7 +14,7 @@ use crate::cache::{Continuation, Shape};
 use crate::translate::{CtOperation, Operation, Resume};
 use crate::{Field, Key};
 use conntrack::{Effort, Exhausted, Outcome, State};
-use port::{DropReason, EditId};
+use port::{DropReason, EditId, Verdicts};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -105,23 +106,31 @@ impl Pass<'_> {
         } else {
             let added = megaflow.value.addition().filter(|(addition, _)| addition.zone == operation.zone);
             let (addition, port) = added.ok_or(Some(outcome))?;
-            let effort = match pass(addition, &outcome.state) {
-                Ok(added) => {
-                    match scope.view.ports.get(&port) {
-                        Some(place) => verdicts.emit(i, place.port, EditId::NONE),
-                        None => verdicts.drop(i, DropReason::NoDestination),
-                    }
-                    added.effort
-                }
-                Err(Exhausted { tried }) => {
-                    verdicts.drop(i, DropReason::ActionFailed);
-                    Effort { added: 0, tried }
-                }
-            };
+            let added = pass(addition, &outcome.state);
+            let effort = send(i, added, scope.view.ports.get(&port), verdicts);
             verdicts.charge(cost(effort));
         }
         megaflow.count(1, bytes as u64, now);
         verdicts.charge(cost(outcome.effort));
         Ok(())
+    }
+}
+
+/// Sends a packet to a port after the addition of its connection, whose effort is returned. Without its connection, it is
+/// dropped.
+fn send(i: usize, added: Result<Outcome, Exhausted>, to: Option<&Place>, verdicts: &mut Verdicts) -> Effort {
+    match (added, to) {
+        (Ok(added), Some(place)) => {
+            verdicts.emit(i, place.port, EditId::NONE);
+            added.effort
+        }
+        (Ok(added), None) => {
+            verdicts.drop(i, DropReason::NoDestination);
+            added.effort
+        }
+        (Err(Exhausted { tried }), _) => {
+            verdicts.drop(i, DropReason::ActionFailed);
+            Effort { added: 0, tried }
+        }
     }
 }
