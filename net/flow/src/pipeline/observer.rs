@@ -20,12 +20,9 @@ pub(super) fn update(
     change: impl FnOnce(&mut Place),
 ) {
     let _changing = lock(changing);
-    let before = published.current();
-    let mut directory = Directory::clone(&before);
+    let mut directory = Directory::clone(&published.current());
     if directory.update(port, change) {
-        let after = Arc::new(directory);
-        published.publish(after.clone());
-        exchange.directory_changed(&before, &after);
+        exchange.publish(published, directory);
     }
 }
 

@@ -11,7 +11,7 @@ use super::switch::FlowSwitch;
 use crate::tables::{Control, Entry, GroupCounter};
 use crate::translate::{Operation, enter, translate};
 use crate::{Field, Key};
-use port::{Now, PortId};
+use port::{Now, PortId, Published};
 use std::sync::Arc;
 use wire::MacAddress;
 
@@ -41,10 +41,12 @@ impl Exchange {
         }
     }
 
-    /// Tells the listener that results of all bridges may have changed.
-    pub(super) fn directory_changed(&self, before: &Directory, after: &Directory) {
+    /// Publishes a changed directory, and tells the listener that results of all bridges may have changed.
+    pub(super) fn publish(&self, published: &Published<Directory>, directory: Directory) {
+        let (before, after) = (published.current(), Arc::new(directory));
+        published.publish(after.clone());
         let Some(listener) = self.pair_listener.get() else { return };
-        let views = [before, after].into_iter().flat_map(|directory| directory.bridges.iter().flatten());
+        let views = [&before, &after].into_iter().flat_map(|directory| directory.bridges.iter().flatten());
         views.flat_map(|view| view.ports.values()).for_each(|place| listener(place.port));
     }
 }

@@ -88,10 +88,7 @@ impl FlowSwitch {
     }
 
     pub(super) fn publish(&self, directory: Directory) {
-        let before = self.published.current();
-        let after = Arc::new(directory);
-        self.published.publish(after.clone());
-        self.exchange.directory_changed(&before, &after);
+        self.exchange.publish(&self.published, directory);
     }
 
     /// Adds a bridge without ports and flows.
