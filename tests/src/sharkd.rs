@@ -16,6 +16,8 @@ use crate::need;
 
 /// Protocols that are read. The data of tests is no message of any other one, whatever the port.
 pub const PROTOCOLS: &str = "frame,eth,ethertype,vlan,arp,ip,ipv6,icmp,icmpv6,tcp,udp,dhcp,gre,erspan";
+/// More packets than a capture has.
+pub const ALL: u32 = u32::MAX;
 const PREFERENCES: &str = "ip.check_checksum: TRUE\ntcp.check_checksum: TRUE\nudp.check_checksum: TRUE\n";
 /// Time limit of one answer.
 const LIMIT: Duration = Duration::from_mins(5);
@@ -84,11 +86,8 @@ fn profile() -> TempDir {
     folder
 }
 
-/// More packets than a capture has.
-pub const ALL: u32 = u32::MAX;
-
-/// Packets of a capture that match each of some filters, each with a limit of their number: the values of the fields, or a summary
-/// if there are none. Panics if a filter is not valid.
+/// Packets of a capture that match each of some filters, each with a limit of their number: the values of the fields, or
+/// a summary if there are no fields. Panics if a filter is not valid.
 pub fn read(file: &Path, filters: &[(&str, u32)], fields: &[&str]) -> Vec<Vec<Vec<String>>> {
     // Poisoned by a panic between an answer and the next request.
     let mut server = SERVER.lock().unwrap_or_else(PoisonError::into_inner);
