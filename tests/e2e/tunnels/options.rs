@@ -61,7 +61,7 @@ fn options_of_geneve_are_set_on_one_side_and_matched_on_the_other() {
     assert!(used.is_err_and(|error| error.contains("used by a flow")));
     assert_eq!(packets_of(&there, "drop"), 0, "{}", shown_flows(&there));
     for switch in [here, there] {
-        switch.assert_sums_agree(&["guest", "uplink"]);
+        switch.assert_sums_agree(&["guest", "tunnel", "uplink"]);
         switch.stop();
     }
     let file = folder.path().join("first/uplink.pcapng");
@@ -145,6 +145,6 @@ fn options_of_geneve_are_exchanged_with_open_vswitch() {
     add_flows(&switch, &["priority=9,in_port=guest,actions=set_field:0xabce->tun_metadata0,output:tunnel"]);
     let fails = || guest.attempt("ping", &["-c", "1", "-W", "1", "10.9.0.2"]).is_err().then_some(());
     assert!(wait::until(LIMIT, fails).is_some(), "{}", state());
-    switch.assert_sums_agree(&["guest", "uplink"]);
+    switch.assert_sums_agree(&["guest", "tunnel", "uplink"]);
     switch.stop();
 }
