@@ -1,11 +1,8 @@
 //! The clock of bursts, as read by the control thread, and its relation to wall-clock time.
 
-use mem::ticks;
+use mem::{ticks, ticks_per_second};
 use port::Now;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
-/// How long the time-stamp counter is compared with the clock at start.
-const CALIBRATION: Duration = Duration::from_millis(5);
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Origin and frequency of the clock.
 #[derive(Clone, Copy, Debug)]
@@ -15,12 +12,9 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// A clock that starts now, after a comparison of the time-stamp counter with the system's clock.
+    /// A clock that starts now.
     pub(crate) fn start() -> Self {
-        let (started, start) = (Instant::now(), ticks());
-        std::thread::sleep(CALIBRATION);
-        let ticks_per_ns = (ticks() - start) as f64 / started.elapsed().as_nanos() as f64;
-        Self { start, ticks_per_ns }
+        Self { ticks_per_ns: ticks_per_second() / 1e9, start: ticks() }
     }
 
     /// Current time, as in a burst begun now.

@@ -33,5 +33,5 @@ pub use guest_memory::{
 pub use mem_table::MemTable;
 pub use region::{Region, RegionError, RegionSpec};
 pub use shared_range::SharedRange;
-pub use ticks::ticks;
+pub use ticks::{ticks, ticks_per_second};
 pub use volatile_slice::VolatileSlice;

@@ -13,7 +13,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Calibrates the clock, which takes a tenth of a second.
+    /// A clock that starts now.
     pub(crate) fn new() -> Self {
         let source = measure::Clock::calibrated(&Processor::here());
         Self { source, origin: source.ticks(), per_tick: source.seconds(0, 1) * 1e9 }

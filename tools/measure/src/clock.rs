@@ -1,12 +1,9 @@
 //! Clock for timing: the processor's time-stamp counter, calibrated against the system clock, or the system clock
 //! itself if the counter does not run at a constant rate.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::processor::Processor;
-
-/// Calibration: length of one comparison, number of comparisons.
-const COMPARED: (Duration, usize) = (Duration::from_millis(20), 5);
 
 /// A source of ticks.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +17,7 @@ impl Clock {
     /// Uses the time-stamp counter if it has a constant rate (`constant_tsc` and `nonstop_tsc`), else the system clock.
     pub fn calibrated(processor: &Processor) -> Clock {
         let steady = processor.has("constant_tsc") && processor.has("nonstop_tsc");
-        Clock { counter: steady.then(rate), began: Instant::now() }
+        Clock { counter: steady.then(mem::ticks_per_second), began: Instant::now() }
     }
 
     /// Current tick count.
@@ -44,21 +41,4 @@ impl Clock {
             None => "the system's monotonic clock".to_owned(),
         }
     }
-}
-
-/// Ticks per second: the median of several comparisons, because a comparison may be interrupted.
-fn rate() -> f64 {
-    let (length, times) = COMPARED;
-    let mut rates: Vec<f64> = (0..times).map(|_| once(length)).collect();
-    rates.sort_by(f64::total_cmp);
-    rates[times / 2]
-}
-
-fn once(length: Duration) -> f64 {
-    let (began, from) = (Instant::now(), mem::ticks());
-    while began.elapsed() < length {
-        std::hint::spin_loop();
-    }
-    let (took, to) = (began.elapsed(), mem::ticks());
-    to.wrapping_sub(from) as f64 / took.as_secs_f64()
 }

@@ -11,7 +11,6 @@ use crate::tag::MAX_STREAMS;
 use measure::{Clock, Processor};
 use mem::copy::{Kernel, chosen};
 use port::{BURST, Burst, Flush, GeneratedBurst, PLACES};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Interval of port control and of progress reports, in nanoseconds.
@@ -34,9 +33,6 @@ const RING: u64 = 1024;
 const WARM_UP_EXTENSION: u64 = 1_000_000_000;
 /// Lead time of a phase in nanoseconds, so that its first frame is not late.
 const LEAD_TIME: u64 = 20_000;
-
-/// Shared by all runs of a process, because calibration takes a tenth of a second.
-static CLOCK: OnceLock<Clock> = OnceLock::new();
 
 /// A validated run that has not started.
 #[derive(Debug)]
@@ -131,7 +127,7 @@ impl Rig {
         let catch_up = timing.catch_up.unwrap_or(((fastest * CATCH_UP) as u64).clamp(BURST as u64, most));
         let pairs = plans.into_iter().zip(rates.iter().copied()).collect();
         let source = Source::new(pairs, timing.pace, 0, catch_up, key)?;
-        let clock = *CLOCK.get_or_init(|| Clock::calibrated(&Processor::here()));
+        let clock = Clock::calibrated(&Processor::here());
         Ok(Self { ends, timing, names, rates, notes, key, source, clock, origin: clock.ticks() })
     }
 
