@@ -9,7 +9,8 @@ pub struct Portable;
 impl Kernel for Portable {
     const NAME: &'static str = "portable";
 
-    #[inline]
+    // Development builds call it: they optimise this crate, and not all crates that copy.
+    #[cfg_attr(not(debug_assertions), inline)]
     unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
         if len <= 16 {
             // SAFETY: guaranteed by the caller; `len <= 16`.
