@@ -38,7 +38,7 @@ fn generator_and_switch_count_the_same() {
     let switch = Switch::start(folder.path(), SWITCH_CPU, &[vhost("red", &red), vhost("blue", &blue)]);
     for (size, flows) in [("60", "1"), ("imix", "100"), ("64,9000", "7")] {
         let before = switch.settled(&["red", "blue"]);
-        let more = ["--rate", "2kpps", "--size", size, "--flows", flows, "--duration", "1s"];
+        let more = ["--rate", "2kpps", "--size", size, "--flows", flows, "--duration", DURATION];
         let report = generate(&switch, [&red, &blue], &more);
         let counted = switch.settled(&["red", "blue"]);
         let sent = number(&report, "sent");

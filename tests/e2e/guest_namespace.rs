@@ -136,7 +136,7 @@ fn guest_and_namespace_exchange_ipv4_ipv6_and_jumbo_frames() {
         assert!(stage.switch.has_feature("guest", feature), "{}", stage.switch.port("guest"));
     }
     stage.ping(1400);
-    stage.fetch(folder, noise::large());
+    stage.fetch(folder, scope::pick(noise::large(), 16 << 20));
     for (mtu, address) in [(1500, OTHER[0]), (JUMBO, OTHER[1])] {
         stage.ping_whole(mtu);
         for &address in scope::pick(&OTHER[..], &[address]) {
@@ -160,7 +160,7 @@ fn guest_without_offloads_gets_complete_packets() {
     assert!(!stage.switch.has_feature("guest", "csum"), "{}", stage.switch.port("guest"));
     stage.ping(1400);
     // Every segment is sent separately, which is slow in an emulated machine.
-    stage.fetch(folder, scope::pick(128 << 20, 16 << 20));
+    stage.fetch(folder, scope::pick(128 << 20, 4 << 20));
     for address in OTHER {
         let bytes = stage.iperf(folder, address, "-R");
         assert!(bytes > 1 << 20, "{bytes} bytes over {address}");

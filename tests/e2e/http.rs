@@ -73,7 +73,7 @@ fn large_file_arrives_whole_in_each_mode() {
     let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a directory on a disk");
     let site = site(folder.path());
     // A part of a block is left.
-    let bytes = data::bytes(0, scope::pick(100_000_123, 30_000_123));
+    let bytes = data::bytes(0, scope::pick(100_000_123, 10_000_123));
     std::fs::write(folder.path().join("site/large.bin"), &bytes).expect("a file");
     let last = bytes.len() / 10 * 7;
     let saved = folder.path().join("saved");

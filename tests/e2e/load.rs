@@ -140,7 +140,8 @@ fn echo_of_the_kernel_is_loaded_in_closed_and_open_loop() {
 fn workers_in_every_thread_model_load_the_kernel() {
     let link = Link::new();
     tcp::listen(&link.netns, 7, tcp::echo);
-    for more in scope::sample(&["--workers 2", "--workers 2 --threads split", "--threads merge --cpus 0"]) {
+    let models = ["--workers 2", "--threads merge --cpus 0", "--workers 2 --threads split"];
+    for more in scope::last(&models) {
         for &address in scope::first(&SERVER) {
             let to = at(address, 7);
             let run = link.load(&format!(
@@ -180,7 +181,7 @@ fn nginx_and_its_errors_are_read() {
     let _nginx = link.netns.spawn(folder.path(), "nginx", "nginx", &words);
     let is_up = || link.netns.attempt("sh", &["-c", "ss -ltn | grep -q ':80 '"]).ok();
     assert!(wait::until(LIMIT, is_up).is_some(), "nginx does not listen");
-    for address in SERVER {
+    for &address in scope::last(&SERVER) {
         let to = at(address, 80);
         let run = link.load(&format!(
             "http --to {to} -c 4 --path /status --path /large --duration 500ms --warm-up 50ms"
@@ -206,7 +207,7 @@ fn memcached_is_filled_and_loaded() {
     let _memcached = link.netns.spawn(folder.path(), "memcached", "memcached", &words);
     let is_up = || link.netns.attempt("sh", &["-c", "ss -ltn | grep -q ':11211 '"]).ok();
     assert!(wait::until(LIMIT, is_up).is_some(), "memcached does not listen");
-    for address in SERVER {
+    for &address in scope::first(&SERVER) {
         let to = at(address, 11_211);
         let kv = format!("kv --to {to} -c 5 --depth 3 --keys 2000 --duration 500ms --warm-up 50ms");
         let run = link.load(&format!("{kv} --size 2000 --distribution zipf:0.99 --gets 80"));

@@ -20,6 +20,8 @@ const LIMIT: Duration = Duration::from_mins(30);
 /// Crates whose concurrency loom explores.
 const LOOM: [&str; 5] =
     ["linerate-mem", "linerate-ring", "linerate-engine", "linerate-bridge", "linerate-stack-service"];
+/// Packages without a library, with whose features dependencies are those of the other builds.
+const PROGRAMS: [&str; 2] = ["linerate", "linerate-lab"];
 /// Crates whose raw memory Miri watches.
 const MIRI: [&str; 2] = ["linerate-mem", "linerate-ring"];
 /// Environment variable that makes tests run over all their cases.
@@ -32,8 +34,8 @@ const ALL_TESTS: [&str; 3] = ["--include-ignored", "--skip", "huge_page_region"]
 const END_TO_END: &str = "e2e";
 /// More than CPUs, because an end-to-end test waits most of its time.
 const END_TO_END_AT_ONCE: &str = "--test-threads=3";
-/// Environment variable with which property tests run a quarter of their cases, other ones in each run.
-const FEW_CASES: (&str, &str) = ("PROPTEST_CASES", "64");
+/// Environment variable with which property tests run an eighth of their cases, other ones in each run.
+const FEW_CASES: (&str, &str) = ("PROPTEST_CASES", "32");
 const OTHER: &str = "aarch64-unknown-linux-gnu";
 
 /// Selection of steps and tests.
@@ -195,7 +197,7 @@ fn end_to_end(program: &Path, name: &str, all: bool) -> Command {
 /// Without optimisation they still run in seconds, and the build takes a third of the time.
 fn loom() -> Result<Outcome> {
     let mut command = cargo(&["test", "--lib"]);
-    command.args(LOOM.iter().flat_map(|package| ["--package", package]));
+    command.args(LOOM.iter().chain(&PROGRAMS).flat_map(|package| ["--package", package]));
     command.args(["loom", "--", "--test-threads=1"]);
     command.env(COMPILER, compiler("loom.sh")).env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
     passed(&command)

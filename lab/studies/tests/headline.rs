@@ -48,6 +48,7 @@ fn ratios() -> impl Iterator<Item = (&'static str, f64, f64)> {
 }
 
 #[test]
+#[ignore = "slow; run by `cargo xtask test --all`"]
 fn ratios_to_the_base_are_within_a_fifth_of_the_study_s() {
     for (name, study, ours) in ratios() {
         assert!((0.8..=1.2).contains(&(ours / study)), "{name}: {ours:.2}, the study has {study:.2}");
@@ -71,6 +72,7 @@ fn non_temporal_stores_gain_once_ownership_requests_are_avoided() {
 }
 
 #[test]
+#[ignore = "slow; run by `cargo xtask test --all`"]
 fn the_base_waits_for_ownership_as_in_the_study_and_ten_times_as_long_as_with_a() {
     assert!((103.2..=412.8).contains(&rfo("base")), "{}", rfo("base"));
     for name in ["a", "a+d"] {
@@ -81,6 +83,7 @@ fn the_base_waits_for_ownership_as_in_the_study_and_ten_times_as_long_as_with_a(
 /// The study has 2.8 cycles with (d), next to nothing. Here false sharing alone keeps stores waiting, so only the order
 /// matches: a known, unexplained difference (decision 0054).
 #[test]
+#[ignore = "slow; run by `cargo xtask test --all`"]
 fn without_headers_stores_wait_less_for_ownership_but_not_as_little_as_in_the_study() {
     assert!(rfo("d") < rfo("base") / 1.3, "{} of {}", rfo("d"), rfo("base"));
     assert!(rfo("d") > rfo("a"), "{} and {}", rfo("d"), rfo("a"));
