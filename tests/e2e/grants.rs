@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -197,7 +198,9 @@ fn only_users_of_the_policy_obtain_a_port() {
     let stage = Stage::start(folder.path());
     // Other users may not enter the folder of the build.
     let program = folder.path().join("linerate");
-    fs::copy(binary::linerate(), &program).expect("room for a copy");
+    // Not by this process, which may start a program of another test meanwhile: that one would have the copy open, too.
+    let copied = Command::new("cp").arg(binary::linerate()).arg(&program).status();
+    assert!(copied.is_ok_and(|status| status.success()), "no copy of the program");
     let start = |user: &str, name: &str| {
         let ids = [format!("--reuid={user}"), format!("--regid={user}"), "--clear-groups".to_owned()];
         let program = program.display().to_string();

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 #[test]
@@ -197,6 +197,18 @@ fn errors_begin_with_the_program_and_do_not_advise_two_dashes() {
     }
 }
 
+/// Runs a shell in `folder` that creates a program. A program that this process writes may not start: if another test
+/// starts one meanwhile, that one has the file open for writing, too.
+fn make(folder: &Path, script: &str) {
+    assert!(Command::new("sh").args(["-c", script]).current_dir(folder).status().unwrap().success());
+}
+
+/// A copy of the program in `folder`.
+fn copied(folder: &Path) -> PathBuf {
+    make(folder, concat!("cp '", env!("CARGO_BIN_EXE_linerate"), "' linerate"));
+    folder.join("linerate")
+}
+
 /// Root may connect to any socket, so another user runs the program.
 #[test]
 fn control_socket_without_permission_is_reported_with_a_remedy() {
@@ -206,8 +218,7 @@ fn control_socket_without_permission_is_reported_with_a_remedy() {
     let _listener = UnixListener::bind(&socket).unwrap();
     fs::set_permissions(&socket, fs::Permissions::from_mode(0o000)).unwrap();
     // Nobody may enter the folder with the binary.
-    let binary = dir.path().join("linerate");
-    fs::copy(env!("CARGO_BIN_EXE_linerate"), &binary).unwrap();
+    let binary = copied(dir.path());
     let mut command = Command::new(&binary);
     command.args(["--control", &socket.display().to_string(), "status"]);
     if rustix::process::getuid().is_root() {
@@ -238,8 +249,7 @@ const VERBS: [&str; 14] = [
 #[test]
 fn the_laboratory_is_a_program_beside_this_one() {
     let folder = tempfile::tempdir().unwrap();
-    let alone = folder.path().join("linerate");
-    fs::copy(env!("CARGO_BIN_EXE_linerate"), &alone).unwrap();
+    let alone = copied(folder.path());
     let output = Command::new(&alone).args(["lab", "list"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(
@@ -247,10 +257,8 @@ fn the_laboratory_is_a_program_beside_this_one() {
         "{}",
         stderr(&output)
     );
-    let script = "#!/bin/sh\necho \"$@\"\nexit 3\n";
-    let lab = folder.path().join("linerate-lab");
-    fs::write(&lab, script).unwrap();
-    fs::set_permissions(&lab, fs::Permissions::from_mode(0o755)).unwrap();
+    let script = r#"printf '#!/bin/sh\necho "$@"\nexit 3\n' >linerate-lab && chmod 755 linerate-lab"#;
+    make(folder.path(), script);
     let output = Command::new(&alone).args(["lab", "run", "--help", "-o", "json"]).output().unwrap();
     assert_eq!((output.status.code(), stdout(&output).trim()), (Some(3), "run --help -o json"));
 }
