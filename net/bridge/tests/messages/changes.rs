@@ -308,6 +308,7 @@ fn messages_about_memory_in_use_by_packed_rings() {
 }
 
 #[test]
+#[ignore = "slow; run by `cargo xtask test --all`"]
 fn messages_out_of_place_beside_split_rings() {
     scenario::<Split>(false, others());
 }

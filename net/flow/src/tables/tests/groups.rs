@@ -211,6 +211,7 @@ fn meters_are_deleted_with_their_flows() {
 }
 
 #[test]
+#[ignore = "slow; run by `cargo xtask test --all`"]
 fn a_bundle_with_too_much_work_is_refused_as_a_whole() {
     let mut control = Control::new(1);
     let flows = 1 << 12;
