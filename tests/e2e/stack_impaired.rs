@@ -125,7 +125,8 @@ fn closed_windows_resets_and_half_closes_are_survived() {
     });
     let summary = server.stop();
     // A kernel without memory drops data of an open window, which is sent again in place of a probe.
-    let count = |name: &str| summary["counters"][name].as_u64().expect("a counter");
+    // A counter that is zero is left out.
+    let count = |name: &str| summary["counters"][name].as_u64().unwrap_or_default();
     let asked = count("TcpExtTCPWinProbe") + count("TcpRetransSegs");
     assert!(asked > 0, "neither probes nor retransmissions while the reader pauses: {summary}");
     assert_ne!(summary["aborted"], 0, "resets that did not arrive: {summary}");
