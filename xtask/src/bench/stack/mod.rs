@@ -23,7 +23,7 @@ use rows::{Subject, pairs, subjects};
 const IIP_SCRIPT: &str = include_str!("iip.sh");
 const BUILD: Duration = Duration::from_mins(30);
 /// Huge pages of iip's two ends.
-const HUGE_PAGES: u64 = 512;
+const HUGE_PAGES: u64 = 640;
 
 /// Measurement parameters.
 #[derive(Args, Clone, Debug)]

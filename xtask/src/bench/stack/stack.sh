@@ -43,9 +43,11 @@ until_true() {
 # iip without offloads: with them it receives nothing over virtio. To be run in the background, which it replaces, so that signals
 # reach it.
 iip() {
-    local cpu=$1 device=$2 address=$3
+    local cpu=$1 device=$2 address=$3 buffer=2304 memory=256
     shift 3
-    IIP_NOOFF=1 IIP_MBUF=2304 exec "$IIP" --lcores "0@$cpu" --no-pci --in-memory --single-file-segments -m 256 \
+    # A piece of a stream is in one buffer.
+    [ "$ROW" != bulk ] || buffer=65535 memory=640
+    IIP_NOOFF=1 IIP_MBUF=$buffer exec "$IIP" --lcores "0@$cpu" --no-pci --in-memory --single-file-segments -m $memory \
         --force-max-simd-bitwidth=512 --vdev "$device" -- -a "0,$address" -- -p $port "$@"
 }
 
