@@ -216,6 +216,8 @@ case $CLIENT in
         [ "$ROW" != bulk ] || words="-c 1 -g 2 -d 3"
         iip "$GUEST_CPU" "$device" $client -s $server -l $size $words >client.log 2>&1 &
         pid=$!
+        # It clears its memory at start.
+        [ "$ROW" != bulk ] || sleep 3
         sleep $((seconds + 3))
         # It prints latencies after its connections are closed.
         kill -INT $pid
