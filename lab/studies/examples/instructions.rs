@@ -73,7 +73,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let config = Config { pool: named.config.pool.min(4099), ..named.config };
     let mut arena = Arena::new(Layout::new(&config).bytes())?;
     let length = Length { packets, warm_up: config.batch };
-    let bench = Bench { clock: Clock::calibrated(&processor), processor, pinning: CpuPinning::InTurn };
+    let bench = Bench { clock: Clock::calibrated(), processor, pinning: CpuPinning::InTurn };
     let slice = slice(&bench, &mut arena, &config, length, &|| ())?;
     println!("{}: {} packets and one batch before them", named.name, slice.packets);
     count(&mut arena, &config);

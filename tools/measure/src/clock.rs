@@ -1,6 +1,7 @@
 //! Clock for timing: the processor's time-stamp counter, calibrated against the system clock, or the system clock
 //! itself if the counter does not run at a constant rate.
 
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use super::processor::Processor;
@@ -14,10 +15,16 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Uses the time-stamp counter if it has a constant rate (`constant_tsc` and `nonstop_tsc`), else the system clock.
-    pub fn calibrated(processor: &Processor) -> Clock {
-        let steady = processor.has("constant_tsc") && processor.has("nonstop_tsc");
-        Clock { counter: steady.then(mem::ticks_per_second), began: Instant::now() }
+    /// Uses the time-stamp counter if it has a constant rate (`constant_tsc` and `nonstop_tsc`), else the system clock. The
+    /// first call of a process reads that and compares the counter with the system clock.
+    pub fn calibrated() -> Clock {
+        static COUNTER: OnceLock<Option<f64>> = OnceLock::new();
+        let rate = || {
+            let processor = Processor::here();
+            let steady = processor.has("constant_tsc") && processor.has("nonstop_tsc");
+            steady.then(mem::ticks_per_second)
+        };
+        Clock { counter: *COUNTER.get_or_init(rate), began: Instant::now() }
     }
 
     /// Current tick count.

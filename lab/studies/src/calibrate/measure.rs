@@ -46,13 +46,8 @@ pub fn run(rounds: usize, seed: u64, progress: &mut dyn Progress) -> Result<Cali
         CpuPinning::InTurn => return Err(PinningError::TooFew(1).into()),
     };
     let places = Places::of(&caches, TIMES);
-    let mut bench = Bench {
-        arena: Arena::new(places.bytes)?,
-        clock: Clock::calibrated(&processor),
-        places,
-        caches,
-        cpus,
-    };
+    let mut bench =
+        Bench { arena: Arena::new(places.bytes)?, clock: Clock::calibrated(), places, caches, cpus };
     let mut samples = Samples::default();
     for round in 0..rounds {
         progress.step(round, rounds, "calibration");

@@ -65,7 +65,7 @@ pub fn measure(plan: &Plan, progress: &mut dyn Progress) -> Result<Results, Meas
     let needed = cells.iter().map(|(variant, size)| variant.setting(*size));
     // At least the memory for timing the clock reading, in case no variant is possible.
     let bytes = needed.chain([Setting::default()]).map(|setting| Layout::new(&setting).bytes()).max();
-    let clock = Clock::calibrated(&processor);
+    let clock = Clock::calibrated();
     let mut bench =
         Bench { arena: Arena::new(bytes.unwrap_or(0))?, clock, cpus, batches: plan.batches.get() };
     let mut notes = notes(plan, &bench, &processor, &cells)?;

@@ -21,7 +21,7 @@ fn two_cpus() -> CpuPinning {
 
 fn bench(pinning: CpuPinning) -> Bench {
     let processor = Processor::here();
-    Bench { clock: Clock::calibrated(&processor), processor, pinning }
+    Bench { clock: Clock::calibrated(), processor, pinning }
 }
 
 const KINDS: [Copying; 7] = [

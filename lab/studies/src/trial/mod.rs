@@ -161,7 +161,7 @@ impl<'a> Stage<'a> {
         let all = with_controls(&plan.configurations, &processor);
         let pinning = CpuPinning::here()?;
         let events = if plan.counted { Some(counted::Events::here(&processor)?) } else { None };
-        let clock = Clock::calibrated(&processor);
+        let clock = Clock::calibrated();
         Ok(Stage { plan, all, bench: Bench { processor, pinning, clock }, events })
     }
 

@@ -12,7 +12,7 @@ use super::queues::{Frames, Wire, discard};
 use generator::rig::RigError;
 use measure::pinning::pin;
 use measure::statistics::median;
-use measure::{Clock, PinningError, Processor};
+use measure::{Clock, PinningError};
 use mem::copy::chosen;
 use port::wrap::TxCoalesce;
 use port::{BURST, Burst, BurstStats, PLACES, PortFault, RxQueue, TxQueue};
@@ -133,7 +133,7 @@ pub struct Lengths {
 pub fn measure(cpus: [usize; 2], lengths: Lengths, journal: &mut Journal<'_>) -> Result<(), BudgetError> {
     pin(cpus[0])?;
     let delay = Delay::calibrated();
-    let clock = Clock::calibrated(&Processor::here());
+    let clock = Clock::calibrated();
     reading_of(
         journal,
         "delays",

@@ -5,8 +5,8 @@
 //! dependent operations whose length is calibrated; a long one ends by the counter. Each delay continues the chain of
 //! the last one, so two of them cannot overlap in one core.
 
+use measure::Clock;
 use measure::statistics::median;
-use measure::{Clock, Processor};
 use std::hint::black_box;
 
 /// Minimum nanoseconds of a delay that ends by the counter, whose rate does not change with the processor's clock.
@@ -68,7 +68,7 @@ fn walk(mut chain: u64, steps: u64) -> u64 {
 impl Delay {
     /// Calibrates on this processor; the delay is zero until [`Delay::set`]. Takes a few milliseconds.
     pub fn calibrated() -> Self {
-        let clock = Clock::calibrated(&Processor::here());
+        let clock = Clock::calibrated();
         let mut delay = Self { clock, step: 1.0, call: 0.0, late: 0.0, work: Work::Steps(0), chain: 1 };
         // The minimum of several: interruptions only make it longer.
         let mut least = |work| {
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn delay_is_set_in_steps_or_ticks_by_calibration() {
-        let clock = Clock::calibrated(&Processor::here());
+        let clock = Clock::calibrated();
         let delay = Delay { clock, step: 0.5, call: 2.0, late: 10.0, work: Work::Steps(0), chain: 1 };
         assert_eq!(delay.set(1.0).work, Work::Steps(0), "the call is longer than that");
         assert_eq!(delay.set(10.0).work, Work::Steps(16));

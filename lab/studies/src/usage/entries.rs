@@ -9,8 +9,8 @@ use super::journal::Journal;
 use counted::rig::{BURST, Extras, Flows, Rig, Shape};
 use counted::stations::Stations;
 use flow::CacheCounts;
+use measure::Clock;
 use measure::pinning::pin;
-use measure::{Clock, Processor};
 use port::virtio_user::RingKind;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
@@ -77,7 +77,7 @@ fn reading(
     flows: Option<Flows>,
     length: Duration,
 ) -> Result<(f64, Option<Loaded>), BudgetError> {
-    let clock = Clock::calibrated(&Processor::here());
+    let clock = Clock::calibrated();
     let stations = Stations::new(entries as usize, PORTS);
     let mut rig = rig(stations, flows, &clock)?;
     let mut load = Load::default();

@@ -8,7 +8,7 @@ use crate::description::Plan;
 use crate::meter::Meter;
 use crate::source::{Sent, Source};
 use crate::tag::MAX_STREAMS;
-use measure::{Clock, Processor};
+use measure::Clock;
 use mem::copy::{Kernel, chosen};
 use port::{BURST, Burst, Flush, GeneratedBurst, PLACES};
 use std::time::{Duration, Instant};
@@ -127,7 +127,7 @@ impl Rig {
         let catch_up = timing.catch_up.unwrap_or(((fastest * CATCH_UP) as u64).clamp(BURST as u64, most));
         let pairs = plans.into_iter().zip(rates.iter().copied()).collect();
         let source = Source::new(pairs, timing.pace, 0, catch_up, key)?;
-        let clock = Clock::calibrated(&Processor::here());
+        let clock = Clock::calibrated();
         Ok(Self { ends, timing, names, rates, notes, key, source, clock, origin: clock.ticks() })
     }
 

@@ -19,8 +19,8 @@ use super::budget::BudgetError;
 use super::delay::Delay;
 use crate::usage::budget::failed;
 use bench::Reading;
+use measure::Clock;
 use measure::statistics::median;
-use measure::{Clock, Processor};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -90,7 +90,7 @@ fn over(
 ) -> Result<Vec<Row>, BudgetError> {
     measure::pinning::pin(cpus[0])?;
     let delay = Delay::calibrated();
-    let clock = Clock::calibrated(&Processor::here());
+    let clock = Clock::calibrated();
     let nanoseconds = |cycles: u32| clock.seconds(0, u64::from(cycles)) * 1e9;
     let cases: Vec<(Layout, u32)> =
         work.iter().flat_map(|&cycles| Layout::ALL.map(|layout| (layout, cycles))).collect();
