@@ -3,13 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
+use linerate_tests::folder;
 use linerate_tests::switch::{Port, Switch};
 use linerate_tests::testpmd::{Testpmd, Vhost};
 use linerate_tests::vm::{GuestNic, Image, Vm};
-use linerate_tests::{folder, scope};
 
 const PING: Duration = Duration::from_mins(1);
-const TRANSFER: Duration = Duration::from_mins(3);
 const REACTION: Duration = Duration::from_secs(30);
 const NAMES: [&str; 2] = ["left", "right"];
 
@@ -33,25 +32,6 @@ impl Pair {
     }
 }
 
-/// Pings until the other guest answers once, since a restarted switch or guest may lose some packets; after that each
-/// of five large pings must be answered.
-fn ping(from: &mut Vm, to: u8) {
-    let command =
-        format!("for i in $(seq 30); do ping -c 1 -W 1 10.0.0.{to} && exit 0; sleep 1; done; exit 1");
-    from.succeed(&format!("({command})"), PING);
-    from.succeed(&format!("ping -c 5 -i 0.2 -s 1400 -W 5 10.0.0.{to}"), PING);
-}
-
-/// The left guest offers a file of noise, 8 MiB with `--all`, and the right one downloads it; compares their checksums.
-fn transfer([left, right]: &mut [Vm; 2]) {
-    let bytes = scope::pick(8 << 20, 2 << 20);
-    left.succeed(&format!("head -c {bytes} /dev/urandom >/tmp/file && httpd -p 8080 -h /tmp"), TRANSFER);
-    right.succeed("wget -q -O /tmp/file http://10.0.0.1:8080/file", TRANSFER);
-    let sums = [left, right].map(|guest| guest.succeed("sha256sum </tmp/file", TRANSFER));
-    assert_eq!(sums[0].len(), 64 + "  -".len(), "no checksum: {sums:?}");
-    assert_eq!(sums[0], sums[1], "the file changed on its way");
-}
-
 /// Starts a switch with both ports of a pair, in the mode opposite to the guests'.
 fn switch_for(folder: &Path, pair: &Pair) -> Switch {
     let sockets = NAMES.map(|name| folder.join(name));
@@ -69,16 +49,17 @@ fn visit(pair: &Pair) {
     for name in NAMES {
         assert_eq!(switch.has_feature(name, "ring-packed"), pair.packed, "{}", switch.port(name));
     }
-    ping(&mut guests[0], 2);
-    transfer(&mut guests);
+    guests[0].ping(2);
+    let [left, right] = &mut guests;
+    left.send_file(right);
     let [mut left, right] = guests;
     right.kill();
     switch.wait_state("right", "waiting", REACTION);
     switch.wait_state("left", "connected", REACTION);
     let mut right = pair.start(folder.path(), 1);
     right.ready();
-    ping(&mut left, 2);
-    ping(&mut right, 1);
+    left.ping(2);
+    right.ping(1);
     switch.assert_sums_agree(&NAMES);
     drop((left, right));
     switch.stop();
@@ -96,7 +77,7 @@ fn restarted(folder: &Path, packed: bool) -> (Switch, [Vm; 2]) {
     let first = switch_for(folder, &pair);
     let mut guests = pair.start_both(folder);
     guests.iter_mut().for_each(Vm::ready);
-    ping(&mut guests[0], 2);
+    guests[0].ping(2);
     first.kill();
     let second = Switch::restart(folder);
     for name in NAMES {
@@ -106,8 +87,9 @@ fn restarted(folder: &Path, packed: bool) -> (Switch, [Vm; 2]) {
 }
 
 fn talk_again(switch: Switch, mut guests: [Vm; 2]) {
-    ping(&mut guests[1], 1);
-    transfer(&mut guests);
+    guests[1].ping(1);
+    let [left, right] = &mut guests;
+    left.send_file(right);
     switch.assert_sums_agree(&NAMES);
     drop(guests);
     switch.stop();
@@ -139,8 +121,9 @@ mod every {
         let pair = Pair { image: Image::make(), server: false, packed: false };
         let mut guests = pair.start_both(folder.path());
         guests.iter_mut().for_each(Vm::ready);
-        ping(&mut guests[0], 2);
-        transfer(&mut guests);
+        guests[0].ping(2);
+        let [left, right] = &mut guests;
+        left.send_file(right);
     }
 
     #[test]

@@ -11,10 +11,9 @@ use std::time::Duration;
 use linerate_tests::process::Process;
 use linerate_tests::switch::Switch;
 use linerate_tests::vm::{GuestNic, Image, Vm};
-use linerate_tests::{folder, scope, wait};
+use linerate_tests::{folder, wait};
 
 const PING: Duration = Duration::from_mins(1);
-const TRANSFER: Duration = Duration::from_mins(3);
 const REACTION: Duration = Duration::from_secs(30);
 const NAMES: [&str; 2] = ["left", "right"];
 
@@ -34,14 +33,6 @@ fn streamed(folder: &Path, switch: &Switch, image: &Image, side: usize, name: &s
     Vm::pasted(folder, name, image, side as u8 + 1, &options)
 }
 
-/// Pings until the other guest answers once; after that each of five large pings must be answered.
-fn ping(from: &mut Vm, to: u8) {
-    let command =
-        format!("for i in $(seq 30); do ping -c 1 -W 1 10.0.0.{to} && exit 0; sleep 1; done; exit 1");
-    from.succeed(&format!("({command})"), PING);
-    from.succeed(&format!("ping -c 5 -i 0.2 -s 1400 -W 5 10.0.0.{to}"), PING);
-}
-
 /// Sets the MTU for frames of 9216 bytes on both guests, including their Ethernet header and without their checksum,
 /// and pings with them.
 fn ping_jumbo(guests: [&mut Vm; 2], to: u8) {
@@ -51,16 +42,6 @@ fn ping_jumbo(guests: [&mut Vm; 2], to: u8) {
     }
     // 20 bytes of IPv4 and 8 of ICMP; a packet that fits the MTU is not fragmented.
     from.succeed(&format!("ping -c 3 -s 9174 -W 5 10.0.0.{to}"), PING);
-}
-
-/// The left guest offers a file of noise, 8 MiB with `--all`, and the right one downloads it; compares their checksums.
-fn transfer(left: &mut Vm, right: &mut Vm) {
-    let bytes = scope::pick(8 << 20, 2 << 20);
-    left.succeed(&format!("head -c {bytes} /dev/urandom >/tmp/file && httpd -p 8080 -h /tmp"), TRANSFER);
-    right.succeed("wget -q -O /tmp/file http://10.0.0.1:8080/file", TRANSFER);
-    let sums = [left, right].map(|guest| guest.succeed("sha256sum </tmp/file", TRANSFER));
-    assert_eq!(sums[0].len(), 64 + "  -".len(), "no checksum: {sums:?}");
-    assert_eq!(sums[0], sums[1], "the file changed on its way");
 }
 
 #[test]
@@ -78,15 +59,15 @@ fn stream_guest_reaches_vhost_guest_and_reconnects() {
     let mut right = streamed(folder.path(), &switch, &image, 1, "guest-right");
     left.ready();
     right.ready();
-    ping(&mut left, 2);
-    transfer(&mut left, &mut right);
+    left.ping(2);
+    left.send_file(&mut right);
     ping_jumbo([&mut left, &mut right], 2);
     right.kill();
     switch.wait_state("right", "waiting", REACTION);
     switch.wait_state("left", "connected", REACTION);
     let mut right = streamed(folder.path(), &switch, &image, 1, "guest-right-again");
     right.ready();
-    ping(&mut right, 1);
+    right.ping(1);
     switch.assert_sums_agree(&NAMES);
     drop((left, right));
     switch.stop();
@@ -219,8 +200,8 @@ mod every {
         let (mut left, mut right) = (guest(0), guest(1));
         left.ready();
         right.ready();
-        ping(&mut left, 2);
-        transfer(&mut left, &mut right);
+        left.ping(2);
+        left.send_file(&mut right);
         switch.assert_sums_agree(&NAMES);
         drop((left, right));
         switch.stop();

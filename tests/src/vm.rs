@@ -8,11 +8,13 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use crate::process::Process;
-use crate::{initramfs, kernel, need};
+use crate::{initramfs, kernel, need, scope};
 
 const QEMU: &str = "qemu-system-x86_64";
 const BOOT: Duration = Duration::from_mins(3);
 const REPLY: Duration = Duration::from_secs(20);
+const PING: Duration = Duration::from_mins(1);
+const TRANSFER: Duration = Duration::from_mins(3);
 const MEMORY: &str = "192M";
 
 /// Kernel and root file system of guests.
@@ -190,6 +192,26 @@ impl Vm {
         let (code, output) = self.run(command, limit);
         assert!(code == 0, "{command:?} in guest {} ended with {code}: {output}", self.address);
         output
+    }
+
+    /// Pings guest 10.0.0.`number` until it answers once, since a restarted switch or guest may lose some packets; after
+    /// that each of five large pings must be answered.
+    pub fn ping(&mut self, number: u8) {
+        let command =
+            format!("for i in $(seq 30); do ping -c 1 -W 1 10.0.0.{number} && exit 0; sleep 1; done; exit 1");
+        self.succeed(&format!("({command})"), PING);
+        self.succeed(&format!("ping -c 5 -i 0.2 -s 1400 -W 5 10.0.0.{number}"), PING);
+    }
+
+    /// Offers a file of noise, 8 MiB with `--all`, that another guest downloads; compares their checksums.
+    pub fn send_file(&mut self, to: &mut Vm) {
+        let bytes = scope::pick(8 << 20, 2 << 20);
+        let offer = format!("head -c {bytes} /dev/urandom >/tmp/file && httpd -p 8080 -h /tmp");
+        self.succeed(&offer, TRANSFER);
+        to.succeed(&format!("wget -q -O /tmp/file http://{}:8080/file", self.address), TRANSFER);
+        let sums = [self, to].map(|guest| guest.succeed("sha256sum </tmp/file", TRANSFER));
+        assert_eq!(sums[0].len(), 64 + "  -".len(), "no checksum: {sums:?}");
+        assert_eq!(sums[0], sums[1], "the file changed on its way");
     }
 
     /// Kills it, as in a power failure.
