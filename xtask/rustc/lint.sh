@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The compiler of the workspace's crates for the gate. Clippy compiles tests and examples, and so each library and each
-# program with its tests. Without their tests, rustc compiles them, which takes less time, and whose code is faster. Tests
-# are not optimised, because they take less time to run than to optimise; the exceptions simulate caches and clocks.
+# program with its tests. Without their tests, rustc compiles them, which takes less time, and whose code is faster.
+# Tests are not optimised, because they take less time to run than to optimise; the exceptions simulate caches and
+# clocks.
 # Not sh, which may remove variables such as CARGO_BIN_EXE_linerate-lab, whose names are not those of a shell.
 is_test=false has_tests=false optimise=false
 for word in "$@"; do

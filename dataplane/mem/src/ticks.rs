@@ -30,8 +30,8 @@ pub fn ticks() -> u64 {
     }
 }
 
-/// Ticks per second, to some 10 millionths. The first call of a process takes 10 ms, in which it compares the counter with
-/// the system's monotonic clock.
+/// Ticks per second, to some 10 millionths. The first call of a process takes 10 ms, in which it compares the counter
+/// with the system's monotonic clock.
 pub fn ticks_per_second() -> f64 {
     static RATE: OnceLock<f64> = OnceLock::new();
     *RATE.get_or_init(|| {
@@ -66,7 +66,7 @@ mod tests {
         std::thread::sleep(2 * COMPARED);
         let to = reading();
         let ratio = (to.0 - from.0) as f64 / rate / (to.1 - from.1).as_secs_f64();
-        // Not a matter of speed: both ends of both comparisons would have to be interrupted in each of their readings.
+        // Not a matter of speed: every reading at one end would have to be interrupted, for 100 us and more.
         assert!((0.99..1.01).contains(&ratio), "{ratio}");
     }
 }

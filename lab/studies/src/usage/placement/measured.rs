@@ -167,7 +167,8 @@ mod tests {
             assert_eq!(sum(|port| port.rx_packets + port.replicated), sum(|port| port.tx_packets) + lost);
             assert!(outcome.received_pps > 0.0, "{pattern}: nothing came through");
             let pool: Vec<Buffers> = snapshot.workers.iter().map(buffers).collect();
-            let taken = Buffers::sum(&pool).hits + Buffers::sum(&pool).refills;
+            let sum = Buffers::sum(&pool);
+            let taken = sum.hits + sum.refills;
             let rx: u64 = snapshot.workers.iter().filter(|s| s.role == "rx").map(|s| s.packets).sum();
             // A packet that finds its handoff queue full is dropped before (Rx) or after (Worker) it has a buffer.
             let full: u64 = ports.iter().filter_map(|port| port.drops.get("handoff-full")).sum();
