@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Frames that must pass each way before traffic counts as running.
-pub(crate) const MIN_FRAMES: u64 = 100;
+pub(crate) const MIN_FRAMES: u64 = 20;
 
 /// Serialises scenarios, because the counters are process-wide.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -22,7 +22,7 @@ pub(crate) fn play<R: DriverRing>(packed: bool, act: impl FnOnce(&Stage<'_>)) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let before = footprint().unwrap();
     // The guests rest regularly, to yield the CPU on small machines.
-    let behavior = Behavior { foreign_frames: Some(BAD), rest: Duration::from_micros(100), careless: false };
+    let behavior = Behavior { foreign_frames: Some(BAD), rest: Duration::from_millis(1), careless: false };
     calm::beside::<R>(packed, behavior, |calm| {
         calm.go_on(MIN_FRAMES);
         let stage = Stage { calm, packed, footprint: footprint().unwrap() };

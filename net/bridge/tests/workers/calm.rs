@@ -5,6 +5,7 @@ use crate::rig::{Rig, assert_sums_agree};
 use ring::driver::DriverRing;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Ports of guests 0 and 1, which send to each other and to guest [`BAD`].
 pub(crate) const CALM: [&str; 2] = ["left", "right"];
@@ -24,7 +25,7 @@ impl Calm<'_> {
         let enough: Vec<_> = now().map(|heard| heard + more).collect();
         while now().zip(&enough).any(|(heard, enough)| heard < *enough) {
             limit.check("frames between the guests that behave");
-            std::thread::yield_now();
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 }

@@ -100,7 +100,7 @@ impl Rig {
         let (before, end) = (sum(), Instant::now() + TIMEOUT);
         while sum() < before + more {
             assert!(Instant::now() < end, "traffic stopped: {:#?}", self.engine.snapshot());
-            std::thread::yield_now();
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 
