@@ -40,7 +40,7 @@ impl Site {
             near.cable(&format!("near{number}"), &host, &format!("far{number}"));
         }
         // The kernel gets a copy of what Open vSwitch receives, and must not answer for the interface of its bridge.
-        host.run("sysctl", &["--quiet", "--write", "net.ipv4.conf.all.arp_ignore=1"]);
+        host.set("net/ipv4/conf/all/arp_ignore", 1);
         let ovs = Ovs::start_in(folder, &host);
         ovs.run("ovs-vsctl", far);
         host.configure("br0", &[&format!("{HOST}/24")]);

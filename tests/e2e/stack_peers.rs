@@ -12,18 +12,18 @@ const BYTES: usize = 100_000;
 /// The chance of flipped bits is too small for any, but switches the offloads off, so that there are packets to lose.
 const LOSSES: &str = ",fault={seed=3,drop=0.03,reorder=0.03,corrupt=0.0000001}";
 
-/// A setting without an option of TCP, and packets with that option which the peer must not send.
+/// A variable that removes an option of TCP if it is 0, and packets with that option which the peer must not send.
 const WITHOUT: [(&str, &str); 3] = [
-    ("tcp_sack=0", "(tcp.options.sack_le || tcp.options.sack_perm) && tcp.flags.ack == 1"),
-    ("tcp_timestamps=0", "tcp.options.timestamp.tsval && tcp.flags.ack == 1"),
-    ("tcp_window_scaling=0", "tcp.options.wscale && tcp.flags.ack == 1"),
+    ("tcp_sack", "(tcp.options.sack_le || tcp.options.sack_perm) && tcp.flags.ack == 1"),
+    ("tcp_timestamps", "tcp.options.timestamp.tsval && tcp.flags.ack == 1"),
+    ("tcp_window_scaling", "tcp.options.wscale && tcp.flags.ack == 1"),
 ];
 
-/// Starts a proxy between the kernel's clients and an echo server of the kernel, whose TCP has this setting.
-fn start(setting: &str, keys: &str, more: &[&str]) -> StackServer {
+/// Starts a proxy between clients and an echo server of the kernel, whose TCP has this variable set.
+fn start(setting: (&str, u32), keys: &str, more: &[&str]) -> StackServer {
     let proxy = StackServer::start_with(keys, &[&["proxy", "--to", "10.9.0.1:9000"], more].concat());
     let proxy = proxy.without_offloads();
-    proxy.netns.run("sysctl", &["--quiet", "--write", &format!("net.ipv4.{setting}")]);
+    proxy.netns.set(&format!("net/ipv4/{}", setting.0), setting.1);
     tcp::listen(&proxy.netns, 9000, tcp::echo);
     proxy
 }
@@ -45,7 +45,7 @@ fn count(proxy: &StackServer, filter: &str) -> usize {
 #[ignore = "needs root; run by `cargo xtask test`"]
 fn options_that_the_kernel_lacks_are_not_used() {
     for (setting, filter) in WITHOUT {
-        let mut proxy = start(setting, LOSSES, &[]);
+        let mut proxy = start((setting, 0), LOSSES, &[]);
         exchange(&proxy);
         let summary = proxy.finish();
         assert_eq!(summary["bytes_sent"], 4 * BYTES, "{setting}: {summary}");
@@ -60,7 +60,7 @@ fn options_that_the_kernel_lacks_are_not_used() {
 #[test]
 #[ignore = "needs root; run by `cargo xtask test`"]
 fn congestion_notification_is_agreed_in_both_roles() {
-    let mut proxy = start("tcp_ecn=1", "", &["--ecn"]);
+    let mut proxy = start(("tcp_ecn", 1), "", &["--ecn"]);
     exchange(&proxy);
     let summary = proxy.finish();
     assert_eq!(summary["bytes_sent"], 4 * BYTES, "{summary}");
@@ -93,7 +93,7 @@ table netdev marks {
 #[ignore = "needs root; run by `cargo xtask test`"]
 fn congestion_marks_reduce_the_windows_of_both_senders() {
     let mut echo = StackServer::start(&["echo", "--ecn"]).without_offloads();
-    echo.netns.run("sysctl", &["--quiet", "--write", "net.ipv4.tcp_ecn=1"]);
+    echo.netns.set("net/ipv4/tcp_ecn", 1);
     echo.netns.run("nft", &[MARKS]);
     for address in STACK {
         echo.netns.enter(move || tcp::exchange(address, 7, (1, 4 << 20), LIMIT));
@@ -143,7 +143,7 @@ for address in sys.argv[2:]:
 #[ignore = "needs root; run by `cargo xtask test`"]
 fn data_in_syns_is_accepted_in_both_roles() {
     // Client, server, and all listeners without an option of theirs.
-    let mut proxy = start("tcp_fastopen=0x403", "", &["--fast-open"]);
+    let mut proxy = start(("tcp_fastopen", 0x403), "", &["--fast-open"]);
     let bytes = BYTES.to_string();
     proxy.netns.run("python3", &["-c", FAST_CLIENT, &bytes, STACK[0], STACK[1]]);
     let summary = proxy.finish();

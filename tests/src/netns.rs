@@ -20,7 +20,7 @@ use crate::{need, wait};
 const FOLDER: &str = "/run/netns";
 /// Prefix of all names; followed by the process ID and a number.
 const PREFIX: &str = "linerate-";
-/// Time limit of a command in a namespace.
+/// Time limit of a program in a namespace.
 const LIMIT: Duration = Duration::from_mins(1);
 
 static MADE: AtomicU32 = AtomicU32::new(0);
@@ -53,8 +53,9 @@ impl Netns {
         need::root("a network namespace");
         tool("ip", &["netns", "add", &name]);
         let netns = Netns { name };
-        let quiet = ["net.ipv6.conf.all.accept_dad=0", "net.ipv6.conf.default.accept_dad=0"];
-        netns.run("sysctl", &[&["--quiet", "--write"], &quiet[..]].concat());
+        for scope in ["all", "default"] {
+            netns.set(&format!("net/ipv6/conf/{scope}/accept_dad"), 0);
+        }
         netns.ip("link set lo up");
         netns
     }
@@ -62,8 +63,18 @@ impl Netns {
     /// Switches IPv6 off on all interfaces, present and later ones, so that the kernel sends no packets of its own: router
     /// solicitations and listener reports.
     pub fn disable_ipv6(&self) {
-        let settings = ["net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"];
-        self.run("sysctl", &[&["--quiet", "--write"], &settings[..]].concat());
+        for scope in ["all", "default"] {
+            self.set(&format!("net/ipv6/conf/{scope}/disable_ipv6"), 1);
+        }
+    }
+
+    /// Sets a variable of the kernel, such as `net/ipv4/tcp_ecn`, without starting a process.
+    pub fn set(&self, variable: &str, value: u32) {
+        let file = Path::new("/proc/sys").join(variable);
+        self.enter(move || {
+            let set = std::fs::write(&file, value.to_string());
+            set.unwrap_or_else(|error| panic!("cannot write {}: {error}", file.display()));
+        });
     }
 
     /// Name, as used by `ip netns` and a port's `netns`.
@@ -84,8 +95,10 @@ impl Netns {
 
     /// [`Netns::run`] that returns the error output if the program fails.
     pub fn attempt<S: AsRef<OsStr>>(&self, program: &str, arguments: &[S]) -> Result<String, String> {
-        let words = self.words(program, arguments);
-        attempt("ip", &words)
+        // Programs may wait forever for what the switch does not do, unlike `ip` itself.
+        let limit = LIMIT.as_secs().to_string();
+        let limited = ["--kill-after=5", &limit, "ip"].map(OsStr::new);
+        attempt("timeout", &[&limited, &self.words(program, arguments)[..]].concat())
     }
 
     /// Starts a program inside, in the background.
@@ -231,8 +244,7 @@ fn tool<S: AsRef<OsStr> + std::fmt::Debug>(program: &str, arguments: &[S]) -> St
 
 fn attempt<S: AsRef<OsStr>>(program: &str, arguments: &[S]) -> Result<String, String> {
     need::program(program);
-    let limit = LIMIT.as_secs().to_string();
-    let output = Command::new("timeout").args(["--kill-after=5", &limit, program]).args(arguments).output();
+    let output = Command::new(program).args(arguments).output();
     let Output { status, stdout, stderr } = output.map_err(|error| error.to_string())?;
     let said = String::from_utf8_lossy(&stdout).into_owned();
     if status.success() {

@@ -85,7 +85,7 @@ impl Switch {
         let mut switch = Switch { process, folder: folder.to_owned(), control };
         let answered = wait::until(START_TIMEOUT, || {
             assert!(switch.process.ended().is_none(), "linerate ended at once");
-            switch.ask(&["status"]).ok()
+            switch.get("/v1/status").ok()
         });
         assert!(answered.is_some(), "linerate did not answer on its control socket in {START_TIMEOUT:?}");
         switch

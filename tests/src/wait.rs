@@ -3,11 +3,15 @@
 
 use std::time::{Duration, Instant};
 
-const PAUSE: Duration = Duration::from_millis(20);
+/// First and longest pause between two probes: each doubles the last, because many probes start a process.
+const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(80)];
+/// Pause between two readings of a value that is to be stable.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Calls `probe` until it returns `Some`. Returns `None` after `limit`.
 pub fn until<T>(limit: Duration, mut probe: impl FnMut() -> Option<T>) -> Option<T> {
     let end = Instant::now() + limit;
+    let [mut pause, longest] = PAUSES;
     loop {
         if let Some(found) = probe() {
             return Some(found);
@@ -15,7 +19,8 @@ pub fn until<T>(limit: Duration, mut probe: impl FnMut() -> Option<T>) -> Option
         if Instant::now() >= end {
             return None;
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(pause);
+        pause = longest.min(2 * pause);
     }
 }
 
