@@ -2,6 +2,10 @@
 //! machine. Counted is one round of the engine's worker over two vhost-user ports, without the simulated guests, and one
 //! round of a TCP server behind a vhost-user port, without its client.
 //!
+//! A count depends on the sources, their compiler and nothing else. So whoever changes the fast path counts every case
+//! once (`cargo xtask callgrind`), which records the fingerprint of the sources, and `cargo xtask test` counts only
+//! what has no such record.
+//!
 //! Valgrind 3.19 does not support AVX-512, so the AVX2 copy kernel is always used.
 
 use std::collections::BTreeMap;
@@ -14,12 +18,17 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::command::{self, cargo};
+use crate::fingerprint;
 use crate::steps::Outcome;
 
 const BUILD: Duration = Duration::from_mins(15);
 /// The counted program, with one copy kernel, which shortens its build.
-const PROGRAM: [&str; 6] =
-    ["build", "--release", "--package", "linerate-counted", "--features", "mem/only-avx2"];
+const PROGRAM: [&str; 6] = ["build", "--release", "--package", PACKAGE, "--features", "mem/only-avx2"];
+const PACKAGE: &str = "linerate-counted";
+/// File with the limits, beside the program.
+const LIMITS: &str = "limits.toml";
+/// File with the fingerprint of the sources for which every case was counted.
+const RECORD: &str = "counted-sources";
 const RINGS: [&str; 4] = ["split", "split-inorder", "packed", "packed-inorder"];
 const SIZES: [&str; 2] = ["64", "1514"];
 const TRAFFIC: [&str; 12] =
@@ -61,21 +70,46 @@ struct Row {
     limit: Option<f64>,
 }
 
-/// Counts a sample, or with `all` every case, prints the table and compares it with the limits.
-pub(crate) fn run(arguments: CallgrindArguments, all: bool) -> Result<Outcome> {
+/// Counts every case, prints the table, and compares it with the limits or updates them. Records what was counted.
+pub(crate) fn run(arguments: CallgrindArguments) -> Result<Outcome> {
+    let limits = if arguments.update { Limits::new() } else { limits()? };
+    let outcome = count_cases(&limits, &cases(true), |rows| {
+        if !arguments.update {
+            return validate(rows);
+        }
+        std::fs::write(file(LIMITS), text(rows)).context("cannot write the limits")?;
+        println!("wrote {}", file(LIMITS).display());
+        Ok(())
+    })?;
+    if outcome == Outcome::Passed {
+        std::fs::write(file(RECORD), fingerprint()? + "\n").context("cannot record what was counted")?;
+    }
+    Ok(outcome)
+}
+
+/// Compares the counts of every case with the limits, or those of a sample if the sources were not counted yet.
+pub(crate) fn check(all: bool) -> Result<Outcome> {
+    let recorded = std::fs::read_to_string(file(RECORD)).unwrap_or_default();
+    if !all && recorded.trim() == fingerprint()? {
+        println!("every case was counted for these sources: {}", file(RECORD).display());
+        return Ok(Outcome::Passed);
+    }
+    count_cases(&limits()?, &cases(all), validate)
+}
+
+/// Fingerprint of the counted program and of the limits.
+fn fingerprint() -> Result<String> {
+    fingerprint::of(PACKAGE, &[file(LIMITS)])
+}
+
+fn count_cases(limits: &Limits, cases: &[Case], judge: impl FnOnce(&[Row]) -> Result<()>) -> Result<Outcome> {
     if !command::exists("valgrind") {
         return Ok(Outcome::Skipped("valgrind is not installed; as root: apt-get install valgrind".into()));
     }
     command::run(&cargo(&PROGRAM), BUILD)?;
-    let limits = if arguments.update { Limits::new() } else { limits()? };
-    let rows = rows(&limits, &cases(all || arguments.update))?;
+    let rows = rows(limits, cases)?;
     print!("{}", table(&rows));
-    if arguments.update {
-        std::fs::write(file(), text(&rows)).context("cannot write the limits")?;
-        println!("wrote {}", file().display());
-        return Ok(Outcome::Passed);
-    }
-    validate(&rows).map(|()| Outcome::Passed)
+    judge(&rows).map(|()| Outcome::Passed)
 }
 
 /// Counts cases, one per CPU at a time; counts do not depend on the load of the machine.
@@ -110,12 +144,12 @@ fn cases(all: bool) -> Vec<Case> {
     RINGS.iter().flat_map(|ring| of_ring(*ring)).filter(is_counted).collect()
 }
 
-fn file() -> PathBuf {
-    command::root().join("benches/counted/limits.toml")
+fn file(name: &str) -> PathBuf {
+    command::root().join("benches/counted").join(name)
 }
 
 fn limits() -> Result<Limits> {
-    let path = file();
+    let path = file(LIMITS);
     let text = std::fs::read_to_string(&path);
     let text = text.with_context(|| {
         format!("no limits in {}: `cargo xtask callgrind --update` writes them", path.display())

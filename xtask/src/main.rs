@@ -10,6 +10,7 @@ mod coverage;
 mod dependencies;
 mod docs;
 mod failures;
+mod fingerprint;
 mod fuzz;
 mod hugepages;
 mod kernel;
@@ -52,7 +53,7 @@ fn main() -> ExitCode {
         Task::Ci => steps::run(&[checks::all(), suite::all(&suite::TestArguments::default())].concat(), true),
         Task::Test(arguments) => steps::run(&suite::all(&arguments), arguments.strict),
         Task::Callgrind(arguments) => {
-            steps::run(&[steps::Step::new("callgrind", move || callgrind::run(arguments, true))], false)
+            steps::run(&[steps::Step::new("callgrind", move || callgrind::run(arguments))], false)
         }
         Task::Coverage(arguments) => {
             steps::run(&[steps::Step::new("coverage", move || coverage::run(&arguments))], false)

@@ -96,7 +96,7 @@ pub(crate) fn all(arguments: &TestArguments) -> Vec<Step> {
 fn computing(all: bool, lint: bool) -> Vec<Step> {
     let mut steps = vec![
         // First, because its build ends with a link that keeps one CPU for half a minute.
-        Step::new("callgrind", move || callgrind::run(callgrind::CallgrindArguments::default(), all)),
+        Step::new("callgrind", move || callgrind::check(all)),
         // Not last, because then the examples in comments would wait for cargo's lock.
         Step::new("loom", loom),
         Step::new("build of tests", move || passed(tests(all, lint).arg("--no-run"))),
