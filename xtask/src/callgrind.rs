@@ -2,9 +2,8 @@
 //! machine. Counted is one round of the engine's worker over two vhost-user ports, without the simulated guests, and one
 //! round of a TCP server behind a vhost-user port, without its client.
 //!
-//! A count depends on the sources, their compiler and nothing else. So whoever changes the fast path counts every case
-//! once (`cargo xtask callgrind`), which records the fingerprint of the sources, and `cargo xtask test` counts only
-//! what has no such record.
+//! A count depends on the sources, their compiler and nothing else. `cargo xtask callgrind` counts every case and records
+//! the fingerprint of the sources, and `cargo xtask test` counts only if the sources differ from those recorded.
 //!
 //! Valgrind 3.19 does not support AVX-512, so the AVX2 copy kernel is always used.
 
@@ -14,7 +13,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
 use crate::command::{self, cargo};
@@ -49,7 +48,7 @@ const SLACK: f64 = 1.05;
 const SLACK_OF_MANY: f64 = 1.15;
 
 /// Arguments of `cargo xtask callgrind`.
-#[derive(Args, Clone, Copy, Debug, Default)]
+#[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct CallgrindArguments {
     /// Write the current counts plus a margin as the new limits
     #[arg(long)]
@@ -73,6 +72,7 @@ struct Row {
 /// Counts every case, prints the table, and compares it with the limits or updates them. Records what was counted.
 pub(crate) fn run(arguments: CallgrindArguments) -> Result<Outcome> {
     let limits = if arguments.update { Limits::new() } else { limits()? };
+    let sources = sources()?;
     let outcome = count_cases(&limits, &cases(true), |rows| {
         if !arguments.update {
             return validate(rows);
@@ -82,6 +82,10 @@ pub(crate) fn run(arguments: CallgrindArguments) -> Result<Outcome> {
         Ok(())
     })?;
     if outcome == Outcome::Passed {
+        ensure!(
+            sources == self::sources()?,
+            "sources were changed while they were counted; count them again"
+        );
         std::fs::write(file(RECORD), fingerprint()? + "\n").context("cannot record what was counted")?;
     }
     Ok(outcome)
@@ -97,9 +101,19 @@ pub(crate) fn check(all: bool) -> Result<Outcome> {
     count_cases(&limits()?, &cases(all), validate)
 }
 
-/// Fingerprint of the counted program and of the limits.
+/// Fingerprint of what is counted and of the limits.
 fn fingerprint() -> Result<String> {
-    fingerprint::of(PACKAGE, &[file(LIMITS)])
+    fingerprint::of(PACKAGE, &[counter(), file(LIMITS)])
+}
+
+/// Fingerprint of what is counted.
+fn sources() -> Result<String> {
+    fingerprint::of(PACKAGE, &[counter()])
+}
+
+/// This file, which decides what is counted.
+fn counter() -> PathBuf {
+    command::root().join("xtask/src/callgrind.rs")
 }
 
 fn count_cases(limits: &Limits, cases: &[Case], judge: impl FnOnce(&[Row]) -> Result<()>) -> Result<Outcome> {

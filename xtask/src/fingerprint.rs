@@ -15,10 +15,8 @@ use crate::command::{self, cargo};
 /// The fingerprint of the package called `name` and of other files.
 pub(crate) fn of(name: &str, others: &[PathBuf]) -> Result<String> {
     let root = command::root();
-    let tree = ["tree", "--package", name, "--edges", "normal,build", "--prefix", "none"];
-    let tree = command::output(&mut cargo(&tree))?;
     let mut files = [others, &[root.join("Cargo.toml"), root.join("Cargo.lock")]].concat();
-    for folder in members(&tree, &root) {
+    for folder in members(&tree(name)?, &root) {
         files.push(folder.join("Cargo.toml"));
         list(&folder.join("src"), &mut files)?;
     }
@@ -30,6 +28,12 @@ pub(crate) fn of(name: &str, others: &[PathBuf]) -> Result<String> {
         text.hash(&mut hasher);
     }
     Ok(format!("{:016x}", hasher.finish()))
+}
+
+/// The package called `name` and its dependencies, each in a line with its folder.
+fn tree(name: &str) -> Result<String> {
+    let words = ["tree", "--package", name, "--edges", "normal,build", "--prefix", "none"];
+    command::output(&mut cargo(&words))
 }
 
 /// Folders of the packages of this workspace in the output of `cargo tree`, sorted.
@@ -71,8 +75,7 @@ mod tests {
     #[test]
     fn the_counted_program_has_the_sources_of_the_data_path() {
         let root = command::root();
-        let tree = ["tree", "--package", "linerate-counted", "--edges", "normal,build", "--prefix", "none"];
-        let found = members(&command::output(&mut cargo(&tree)).unwrap(), &root);
+        let found = members(&tree("linerate-counted").unwrap(), &root);
         for folder in [
             "dataplane/ring",
             "dataplane/port",
