@@ -41,7 +41,7 @@ pub struct Options {
     pub keep_alive_interval: (Duration, u8),
     /// Time for which sent data may stay unacknowledged before the connection ends (RFC 5482).
     pub user_timeout: Duration,
-    /// Maximum delay of an acknowledgement (RFC 9293 section 3.8.6.3: below 500 ms). Every second full segment is
+    /// Maximum delay of an acknowledgement (RFC 9293 section 3.8.6.3: below 500 ms). More than one full segment is
     /// acknowledged at once.
     pub delayed_ack: Duration,
     /// Lower bound of the retransmission timeout.

@@ -61,12 +61,14 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         self.io.events.push_back(Event::Data { connection, data });
     }
 
-    /// RFC 9293 section 3.8.6.3: at least every second full segment is acknowledged, any other within the delay.
+    /// RFC 9293 section 3.8.6.3: at least every second full segment is acknowledged at once, any other within the
+    /// delay. As in Linux, more than one full segment is enough: a sender that waits for its data to be acknowledged
+    /// would wait for the delay whenever the data ends with a full and a shorter segment.
     #[inline]
     fn schedule_ack(&mut self) {
         let c = &mut *self.connection;
         c.rx.segment = c.rx.segment.max(self.segment.len().min(c.rx.mss.into()) as u16);
-        if c.rx.nxt.since(c.rx.acked) >= 2 * u32::from(c.rx.segment) || c.flags.has(Flags::ECE) {
+        if c.rx.nxt.since(c.rx.acked) > u32::from(c.rx.segment) || c.flags.has(Flags::ECE) {
             self.shared.acknowledge(self.index, c);
         } else if c.timers.ack.is_never() {
             c.timers.ack = self.io.now.after(c.options.delayed_ack);
