@@ -10,7 +10,7 @@ use linerate_tests::netns::Netns;
 use linerate_tests::noise::{self, Noise};
 use linerate_tests::switch::{Switch, assert_sums_agree};
 use linerate_tests::vm::{GuestNic, Image, Vm};
-use linerate_tests::{folder, scope, wait};
+use linerate_tests::{folder, scope};
 use serde_json::Value;
 
 const PING: Duration = Duration::from_mins(1);
@@ -93,9 +93,7 @@ impl Stage {
     /// Runs iperf3 from the guest to the namespace, or in reverse; returns the bytes that arrived.
     fn iperf(&mut self, folder: &Path, address: &str, more: &str) -> u64 {
         let mut server = self.netns.spawn(folder, "iperf", "iperf3", &["-s", "-1", "-B", address]);
-        let listens =
-            || self.netns.run("ss", &["-Hltn", "sport", "=", "5201"]).contains("5201").then_some(());
-        wait::until(REACTION, listens).expect("iperf3 listens");
+        self.netns.await_listener(5201, &server);
         // The window bounds what is on its way, and not counted, when everything is written.
         let window = if more.contains("-u") { "" } else { "-w 128K" };
         let client = format!("iperf3 -c {address} -J -n 4M {window} {more}");

@@ -95,8 +95,7 @@ fn send_file(folder: &Path, from: &Netns, to: &Netns, address: &str) {
     fs::write(&sent, &bytes).unwrap();
     let listen = format!("busybox nc -l -p 7777 > {}", arrived.display());
     let mut server = to.spawn(folder, "nc", "sh", &["-c", &listen]);
-    let listens = || to.run("ss", &["-Hltn", "sport", "=", "7777"]).contains("7777").then_some(());
-    assert!(wait::until(LIMIT, listens).is_some(), "nc does not listen: {}", server.output());
+    to.await_listener(7777, &server);
     from.run("sh", &["-c", &format!("busybox nc -w 20 {address} 7777 < {}", sent.display())]);
     server.finish(LIMIT);
     assert!(fs::read(&arrived).unwrap() == bytes, "the file changed on its way");

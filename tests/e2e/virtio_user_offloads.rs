@@ -10,7 +10,7 @@ use linerate_tests::iperf::{iperf, received};
 use linerate_tests::netns::Netns;
 use linerate_tests::switch::Switch;
 use linerate_tests::testpmd::{Testpmd, Vhost};
-use linerate_tests::{folder, scope, wait};
+use linerate_tests::{folder, scope};
 
 const LIMIT: Duration = Duration::from_secs(20);
 const FOUR: [&str; 2] = ["10.9.0.1", "10.9.0.2"];
@@ -71,8 +71,7 @@ fn carry(folder: &Path, from: &Side, to: &Side, address: &str) -> u64 {
     shell(&format!("head --bytes={MEBIBYTES}M /dev/urandom > {}", file.display()));
     let receive = format!("exec busybox nc -l -p 5000 > {}", copy.display());
     let mut server = to.netns.spawn(folder, "receive", "sh", &["-c", &receive]);
-    let listens = || to.netns.run("ss", &["-Hltn", "sport", "=", "5000"]).contains("5000").then_some(());
-    assert!(wait::until(LIMIT, listens).is_some(), "there is no listener: {}", server.output());
+    to.netns.await_listener(5000, &server);
     let before = from.sent();
     from.netns.run("sh", &["-c", &format!("busybox nc {address} 5000 < {}", file.display())]);
     server.finish(LIMIT);

@@ -7,10 +7,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::netns::Netns;
-use crate::wait;
 
 const START_TIMEOUT: Duration = Duration::from_secs(10);
-const PORT: &str = "5201";
+const PORT: u16 = 5201;
 
 static RUNS: AtomicU32 = AtomicU32::new(0);
 
@@ -18,16 +17,12 @@ static RUNS: AtomicU32 = AtomicU32::new(0);
 /// the client's report. Panics if it fails.
 pub fn iperf(folder: &Path, from: &Netns, to: &Netns, address: &str, more: &[&str]) -> Value {
     let name = format!("iperf-{}", RUNS.fetch_add(1, Ordering::Relaxed));
+    let port = PORT.to_string();
     let mut server =
-        to.spawn(folder, &name, "iperf3", &["--server", "--one-off", "--port", PORT, "--bind", address]);
-    let listens = || to.run("ss", &["-Hltn", "sport", "=", PORT]).contains(PORT).then_some(());
-    assert!(
-        wait::until(START_TIMEOUT, listens).is_some(),
-        "iperf3 does not listen on {address}: {}",
-        server.output()
-    );
+        to.spawn(folder, &name, "iperf3", &["--server", "--one-off", "--port", &port, "--bind", address]);
+    to.await_listener(PORT, &server);
     let words =
-        [&["--client", address, "--port", PORT, "--json", "--connect-timeout", "5000"], more].concat();
+        [&["--client", address, "--port", &port, "--json", "--connect-timeout", "5000"], more].concat();
     let said = from.run("iperf3", &words);
     server.finish(START_TIMEOUT);
     let report: Value =

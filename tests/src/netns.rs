@@ -22,6 +22,8 @@ const FOLDER: &str = "/run/netns";
 const PREFIX: &str = "linerate-";
 /// Time limit of a program in a namespace.
 const LIMIT: Duration = Duration::from_mins(1);
+/// Time limit of a server's start.
+const START: Duration = Duration::from_secs(10);
 
 static MADE: AtomicU32 = AtomicU32::new(0);
 
@@ -186,6 +188,14 @@ impl Netns {
         assert!(answered.is_some(), "{address} did not answer in {}: {last}", self.name);
     }
 
+    /// Waits until a program listens on a TCP port, at any address. Panics with the output of `server` if it does not.
+    #[track_caller]
+    pub fn await_listener(&self, port: u16, server: &Process) {
+        let listens = || self.enter(move || has_listener(port)).then_some(());
+        let found = wait::until(START, listens);
+        assert!(found.is_some(), "no program listens on port {port} in {}: {}", self.name, server.output());
+    }
+
     /// Creates a veth pair with one interface here and one in `other`, and sets both up.
     pub fn cable(&self, here: &str, other: &Netns, there: &str) {
         let peer = format!("type veth peer name {there} netns {}", other.name);
@@ -218,6 +228,22 @@ impl Drop for Netns {
 /// Disables duplicate address detection for an IPv6 address.
 fn if_six(address: &str) -> &'static str {
     if address.contains(':') { "nodad" } else { "" }
+}
+
+/// Whether a program listens on a TCP port in the namespace of this thread. Starts no process, because waits ask often.
+pub fn has_listener(port: u16) -> bool {
+    ["tcp", "tcp6"].iter().any(|table| {
+        let sockets = std::fs::read_to_string(format!("/proc/thread-self/net/{table}"));
+        sockets.unwrap_or_default().lines().any(|line| is_listener(line, port))
+    })
+}
+
+/// Whether a line of `/proc/net/tcp` is a socket that listens on `port`.
+fn is_listener(line: &str, port: u16) -> bool {
+    let mut words = line.split_ascii_whitespace().skip(1);
+    let local = words.next().unwrap_or_default();
+    // The state is 10 for a listener (include/net/tcp_states.h).
+    local.ends_with(&format!(":{port:04X}")) && words.nth(1) == Some("0A")
 }
 
 /// Removes namespaces of killed runs.
@@ -262,6 +288,19 @@ mod tests {
         assert!(!is_left_over("blue") && !is_left_over("linerate-x-1") && !is_left_over("linerate-1"));
         assert!(!is_left_over(&format!("linerate-{}-0", std::process::id())));
         assert!(is_left_over(&format!("linerate-{}-0", u32::MAX)));
+    }
+
+    #[test]
+    fn only_listeners_of_the_port_are_found() {
+        let line = |state| {
+            format!("  3: 0A09000A:1451 00000000:0000 {state} 00000000:00000000 00:00000000 00000000")
+        };
+        assert!(is_listener(&line("0A"), 5201));
+        assert!(!is_listener(&line("01"), 5201) && !is_listener(&line("0A"), 520));
+        assert!(!is_listener(
+            "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt",
+            5201
+        ));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::netns::Netns;
 use crate::process::Process;
-use crate::{need, scope, wait};
+use crate::{need, scope};
 
 /// Size of a large file in bytes: 1 GB with `--all`.
 pub fn large() -> u64 {
@@ -18,8 +18,8 @@ pub fn large() -> u64 {
 }
 /// Programs that [`fetch`] needs in a guest.
 pub const PROGRAMS: [&str; 2] = ["bash", "openssl"];
-const PORT: &str = "5000";
-const LISTENS: Duration = Duration::from_secs(20);
+const PORT: u16 = 5000;
+const END: Duration = Duration::from_secs(20);
 const TRANSFER: Duration = Duration::from_mins(4);
 
 /// A file and its checksum.
@@ -52,8 +52,7 @@ impl Noise {
         need::program("busybox");
         let line = format!("exec busybox nc -l -p {PORT} <{}", self.path.display());
         let process = netns.spawn(folder, "noise", "sh", &["-c", &line]);
-        let listens = || netns.run("ss", &["-Hltn", "sport", "=", PORT]).contains(PORT).then_some(());
-        assert!(wait::until(LISTENS, listens).is_some(), "there is no listener: {}", process.output());
+        netns.await_listener(PORT, &process);
         process
     }
 
@@ -71,7 +70,7 @@ impl Noise {
         let status = client.finish(TRANSFER);
         assert!(status.success(), "{status}: {}", client.output());
         self.assert_arrived(&client.output());
-        server.finish(LISTENS);
+        server.finish(END);
     }
 }
 

@@ -226,10 +226,10 @@ fn invalid_text_is_rejected_with_place_and_remedy() {
 fn files_that_are_too_large_or_none_are_refused_at_once() {
     let [said] = validated("# a comment\n".repeat(2 << 20)).try_into().unwrap();
     assert_eq!(said, " is larger than 16 MiB, the limit of a configuration -> name a TOML file");
-    let ports = (0..30_000).map(|i| format!("[[port]]\nname = \"p{i}\"\nsocket = \"/tmp/lr-p{i}\"\n"));
+    let ports = (0..3_000).map(|i| format!("[[port]]\nname = \"p{i}\"\nsocket = \"/tmp/lr-p{i}\"\n"));
     let [said] = validated(ports.collect::<String>()).try_into().unwrap();
     assert!(
-        said.starts_with("3073: port \"p1024\": there are 30000 ports, and the maximum is 1024"),
+        said.starts_with("3073: port \"p1024\": there are 3000 ports, and the maximum is 1024"),
         "{said}"
     );
     for path in ["/", "/dev/zero", "/lr-nowhere.toml"] {
@@ -250,7 +250,7 @@ fn a_large_file_is_valid_and_an_empty_one_is_not() {
     let entry = |i: u32| {
         format!("[[bridge.static]]\nmac = \"02:00:00:00:{:02x}:{:02x}\"\nport = \"a\"\n", i >> 8, i & 255)
     };
-    let many: String = (0..30_000).map(entry).collect();
+    let many: String = (0..10_000).map(entry).collect();
     let many = format!("{PORT}[[bridge]]\nname = \"lan\"\n{many}");
     for text in [&format!("{comments}[switch]\n"), &many] {
         fs::write(&file, text).unwrap();

@@ -7,13 +7,13 @@
 use std::fmt::Write as _;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use linerate_tests::ovs::{Ovs, Side};
 use linerate_tests::switch::Switch;
 use linerate_tests::vm::{GuestNic, Image, Vm, unshared};
-use linerate_tests::{folder, wait};
+use linerate_tests::{folder, netns, wait};
 use serde_json::Value;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -170,10 +170,6 @@ fn free_port() -> u16 {
 
 /// Waits until the port is listening: QEMU connects once, without retries.
 fn listening(port: u16) {
-    let port = port.to_string();
-    let listens = || {
-        let said = Command::new("ss").args(["-Hltn", "sport", "=", &port]).output().ok()?;
-        String::from_utf8_lossy(&said.stdout).contains(&port).then_some(())
-    };
+    let listens = || netns::has_listener(port).then_some(());
     assert!(wait::until(TIMEOUT, listens).is_some(), "QEMU does not listen on {port}");
 }
