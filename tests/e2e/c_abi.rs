@@ -70,6 +70,7 @@ fn kernel_exchanges_megabytes_with_two_threads_of_echo_in_c() {
     let mut server =
         serve(folder.path(), &library, &[&inside, "tap", "web0", &format!("{SERVER}/24"), "7", "2"]);
     netns.configure("web0", &["10.9.0.1/24"]);
+    let capture = KernelCapture::start(folder.path(), &netns, "web0");
     netns.ping(SERVER, 2, &[]);
     netns.enter(|| datagrams(SERVER));
     netns.enter(|| {
@@ -81,6 +82,7 @@ fn kernel_exchanges_megabytes_with_two_threads_of_echo_in_c() {
             });
         }
     });
+    capture.finish();
     assert!(server.terminate(LIMIT).success());
     let output = server.output();
     assert!(output.contains("16 connections, 16777216 bytes, 9 datagrams"), "{output}");

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+use linerate_tests::capture::KernelCapture;
 use linerate_tests::netns::Netns;
 use linerate_tests::noise::Noise;
 use linerate_tests::process::Process;
@@ -157,7 +158,9 @@ fn revoked_server_ends_with_the_reason_and_other_traffic_goes_on() {
     assert!(others.output().contains(" 0% packet loss"), "{}", others.output());
     // The name and the place are free.
     let mut server = stage.serve(folder.path(), &[]);
+    let capture = KernelCapture::start(folder.path(), &stage.namespaces[0], "eth0");
     stage.exchange(2);
+    capture.finish();
     assert!(server.terminate(LIMIT).success());
     stage.wait_gone();
     stage.switch.stop();

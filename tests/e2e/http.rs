@@ -127,7 +127,7 @@ fn curl_fetches_files_in_every_thread_model() {
 fn wrk_sees_no_error() {
     let folder = folder();
     let server = StackServer::start(&["http", &site(folder.path())]);
-    let file = format!("{SITE}/small.bin");
+    let file = format!("{SITE6}/small.bin");
     for url in [SITE, &file] {
         let output = server.netns.run("wrk", &["-t1", "-c32", "-d1s", url]);
         assert!(!output.contains("Socket errors") && !output.contains("Non-2xx"), "{output}");

@@ -39,6 +39,11 @@ impl Service {
         Service { server, socket, library: binary::preload() }
     }
 
+    /// The kernel computes each checksum: ICMP errors quote its packets as they are.
+    fn without_offloads(self) -> Service {
+        Service { server: self.server.without_offloads(), ..self }
+    }
+
     pub(crate) fn netns(&self) -> &Netns {
         &self.server.netns
     }
@@ -328,11 +333,11 @@ fn listener_reports_the_end_of_the_service_once() {
 fn iperf_measures_both_directions() {
     let folder = folder();
     let service = Service::start(folder.path());
-    for more in [&[][..], &["--reverse"]] {
+    for (address, more) in [(STACK[0], &[][..]), (STACK[1], &["--reverse"])] {
         let mut server = service.command("iperf3", &["--server", "--one-off", "--port", "5202"]);
         let _server = Running(server.spawn().expect("iperf3 starts"));
         // The window bounds what the kernel has sent, and the receiver has not counted, when all is written.
-        let client = ["--client", STACK[0], "--port", "5202", "--bytes", "64M", "--window", "128K"];
+        let client = ["--client", address, "--port", "5202", "--bytes", "16M", "--window", "128K"];
         let words = [&client[..], &["--json", "--connect-timeout", "5000"], more].concat();
         let began = Instant::now();
         // iperf3 reports that the server does not listen yet in its JSON.
@@ -346,7 +351,7 @@ fn iperf_measures_both_directions() {
             std::thread::sleep(Duration::from_millis(100));
         };
         let received = result["end"]["sum_received"]["bytes"].as_u64().unwrap_or_default();
-        assert!(received >= 60 << 20, "{more:?}: {received} bytes in {output}");
+        assert!(received >= 15 << 20, "{more:?}: {received} bytes in {output}");
     }
 }
 
@@ -359,11 +364,17 @@ fn iperf_measures_a_server_of_the_kernel() {
     // The window bounds what is sent and not counted when all is written.
     let window = ["--window", "128K"];
     let reverse = [&window[..], &["--reverse"]].concat();
-    for (port, more) in [("5203", &window[..]), ("5204", &reverse), ("5205", &datagrams)] {
+    let clients = [
+        ("5203", "10.9.0.1", &window[..]),
+        ("5204", "fd09::1", &reverse),
+        ("5205", "10.9.0.1", &datagrams),
+        ("5206", "fd09::1", &window),
+    ];
+    for (port, address, more) in clients {
         let words = ["--server", "--one-off", "--port", port, "--forceflush"];
         let mut server = service.netns().spawn(folder.path(), &format!("iperf-{port}"), "iperf3", &words);
         server.wait_for("Server listening", 0, LIMIT);
-        let words = ["--client", "10.9.0.1", "--port", port, "--bytes", "8M", "--json"];
+        let words = ["--client", address, "--port", port, "--bytes", "8M", "--json"];
         let output = service.run("iperf3", &[&words[..], more].concat());
         let text = String::from_utf8_lossy(&output.stdout);
         let result: Value = serde_json::from_str(&text).unwrap_or_default();

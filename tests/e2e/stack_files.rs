@@ -31,7 +31,13 @@ const LINKS: [Link; 2] = [
         kernel: "[fd09::1]:8000",
     },
 ];
+const LOSSY: Link = Link { faults: "drop=0.2", is_intact: true, kernel: "[fd09::1]:8000" };
 const SITES: [&str; 2] = ["http://10.9.0.2", "http://[fd09::2]"];
+
+/// Bytes of a file.
+fn len() -> usize {
+    scope::pick(8_000_001, 600_001)
+}
 
 impl Link {
     fn start(&self, words: &[&str]) -> StackServer {
@@ -57,8 +63,8 @@ struct Files {
 }
 
 impl Files {
-    fn new() -> Files {
-        let (folder, bytes) = (folder(), data::bytes(1, scope::pick(8_000_001, 600_001)));
+    fn new(len: usize) -> Files {
+        let (folder, bytes) = (folder(), data::bytes(1, len));
         let files = Files { folder, bytes };
         std::fs::create_dir(files.path("www")).expect("a writable folder");
         std::fs::write(files.path("www/file"), &files.bytes).expect("a writable folder");
@@ -118,7 +124,7 @@ Server(("::", 8000), Handler).serve_forever()
 #[test]
 #[ignore = "needs root; run by `cargo xtask test`"]
 fn http_server_sends_files_over_faulty_links() {
-    let files = Files::new();
+    let files = Files::new(len());
     for link in LINKS {
         let server = link.start(&["http", &files.path("www")]);
         for site in SITES {
@@ -128,11 +134,26 @@ fn http_server_sends_files_over_faulty_links() {
     }
 }
 
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn files_arrive_although_a_fifth_of_the_packets_is_lost() {
+    let files = Files::new(scope::pick(200_001, 20_001));
+    let server = LOSSY.start(&["http", &files.path("www")]);
+    for site in SITES {
+        files.download(&server, &format!("{site}/file"));
+    }
+    assert_eq!(LOSSY.end(server)["connections"], 2);
+    let proxy = LOSSY.start(&["proxy", "--to", LOSSY.kernel]);
+    let _server = files.serve(&proxy);
+    files.download(&proxy, &format!("{}:8080/file", SITES[0]));
+    assert_eq!(LOSSY.end(proxy)["connections"], 1);
+}
+
 /// Each byte crosses the link twice.
 #[test]
 #[ignore = "needs root; run by `cargo xtask test`"]
 fn proxy_forwards_downloads_and_uploads_over_faulty_links() {
-    let files = Files::new();
+    let files = Files::new(len());
     for link in LINKS {
         let proxy = link.start(&["proxy", "--to", link.kernel]);
         let _server = files.serve(&proxy);

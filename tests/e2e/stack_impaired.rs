@@ -45,7 +45,7 @@ fn refused(address: &str) {
 }
 
 /// Receives bytes of `source`, and compares them.
-fn receive(stream: &mut TcpStream, len: usize) {
+pub(crate) fn receive(stream: &mut TcpStream, len: usize) {
     let mut received = vec![0; len];
     stream.read_exact(&mut received).expect("the server sends");
     assert!(received.iter().enumerate().all(|(i, byte)| usize::from(*byte) == i % 251));

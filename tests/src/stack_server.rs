@@ -1,5 +1,5 @@
 //! `linerate serve` with the kernel of a namespace as its peer. The packets of its port are captured, and those of the
-//! stack are checked at the end.
+//! stack are checked at the end, also if the test does not end the server.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,6 +28,7 @@ pub struct StackServer {
     /// The namespace of the peer.
     pub netns: Netns,
     folder: TempDir,
+    is_ended: bool,
 }
 
 impl StackServer {
@@ -52,7 +53,7 @@ impl StackServer {
         let words = [&["serve"], words, &["-o", "json", "--mac", MAC, "--port", &port]].concat();
         let mut process = Process::spawn(folder.path(), "server", binary::linerate(), &words);
         process.wait_for(" serves ", 0, LIMIT);
-        StackServer { process, netns, folder }
+        StackServer { process, netns, folder, is_ended: false }
     }
 
     /// The kernel computes each checksum, so that it is checked, and sends no segment longer than the MTU.
@@ -86,9 +87,18 @@ impl StackServer {
 
     /// [`StackServer::finish`] without the check of packets.
     pub fn end(&mut self) -> Value {
+        self.is_ended = true;
         assert!(self.process.terminate(LIMIT).success());
         let output = self.process.output();
         let json = output.find("{\n").and_then(|at| output.get(at..)).unwrap_or_default();
         serde_json::from_str(json).unwrap_or_else(|error| panic!("no summary in {output}: {error}"))
+    }
+}
+
+impl Drop for StackServer {
+    fn drop(&mut self) {
+        if !self.is_ended && !std::thread::panicking() {
+            self.finish();
+        }
     }
 }

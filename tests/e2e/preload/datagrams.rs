@@ -14,7 +14,7 @@ use linerate_tests::{folder, need, wait};
 #[ignore = "needs root; run by `cargo xtask test`"]
 fn netcat_passes_datagrams_in_both_roles() {
     let folder = folder();
-    let service = Service::start(folder.path());
+    let service = Service::start(folder.path()).without_offloads();
     for (ours, theirs, port) in [(STACK[0], "10.9.0.1", 7002), (STACK[1], "fd09::1", 7003)] {
         let socket = service.netns().enter(move || UdpSocket::bind((theirs, port)).expect("a socket"));
         socket.set_read_timeout(Some(LIMIT)).expect("a time limit");
