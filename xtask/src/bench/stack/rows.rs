@@ -21,7 +21,8 @@ pub(super) struct Subject {
     pub(super) row: Row,
     pub(super) client: &'static str,
     pub(super) server: &'static str,
-    /// Rows echo, short and connections: the ring, `-` for the kernel. Row bulk: offloads. Others: payload.
+    /// Rows echo, short and connections: the ring, `-` for the kernel. Row bulk: offloads, behind the ring and a comma
+    /// where there is one. Others: payload.
     pub(super) setting: String,
     pub(super) connections: u32,
 }
@@ -69,21 +70,25 @@ fn of_row(arguments: &Arguments, row: Row) -> Vec<Subject> {
     match row {
         Row::Echo => over_rings(&ENDS),
         Row::Short => over_rings(&ENDS[..1]),
-        Row::Bulk => bulk(),
+        Row::Bulk => bulk(&rings),
         Row::Http => each(&[("wrk", "linerate"), ("wrk", "nginx")], "1KiB"),
         Row::Kv => each(&[("memcaslap", "linerate"), ("memcaslap", "memcached")], "95%-get"),
-        Row::Connections => each(&ENDS[..1], "split"),
+        Row::Connections => rings.iter().flat_map(|ring| each(&ENDS[..1], ring)).collect(),
     }
 }
 
 /// One stream from client to server: all ends over a socket, and the kernel as the client of our server and of its own.
 /// iip has no offloads over virtio.
-fn bulk() -> Vec<Subject> {
+fn bulk(rings: &[String]) -> Vec<Subject> {
     let kernels = [("kernel", "linerate"), ("kernel", "kernel")];
-    let with = |setting| {
-        let is_possible = |ends: &(&str, &str)| setting == NO_TSO || *ends == ENDS[0];
-        let ends = ENDS.into_iter().filter(is_possible).chain(kernels);
-        ends.map(|ends| Subject::new(Row::Bulk, ends, setting, 1)).collect::<Vec<_>>()
+    let subject = |ends, setting: &str| Subject::new(Row::Bulk, ends, setting, 1);
+    let with = |offloads| {
+        let is_possible = move |ends: &(&str, &str)| offloads == NO_TSO || *ends == ENDS[0];
+        let over = move |ring| {
+            let setting = format!("{ring},{offloads}");
+            ENDS.into_iter().filter(is_possible).map(move |ends| subject(ends, &setting))
+        };
+        rings.iter().flat_map(over).chain(kernels.map(|ends| subject(ends, offloads)))
     };
     [TSO, NO_TSO].into_iter().flat_map(with).collect()
 }
@@ -118,23 +123,27 @@ fn peers(subject: &Subject, subjects: &[Subject]) -> Vec<(Subject, usize, Option
         }
         (Row::Short, "linerate", _) => vec![kernel(Some(Goal::AtLeast(10.0)))],
         (Row::Bulk, "kernel", "linerate") => {
-            vec![(with(("kernel", "kernel"), &subject.setting), GBITS, None)]
+            vec![(with(("kernel", "kernel"), &subject.setting), GBITS, Some(Goal::AtLeast(1.2)))]
         }
-        (Row::Bulk, "linerate", "linerate") if subject.setting == TSO => {
-            vec![(with(("linerate", "linerate"), NO_TSO), GBITS, None)]
-        }
+        (Row::Bulk, "linerate", "linerate") => match subject.setting.strip_suffix(&format!(",{TSO}")) {
+            Some(ring) => vec![(with(("linerate", "linerate"), &format!("{ring},{NO_TSO}")), GBITS, None)],
+            None => vec![(iip, GBITS, Some(Goal::AtLeast(1.2)))],
+        },
         (Row::Bulk, "linerate", _) | (Row::Bulk, _, "linerate") => vec![(iip, GBITS, None)],
         (Row::Http, _, "linerate") => {
             let nginx = with(("wrk", "nginx"), &subject.setting);
-            vec![(nginx.clone(), REQUESTS, None), (nginx, P50, None)]
+            vec![(nginx.clone(), REQUESTS, Some(Goal::AtLeast(3.0))), (nginx, P50, None)]
         }
         (Row::Kv, _, "linerate") => {
-            vec![(with(("memcaslap", "memcached"), &subject.setting), REQUESTS, None)]
+            let memcached = with(("memcaslap", "memcached"), &subject.setting);
+            vec![(memcached, REQUESTS, Some(Goal::AtLeast(3.0)))]
         }
         (Row::Connections, ..) => {
-            let fewest = subjects.iter().filter(|other| other.row == subject.row);
-            let fewest = fewest.min_by_key(|other| other.connections).filter(|other| *other != subject);
-            fewest.map(|fewest| (fewest.clone(), REQUESTS, None)).into_iter().collect()
+            let alike =
+                subjects.iter().filter(|other| other.row == subject.row && other.setting == subject.setting);
+            let fewest = alike.min_by_key(|other| other.connections).filter(|other| *other != subject);
+            // The cost of a request may double.
+            fewest.map(|fewest| (fewest.clone(), REQUESTS, Some(Goal::AtLeast(0.5)))).into_iter().collect()
         }
         _ => Vec::new(),
     }
@@ -171,7 +180,7 @@ mod tests {
         assert_eq!((count, echo.len()), (4, 2));
         let (count, bulk) = names(Row::Bulk, false);
         assert_eq!((count, bulk.len()), (6, 3));
-        assert_eq!(bulk[0], "bulk linerate client linerate server tso 1 over no-tso");
+        assert_eq!(bulk[0], "bulk linerate client linerate server split,tso 1 over split,no-tso");
         assert_eq!(bulk[2], "bulk kernel client linerate server no-tso 1 over kernel server");
         assert_eq!(names(Row::Bulk, true).1.len(), 2 + 3 + 1);
     }

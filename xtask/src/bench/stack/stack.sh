@@ -2,7 +2,7 @@
 #   ROW             echo, short, bulk, http, kv or connections
 #   CLIENT          linerate, iip, kernel, wrk or memcaslap
 #   SERVER          linerate, iip, kernel, nginx or memcached
-#   SETTING         ring of the client's virtio-user port; bulk: tso or no-tso
+#   SETTING         ring of the client's virtio-user port; bulk: that and a comma, if there is a ring, and tso or no-tso
 #   CONNECTIONS
 #   IIP             program of bench-iip
 #   SOCKETS, BULK   programs of linerate-benches
@@ -19,7 +19,8 @@ seconds=$(awk -v s="$SECONDS_EACH" 'BEGIN { print int(s + 0.999) }')
 # Bytes of a request and of a reply, or of a piece of a stream.
 [ "$ROW" = bulk ] && size=63488 || size=64
 ring=split offloads=false
-case $SETTING in split* | packed*) ring=$SETTING ;; tso) offloads=true ;; esac
+case $SETTING in split* | packed*) ring=${SETTING%,*} ;; esac
+case $SETTING in tso | *,tso) offloads=true ;; esac
 # Source addresses have 64512 ports each.
 sources=$(((CONNECTIONS + 64511) / 64512))
 
