@@ -254,6 +254,8 @@ fn full_disk_stops_only_the_writing_port() {
     let ended = wait::until(REACTION, || (stage.detail("from", "capture_ended") != "none").then_some(()));
     assert!(ended.is_some(), "{}", stage.switch.port("from"));
     assert_eq!(stage.switch.port("from")["state"], "connected");
+    stage.switch.wait_logged(&["\"port\":\"full\"", "stopped", "No space left on device"], REACTION);
+    stage.switch.wait_logged(&["\"port\":\"from\"", "capture ended", "No space left"], REACTION);
     // The written parts can be read.
     for file in ["small/out.pcapng", "small/from.pcapng"] {
         fields(&stage.path(file), "frame", &["frame.number"]);

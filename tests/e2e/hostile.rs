@@ -137,11 +137,15 @@ fn attack(folder: &Path, name: &str, AttackConfig { ring, listens, .. }: AttackC
     serde_json::from_str(json).unwrap_or_else(|error| panic!("no JSON ({error}): {output}"))
 }
 
+/// Number of connections closed by the switch.
+fn refused(report: &Value) -> u64 {
+    let devices = report["devices"].as_array().unwrap_or_else(|| panic!("no devices in {report}"));
+    devices.iter().map(|device| number(device, "refused")).sum()
+}
+
 /// Number of connections closed by the switch, and of frames of either device dropped under a named reason.
 fn traces(report: &Value, counted: &[Counters]) -> u64 {
-    let devices = report["devices"].as_array().unwrap_or_else(|| panic!("no devices in {report}"));
-    let refused: u64 = devices.iter().map(|device| number(device, "refused")).sum();
-    refused + counted[2].other_drops + counted[3].other_drops
+    refused(report) + counted[2].other_drops + counted[3].other_drops
 }
 
 /// Runs an attack; returns its effects on the switch and the calm pair, empty if there are none.
@@ -172,6 +176,9 @@ fn faults(name: &str, trace: Trace, scene: AttackConfig) -> Vec<String> {
     check(attacked > 0 || ["kicks", "reconnect"].contains(&name), "the attacker sent nothing");
     let traces = traces(&report, &counted);
     check(trace == Trace::None || traces > 0, "nothing names what the attacker broke");
+    let is_logged =
+        switch.log().lines().any(|line| line.contains("\"stopped\"") && line.contains("\"reason\""));
+    check(refused(&report) == 0 || is_logged, "the end of a connection is not logged with its reason");
     switch.stop();
     faults
 }

@@ -206,6 +206,7 @@ fn wait_back(switch: &Switch, port: &str, connects: u64, reason: &str) {
     let events = live["history"].as_array().expect("a history");
     let named = events.iter().any(|event| event["reason"].as_str().is_some_and(|said| said.contains(reason)));
     assert!(named, "{events:?}");
+    switch.wait_logged(&[&format!("\"port\":\"{port}\""), "WARN", reason], LIMIT);
 }
 
 #[test]

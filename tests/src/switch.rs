@@ -218,6 +218,18 @@ impl Switch {
         assert!(reached.is_some(), "port {name} is not {state} after {limit:?}: {}", self.port(name));
     }
 
+    /// Its log so far, a JSON object in each line.
+    pub fn log(&self) -> String {
+        self.process.output()
+    }
+
+    /// Waits until a line of the log has all of `words`. Panics after `limit`.
+    pub fn wait_logged(&self, words: &[&str], limit: Duration) {
+        let has_all = |line: &str| words.iter().all(|word| line.contains(word));
+        let found = wait::until(limit, || self.log().lines().any(has_all).then_some(()));
+        assert!(found.is_some(), "no line with {words:?}: {}", self.log());
+    }
+
     /// Ends it regularly. Panics if it fails or leaves its control socket behind.
     pub fn stop(mut self) {
         let status = self.process.terminate(END);

@@ -146,7 +146,7 @@ fn write_waiting(
     left_out: Option<u64>,
 ) {
     match (reason, before) {
-        (_, Phase::Waiting(_)) if has_connected => {
+        (None | Some(PortFault::Disconnected(_)), Phase::Waiting(_)) if has_connected => {
             info!(port, left_out, "the peer left before it was ready");
         }
         (Some(reason @ PortFault::Disconnected(_)), _) => info!(port, left_out, %reason, "disconnected"),
@@ -310,6 +310,9 @@ mod tests {
         ];
         assert_eq!(lines_of(&states), expected);
         assert_eq!(lines_of(&[(left(), 1)])[1], "INFO the peer left before it was ready");
+        // A port that is a socket of an interface without a carrier has connected to it.
+        let down = lines_of(&[(waiting(PortFault::InterfaceDown("eth0".to_owned())), 1)]);
+        assert_eq!(down[1], "WARN waiting reason=interface eth0 is down");
         let stopped = (PortState::Faulted(PortFault::MemoryLost), 0);
         let lines = lines_of(&[stopped, (PortState::Waiting(None), 0)]);
         assert_eq!(lines[2], "INFO waiting for a peer");
