@@ -27,7 +27,9 @@ use commands::{
     bench, bonds, check, completion, connections, demo, generate, guest, laboratory, load, mirrors,
     multicast, queues, run, serve, snippet, stack, top, trace, tunnels, verbs,
 };
+use log::LogFormat;
 use std::process::ExitCode;
+use tracing::Level;
 
 fn main() -> ExitCode {
     console::manual::complete(completion::command);
@@ -46,9 +48,12 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
     let control = cli.control.control.as_ref();
     let control = control.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()));
     let control = control.as_deref();
+    if cli.verbose && !matches!(cli.command, Command::Run(_)) {
+        log::start(LogFormat::Text, Level::DEBUG)?;
+    }
     let client = || Client::new(control);
     match &cli.command {
-        Command::Run(args) => run::run(args, control),
+        Command::Run(args) => run::run(args, cli.verbose, control),
         Command::Check(args) => check::run(args, control),
         Command::Snippet(args) => console::line(&snippet::run(args, control)?),
         Command::Status(args) => verbs::status(&client(), args.output),

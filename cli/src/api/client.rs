@@ -11,6 +11,7 @@ use std::error::Error;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tracing::debug;
 
 /// Timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -102,13 +103,15 @@ impl Client {
         let silent = |e: &dyn std::fmt::Display| self.silent(e);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
         let runtime = runtime.map_err(|e| silent(&e))?;
-        let answer =
-            async { tokio::time::timeout(self.timeout, exchange(&self.socket, method, path, body)).await };
+        let asked = method.clone();
+        let exchange = exchange(&self.socket, method, path, body);
+        let answer = async { tokio::time::timeout(self.timeout, exchange).await };
         let answer = runtime.block_on(answer).map_err(|_| {
             let seconds = self.timeout.as_secs();
             silent(&format!("no answer within {seconds} seconds"))
         })?;
         let (status, body) = answer.map_err(|e| self.unreached(&*e))?;
+        debug!(method = %asked, path, status = status.as_u16(), "request");
         if status.is_success() { Ok(body) } else { Err(self.refused(status, &body)) }
     }
 

@@ -15,8 +15,8 @@ use crate::dataplane::report::BridgeReport;
 use crate::settings::topology::PortSettings;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
+use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
 use console::Diagnostic;
@@ -85,7 +85,12 @@ pub(crate) fn router(service: Arc<ApiService>) -> Router {
     router.fallback(no_route).method_not_allowed_fallback(no_method).with_state(service)
 }
 
-async fn no_route() -> ApiError {
+async fn no_route(uri: Uri) -> ApiError {
+    if uri.path().starts_with("/v1/stack/") {
+        let reason = "there is no such path, because this is a switch and not a program with a stack";
+        let remedy = "name the control socket of a `linerate serve` or `linerate load`";
+        return ApiError::not_found("request", reason, remedy);
+    }
     ApiError::not_found("request", "there is no such path", "see the paths in /v1/openapi.json")
 }
 

@@ -92,6 +92,9 @@ pub(crate) struct Cli {
     pub(crate) control: ControlArgs,
     #[command(flatten)]
     pub(crate) quiet: QuietArgs,
+    /// Also log each request to a control API, sent or received, on standard error
+    #[arg(short, long, global = true, conflicts_with = "quiet")]
+    pub(crate) verbose: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -250,9 +253,6 @@ pub(crate) struct RunArgs {
     /// Format of the log on standard error
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
     pub(crate) log: LogFormat,
-    /// Also log each request to the control API
-    #[arg(short, long, conflicts_with = "quiet")]
-    pub(crate) verbose: bool,
 }
 
 /// Arguments of `check`.

@@ -1,6 +1,7 @@
 //! `linerate bonds`: each command sends one request and prints the response.
 
 use super::show::bonds as tables;
+use super::unsaved;
 use super::verbs::add_setting;
 use crate::api::client::{Client, quote};
 use crate::api::model::BondReport;
@@ -8,8 +9,6 @@ use crate::args::switch::{BondsAddArgs, BondsCommand, BondsSetArgs, BondsShowArg
 use crate::settings::bonds::BondSettings;
 use crate::settings::section;
 use serde_json::{Map, Value, json};
-
-const UNCHANGED: &str = "the configuration file was not changed";
 
 /// `linerate bonds ...`
 pub(crate) fn run(client: &Client, command: &BondsCommand) -> anyhow::Result<()> {
@@ -20,9 +19,7 @@ pub(crate) fn run(client: &Client, command: &BondsCommand) -> anyhow::Result<()>
         BondsCommand::Remove(args) => {
             let bond: BondSettings = client.delete(&path(&args.name))?;
             console::print(&bond, args.show.output, |bond| format!("removed {bond}"))?;
-            console::note(
-                "the configuration file was not changed: a bond with a section there returns at the next start",
-            );
+            unsaved::removed("bond");
             Ok(())
         }
     }
@@ -54,14 +51,14 @@ fn add(client: &Client, args: &BondsAddArgs) -> anyhow::Result<()> {
     let bond: BondReport = client.post("/v1/bonds", &with_settings(body, &args.set)?)?;
     let section = section::bond(&bond.settings)?;
     console::print(&bond, args.show.output, |bond| {
-        format!("added {}\n{UNCHANGED}; to keep this bond, add to it:\n\n{section}", bond.settings)
+        format!("added {}\n{}", bond.settings, unsaved::section("bond", "", &section))
     })
 }
 
 fn set(client: &Client, args: &BondsSetArgs) -> anyhow::Result<()> {
     let bond: BondReport = client.patch(&path(&args.name), &with_settings(Map::new(), &args.set)?)?;
     console::print(&bond, args.show.output, |bond| format!("changed {}", bond.settings))?;
-    console::note(UNCHANGED);
+    unsaved::changed();
     Ok(())
 }
 

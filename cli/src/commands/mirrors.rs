@@ -1,9 +1,11 @@
 //! `linerate mirrors ...`
 
+use super::unsaved;
 use crate::api::client::{Client, quote};
 use crate::api::model::MirrorReport;
 use crate::args::mirrors::{MirrorsAddArgs, MirrorsCommand};
 use crate::settings::mirror::MirrorSettings;
+use crate::settings::section;
 use console::{Diagnostic, table};
 
 /// Runs the command.
@@ -24,17 +26,18 @@ pub(crate) fn run(client: &Client, command: &MirrorsCommand) -> anyhow::Result<(
         }
         MirrorsCommand::Add(args) => {
             let added: MirrorReport = client.post("/v1/mirrors", &serde_json::to_value(settings(args))?)?;
+            let section = unsaved::section("mirror", "", &section::mirror(&added.settings)?);
             console::print(&added, args.show.output, |added| {
-                format!("added {}, bridge {}", added.settings, added.settings.bridge)
-            })?;
-            console::note("the configuration file was not changed");
-            Ok(())
+                format!("added {}, bridge {}\n{section}", added.settings, added.settings.bridge)
+            })
         }
         MirrorsCommand::Remove(args) => {
             let removed: MirrorReport = client.delete(&format!("/v1/mirrors/{}", quote(&args.name)))?;
             console::print(&removed, args.show.output, |removed| {
                 format!("removed {}: {} packets", removed.settings, removed.packets)
-            })
+            })?;
+            unsaved::removed("mirror");
+            Ok(())
         }
     }
 }

@@ -27,5 +27,6 @@ pub(crate) mod stack;
 pub(crate) mod top;
 pub(crate) mod trace;
 pub(crate) mod tunnels;
+mod unsaved;
 pub(crate) mod verbs;
 pub(crate) mod workers;

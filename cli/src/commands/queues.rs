@@ -1,6 +1,8 @@
 //! `linerate queues ...`
 
+use super::unsaved;
 use crate::api::client::{Client, quote};
+use crate::api::model::PortReport;
 use crate::api::queue_report::QueueReport;
 use crate::api::queues::QueueRates;
 use crate::args::queues::QueuesCommand;
@@ -15,6 +17,8 @@ pub(crate) fn run(client: &Client, command: &QueuesCommand) -> anyhow::Result<()
             if let Some(port) = &args.port {
                 queues.retain(|queue| queue.port == *port);
                 if queues.is_empty() {
+                    // An error if there is no such port.
+                    client.get::<PortReport>(&format!("/v1/ports/{}", quote(port)))?;
                     let place = format!("port \"{port}\"");
                     return Err(
                         Diagnostic::bad(place, "it has no queues", "see `linerate queues show`").into()
@@ -30,7 +34,7 @@ pub(crate) fn run(client: &Client, command: &QueuesCommand) -> anyhow::Result<()
             let path = format!("/v1/queues/{}", quote(&args.port));
             let queues: Vec<QueueReport> = client.patch(&path, &serde_json::to_value(rates)?)?;
             console::print(&queues, args.show.output, |queues| list(queues))?;
-            console::note("the configuration file was not changed");
+            unsaved::changed();
             Ok(())
         }
     }

@@ -23,10 +23,10 @@ use tracing::{Level, info, warn};
 const IGNORED: &str = "SIGHUP is ignored; change a running switch with `linerate ports` and `fdb`";
 
 /// Runs the switch until it is told to end.
-pub(crate) fn run(args: &RunArgs, socket: Option<&Path>) -> anyhow::Result<()> {
+pub(crate) fn run(args: &RunArgs, verbose: bool, socket: Option<&Path>) -> anyhow::Result<()> {
     let topology = config::read(&args.config, &Host::here(), socket)?;
     let path = topology.switch.control.clone().unwrap_or_else(host::default_control);
-    let is_text = log::start(args.log, level(args.verbose))? == LogFormat::Text;
+    let is_text = log::start(args.log, level(verbose))? == LogFormat::Text;
     let mut signals = catch_signals()?;
     host::raise_descriptor_limit();
     let (claim, listener) = control::claim(&path, control::CONTROL)?;

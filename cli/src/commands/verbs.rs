@@ -11,10 +11,12 @@ use crate::args::switch::{
     PortsRemoveArgs, PortsShowArgs, RebalanceArgs, WorkersAddArgs, WorkersCommand,
 };
 use crate::commands::show::{self, bridges, flows, links, offload, placing, ports, tables};
+use crate::commands::unsaved;
 use crate::dataplane::export_report::ExportReport;
 use crate::dataplane::link_report::NeighborsReport;
 use crate::dataplane::offload_report::OffloadReport;
 use crate::dataplane::report::{BridgeReport, FdbEntry, FlowRequest, Origin};
+use crate::settings::kinds::PortKind;
 use crate::settings::section;
 use crate::settings::topology::{PortSettings, StaticEntry};
 use console::Diagnostic;
@@ -89,7 +91,7 @@ fn add_worker(client: &Client, args: &WorkersAddArgs) -> anyhow::Result<()> {
         let place = cpu.map_or("any cpu".to_owned(), |cpu| format!("cpu {cpu}"));
         format!("added worker {index}: {}, {place}", role.name())
     })?;
-    console::note("the configuration file was not changed");
+    unsaved::changed();
     Ok(())
 }
 
@@ -105,16 +107,16 @@ pub(crate) fn ports(client: &Client, command: &PortsCommand) -> anyhow::Result<(
 fn remove_port(client: &Client, args: &PortsRemoveArgs) -> anyhow::Result<()> {
     let port: PortSettings = client.delete(&format!("/v1/ports/{}", quote(&args.name)))?;
     console::print(&port, args.show.output, |port| format!("removed {port}"))?;
-    console::note(
-        "the configuration file was not changed: a port with a section there returns at the next start",
-    );
+    unsaved::removed("port");
     Ok(())
 }
 
 fn show_ports(client: &Client, args: &PortsShowArgs) -> anyhow::Result<()> {
     if let Some(name) = &args.name {
         let port: PortReport = client.get(&format!("/v1/ports/{}", quote(name)))?;
-        return console::print(&port, args.show.output, ports::port);
+        let bridges: Vec<BridgeReport> = client.get("/v1/bridges")?;
+        let addresses = bridges.iter().flat_map(|bridge| &bridge.ports).find(|other| other.port == *name);
+        return console::print(&port, args.show.output, |port| ports::port(port, addresses));
     }
     let ports: Vec<PortReport> = client.get("/v1/ports")?;
     console::print(&ports, args.show.output, |ports| ports::ports(ports))
@@ -122,12 +124,22 @@ fn show_ports(client: &Client, args: &PortsShowArgs) -> anyhow::Result<()> {
 
 fn add_port(client: &Client, args: &PortsAddArgs) -> anyhow::Result<()> {
     let port: PortReport = client.patient().post("/v1/ports", &port_request(args)?)?;
-    let section = section::port(&port.settings)?;
+    let section = unsaved::section("port", "", &section::port(&port.settings)?);
     console::print(&port, args.show.output, |port| {
         let settings = &port.settings;
-        let remark = "the configuration file was not changed; to keep this port, add to it:";
-        format!("added {settings}, bridge {}\n{remark}\n\n{section}", settings.bridge)
-    })
+        format!("added {settings}, bridge {}\n{section}", settings.bridge)
+    })?;
+    note_absent_peer(client, &port.settings)
+}
+
+/// Says that a patch port waits for a port that does not exist yet. The port itself reports it after a second.
+fn note_absent_peer(client: &Client, port: &PortSettings) -> anyhow::Result<()> {
+    let PortKind::Patch(patch) = &port.kind else { return Ok(()) };
+    let ports: Vec<PortReport> = client.get("/v1/ports")?;
+    if ports.iter().all(|other| other.settings.name != patch.peer) {
+        console::note(&format!("port {} waits until its peer, port {}, is added", port.name, patch.peer));
+    }
+    Ok(())
 }
 
 /// Request body: the given options under their names in the configuration file.
@@ -215,7 +227,11 @@ fn remove_address(client: &Client, args: &FdbRemoveArgs) -> anyhow::Result<()> {
         let kind = if *origin == Origin::Static { "static" } else { "learned" };
         let vlan = if *vlan == 0 { String::new() } else { format!(", VLAN {vlan}") };
         format!("removed {kind} {mac} at port {port}, bridge {bridge}{vlan}")
-    })
+    })?;
+    if entry.origin == Origin::Static {
+        unsaved::removed("static entry");
+    }
+    Ok(())
 }
 
 fn flush(client: &Client, args: &FlushArgs) -> anyhow::Result<()> {
@@ -234,7 +250,9 @@ fn show_fdb(client: &Client, args: &FdbShowArgs) -> anyhow::Result<()> {
 fn add_address(client: &Client, args: &FdbAddArgs) -> anyhow::Result<()> {
     let body = json!({ "mac": args.mac, "port": args.port, "vlan": args.vlan });
     let added: StaticEntry = client.post("/v1/fdb", &body)?;
-    console::print(&added, args.show.output, |entry| format!("added {entry}"))
+    let place = ", below the section of its bridge";
+    let section = unsaved::section("static entry", place, &section::static_entry(&added)?);
+    console::print(&added, args.show.output, |entry| format!("added {entry}\n{section}"))
 }
 
 pub(super) fn filter(selection: &FdbSelection) -> String {
@@ -256,7 +274,9 @@ pub(crate) fn flows(client: &Client, command: &FlowsCommand) -> anyhow::Result<(
         FlowsCommand::Add(args) => {
             let request = FlowRequest { bridge: args.bridge.clone(), flows: args.flows.clone() };
             let added: FlowsChanged = client.post("/v1/flows", &serde_json::to_value(request)?)?;
-            console::print(&added, args.show.output, |added| format!("added {} flows", added.changed))
+            console::print(&added, args.show.output, |added| format!("added {} flows", added.changed))?;
+            unsaved::changed();
+            Ok(())
         }
         FlowsCommand::Remove(args) => {
             let filter = flow_filter(args.bridge.as_ref(), Some(&args.matching), args.strict);

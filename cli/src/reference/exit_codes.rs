@@ -14,7 +14,7 @@ const SIGNALLED: [(&str, &str, &str); 6] = [
     ),
     ("`guest` without `--duration`, `top`", "0", "They run until a signal; `guest` prints its results."),
     (
-        "`gen`, `load`, `bench`, `demo`, `linerate-lab`",
+        "`guest --duration`, `gen`, `load`, `bench`, `demo`, `linerate-lab`",
         "1",
         "The result is partial; the results so far are printed or kept.",
     ),

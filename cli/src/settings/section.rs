@@ -1,8 +1,8 @@
-//! Prints ports and bonds added to a running switch as sections of a configuration file. The switch itself never writes to its
-//! file.
+//! Prints what was added to a running switch as sections of a configuration file. The switch never writes to its file.
 
 use crate::settings::bonds::BondSettings;
-use crate::settings::topology::PortSettings;
+use crate::settings::mirror::MirrorSettings;
+use crate::settings::topology::{PortSettings, StaticEntry};
 use serde::Serialize;
 
 /// Configuration file with a single port.
@@ -23,4 +23,18 @@ pub(crate) fn bond(bond: &BondSettings) -> Result<String, toml::ser::Error> {
 /// Serializes a port as a `[[port]]` section.
 pub(crate) fn port(port: &PortSettings) -> Result<String, toml::ser::Error> {
     toml::to_string(&File { port: [port] })
+}
+
+/// Serializes a mirror as a `[[mirror]]` section.
+pub(crate) fn mirror(mirror: &MirrorSettings) -> Result<String, toml::ser::Error> {
+    #[derive(Serialize)]
+    struct File<'a> {
+        mirror: [&'a MirrorSettings; 1],
+    }
+    toml::to_string(&File { mirror: [mirror] })
+}
+
+/// Serializes a static entry as a `[[bridge.static]]` section, which belongs below that of its bridge.
+pub(crate) fn static_entry(entry: &StaticEntry) -> Result<String, toml::ser::Error> {
+    toml::to_string(entry).map(|keys| format!("[[bridge.static]]\n{keys}"))
 }

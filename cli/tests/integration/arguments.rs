@@ -204,7 +204,7 @@ fn make(folder: &Path, script: &str) {
 }
 
 /// A copy of the program in `folder`.
-fn copied(folder: &Path) -> PathBuf {
+pub(super) fn copied(folder: &Path) -> PathBuf {
     make(folder, concat!("cp '", env!("CARGO_BIN_EXE_linerate"), "' linerate"));
     folder.join("linerate")
 }

@@ -1,12 +1,14 @@
 //! The binary with a running switch: exit codes, created and removed files, and changes.
 
-use super::common::{Switch, command, json, linerate, stderr, stdout};
+use super::arguments::copied;
+use super::common::{Switch, catches_interrupts, command, json, linerate, stderr, stdout};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 #[test]
 fn signals_end_the_switch_with_code_0_and_remove_its_sockets() {
@@ -173,11 +175,53 @@ fn sockets_have_the_permission_of_their_port_or_of_the_switch() {
     assert!(shown.contains("\"socket_mode\": \"0600\""), "{shown}");
 }
 
+/// Only root may give a socket to another group, and run programs as another user.
+#[test]
+fn only_members_of_the_group_of_a_socket_may_connect() {
+    if !rustix::process::getuid().is_root() {
+        return;
+    }
+    // Group 100 is `users` in each Debian.
+    let switch =
+        Switch::start_with("socket_mode = \"0660\"\nsocket_owner = \"nobody\"\nsocket_group = \"users\"");
+    fs::set_permissions(switch.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let socket = switch.path("a.sock");
+    let port = format!("kind=virtio-user,socket={socket}");
+    switch.wait_until(|_| Path::new(&socket).exists());
+    let found = fs::metadata(&socket).unwrap();
+    assert_eq!((found.uid(), found.gid()), (65_534, 100));
+    let binary = copied(switch.dir.path());
+    let run = |group: u32, words: &[&str]| {
+        let mut command = Command::new(&binary);
+        command.args(words).uid(1).gid(group).env("TMPDIR", "/tmp").output().unwrap()
+    };
+    let guest = ["guest", "--connect", &socket, "--duration", "100ms"];
+    let allowed = run(100, &guest);
+    assert!(allowed.status.success(), "{}", stderr(&allowed));
+    for words in [&guest[..], &["gen", "--port", &port, "--no-baseline"]] {
+        let refused = run(1, words);
+        let said = stderr(&refused);
+        assert_eq!(refused.status.code(), Some(1), "{said}");
+        assert!(
+            said.contains("Permission denied") && said.contains("write permission on the socket"),
+            "{said}"
+        );
+    }
+}
+
 #[test]
 fn addresses_are_pinned_and_shown() {
     let switch = Switch::start();
     switch.wait_until(|switch| switch.ask(&["status"]).status.success());
-    assert!(switch.ask(&["fdb", "add", "02:00:00:00:00:01", "--port", "a"]).status.success());
+    let added = switch.ask(&["fdb", "add", "02:00:00:00:00:01", "--port", "a"]);
+    let kept =
+        "below the section of its bridge:\n\n[[bridge.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"a\"\n";
+    assert!(stdout(&added).contains(kept), "{}", stdout(&added));
+    let port = stdout(&switch.ask(&["ports", "show", "a"]));
+    assert!(
+        port.contains("0 learned of at most") && port.contains(", 1 static; 0 packets with others"),
+        "{port}"
+    );
     let shown = stdout(&switch.ask(&["fdb", "show"]));
     assert!(shown.contains("02:00:00:00:00:01") && shown.contains("static"), "{shown}");
     assert_eq!(switch.ask(&["fdb", "add", "03:00:00:00:00:01", "--port", "a"]).status.code(), Some(2));
@@ -246,6 +290,57 @@ fn runtime_changes_are_reported_as_unsaved_with_the_lines_to_add() {
 }
 
 #[test]
+fn a_patch_port_without_its_peer_is_reported_when_it_is_added() {
+    let switch = Switch::start();
+    switch.wait_until(|switch| switch.ask(&["status"]).status.success());
+    let added = switch.ask(&["ports", "add", "p", "--kind", "patch", "--set", "peer=q"]);
+    assert!(added.status.success(), "{}", stderr(&added));
+    assert!(stderr(&added).contains("port p waits until its peer, port q, is added"), "{}", stderr(&added));
+}
+
+#[test]
+fn a_mirror_is_added_with_the_section_that_keeps_it() {
+    let switch = Switch::start();
+    switch.wait_until(|switch| switch.ask(&["status"]).status.success());
+    assert!(switch.ask(&["ports", "add", "b", "--socket", &switch.path("b.sock")]).status.success());
+    let added = switch.ask(&["mirrors", "add", "m", "--all", "--output-port", "b"]);
+    let said = stdout(&added);
+    assert!(said.contains("add to it:\n\n[[mirror]]\nname = \"m\"\n"), "{said}{}", stderr(&added));
+    let removed = switch.ask(&["mirrors", "remove", "m"]);
+    assert!(stderr(&removed).contains("a mirror with a section there returns"), "{}", stderr(&removed));
+}
+
+#[test]
+fn requests_are_logged_on_both_sides_if_asked() {
+    let mut switch = Switch::start();
+    switch.signal("-KILL");
+    switch.ended();
+    switch.child =
+        Some(command(&["run", "-v", &switch.path("switch.toml")]).stderr(Stdio::piped()).spawn().unwrap());
+    switch.wait_until(|switch| switch.ask(&["status"]).status.success());
+    let asked = stderr(&switch.ask(&["bridges", "show", "-v"]));
+    assert!(asked.contains("DEBUG") && asked.contains("GET path=\"/v1/bridges\" status=200"), "{asked}");
+    switch.signal("-TERM");
+    let log = stderr(&switch.ended());
+    assert!(log.lines().any(|line| line.contains("DEBUG") && line.contains("/v1/bridges")), "{log}");
+}
+
+#[test]
+fn unknown_objects_are_named() {
+    let switch = Switch::start();
+    switch.wait_until(|switch| switch.ask(&["status"]).status.success());
+    for (words, said) in [
+        (&["queues", "show", "zz"][..], "there is no such port"),
+        (&["queues", "show", "a"], "it has no queues"),
+        (&["stack", "show"], "name the control socket of a `linerate serve`"),
+    ] {
+        let refused = switch.ask(words);
+        assert_eq!(refused.status.code(), Some(2), "{words:?}");
+        assert!(stderr(&refused).contains(said), "{words:?}: {}", stderr(&refused));
+    }
+}
+
+#[test]
 fn workers_top_and_snippet_answer_from_the_running_switch() {
     let switch = Switch::start();
     switch.wait_until(|switch| switch.ask(&["status"]).status.success());
@@ -270,13 +365,6 @@ fn top_follows_a_switch_with_a_line_of_json_for_each_reading() {
     }
     // Standard output is a closed pipe: the command must end without an error.
     assert!(top.wait().unwrap().success());
-}
-
-/// Whether the process has installed a handler of SIGINT.
-fn catches_interrupts(child: &Child) -> bool {
-    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 0b10 != 0)
 }
 
 #[test]

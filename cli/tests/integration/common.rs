@@ -31,7 +31,7 @@ pub(crate) fn json(output: &Output) -> serde_json::Value {
 
 /// A temporary directory with a configuration, and its running switch.
 pub(crate) struct Switch {
-    dir: tempfile::TempDir,
+    pub(crate) dir: tempfile::TempDir,
     pub(crate) child: Option<Child>,
 }
 
@@ -105,4 +105,11 @@ impl Drop for Switch {
             let _ = child.wait();
         }
     }
+}
+
+/// Whether the process has installed a handler of SIGINT.
+pub(crate) fn catches_interrupts(child: &Child) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 0b10 != 0)
 }

@@ -1,11 +1,12 @@
 //! Guests as commands: the demonstration, and guests connected to a running switch.
 
-use super::common::{command, json};
+use super::common::{catches_interrupts, command, json};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 const RINGS: [&str; 4] = ["split", "split-inorder", "packed", "packed-inorder"];
 
@@ -48,7 +49,7 @@ fn a_demonstration_that_is_interrupted_ends_in_order() {
     let mut demo = linerate(&["demo", "--duration", "10m", "-o", "json"]);
     let demo = demo.env("TMPDIR", dir.path()).spawn().unwrap();
     while fs::read_dir(dir.path()).unwrap().count() == 0 {
-        std::thread::sleep(std::time::Duration::from_millis(5));
+        std::thread::sleep(Duration::from_millis(5));
     }
     interrupt(&demo);
     let output = demo.wait_with_output().unwrap();
@@ -76,7 +77,7 @@ impl Switch {
         let child = linerate(&["run", &path("switch.toml")]).stdout(Stdio::null()).spawn().unwrap();
         let switch = Self { dir, child };
         while !Path::new(&switch.path("control")).exists() {
-            std::thread::sleep(std::time::Duration::from_millis(5));
+            std::thread::sleep(Duration::from_millis(5));
         }
         switch
     }
@@ -94,7 +95,7 @@ impl Switch {
             if String::from_utf8_lossy(&shown.stdout).contains("\"connected\"") {
                 return;
             }
-            std::thread::sleep(std::time::Duration::from_millis(5));
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 }
@@ -160,11 +161,24 @@ fn a_guest_ends_with_the_reason_if_nothing_listens() {
 }
 
 #[test]
+fn an_interrupted_guest_fails_only_if_its_time_is_not_over() {
+    let switch = Switch::start();
+    for (words, code) in [(&[][..], 0), (&["--duration", "10m"], 1)] {
+        let mut guest = guest(&[&["--connect", &switch.path("a")], words].concat()).spawn().unwrap();
+        while !catches_interrupts(&guest) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        interrupt(&guest);
+        assert_eq!(guest.wait().unwrap().code(), Some(code), "{words:?}");
+    }
+}
+
+#[test]
 fn a_guest_that_waits_connects_when_the_socket_is_there() {
     let switch = Switch::start();
     let link = switch.path("later");
     let waiting = guest(&["--connect", &link, "--mode", "rxonly", "--duration", "100ms"]).spawn().unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(200));
+    std::thread::sleep(Duration::from_millis(200));
     std::os::unix::fs::symlink(switch.path("a"), &link).unwrap();
     assert_eq!(json(&waiting.wait_with_output().unwrap())["devices"][0]["connects"], 1);
 }

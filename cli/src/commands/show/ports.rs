@@ -3,6 +3,7 @@
 use super::tables::reasons;
 use crate::api::model::PortReport;
 use crate::dataplane::link_report::StpPortReport;
+use crate::dataplane::report::BridgePort;
 use console::table;
 use console::units::{bytes, count};
 use engine::{PortEvent, PortSnapshot};
@@ -39,10 +40,10 @@ pub(crate) fn ports(ports: &[PortReport]) -> String {
 }
 
 /// `linerate ports show NAME`
-pub(crate) fn port(report: &PortReport) -> String {
+pub(crate) fn port(report: &PortReport, addresses: Option<&BridgePort>) -> String {
     let mut lines = vec![format!("{}, bridge {}", report.settings, report.settings.bridge)];
     lines.extend(report.stp.iter().map(port_in_tree));
-    lines.extend(report.live.iter().flat_map(live));
+    lines.extend(report.live.iter().flat_map(|port| live(port, addresses)));
     lines.join("\n")
 }
 
@@ -55,7 +56,7 @@ fn port_in_tree(stp: &StpPortReport) -> String {
     )
 }
 
-fn live(live: &PortSnapshot) -> Vec<String> {
+fn live(live: &PortSnapshot, addresses: Option<&BridgePort>) -> Vec<String> {
     let reason = live.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
     let mut rows = vec![
         ("state".to_owned(), format!("{}{reason}; connected {} times", live.state, live.connects)),
@@ -65,6 +66,7 @@ fn live(live: &PortSnapshot) -> Vec<String> {
         ("lost".to_owned(), reasons(&live.drops)),
         ("features".to_owned(), features(live)),
     ];
+    rows.extend(addresses.map(|port| ("addresses".to_owned(), learned(port))));
     rows.extend(live.details.iter().map(|(name, value)| (name.clone(), value.clone())));
     let running = |yes| if yes { "runs" } else { "stopped" };
     rows.extend(live.queues.iter().enumerate().map(|(i, queue)| {
@@ -79,6 +81,12 @@ fn live(live: &PortSnapshot) -> Vec<String> {
     );
     let width = rows.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0) + 2;
     rows.iter().map(|(label, value)| format!("{label:<width$}{value}")).collect()
+}
+
+/// Addresses that a bridge has learned at a port, and those that it has not because of a limit.
+fn learned(port: &BridgePort) -> String {
+    let BridgePort { learned, max_macs, pinned, not_learned, .. } = port;
+    format!("{learned} learned of at most {max_macs}, {pinned} static; {not_learned} packets with others")
 }
 
 /// A change of the state with its time, and its reason in parentheses.
@@ -98,7 +106,8 @@ mod tests {
     #[test]
     fn values_of_a_port_begin_in_one_column_behind_the_longest_label() {
         let details = [("capture_ended".to_owned(), "No space left".to_owned())].into();
-        let lines = live(&PortSnapshot { details, state: "waiting".to_owned(), ..PortSnapshot::default() });
+        let port = PortSnapshot { details, state: "waiting".to_owned(), ..PortSnapshot::default() };
+        let lines = live(&port, None);
         assert_eq!(lines[0], "state          waiting; connected 0 times");
         assert!(lines.contains(&"capture_ended  No space left".to_owned()), "{lines:?}");
     }
@@ -111,7 +120,8 @@ mod tests {
             reason: reason.map(str::to_owned),
         };
         let history = vec![event(1, "faulted", Some("gone")), event(2, "connected", None)];
-        let lines = live(&PortSnapshot { history, state: "connected".to_owned(), ..PortSnapshot::default() });
+        let port = PortSnapshot { history, state: "connected".to_owned(), ..PortSnapshot::default() };
+        let lines = live(&port, None);
         assert_eq!(lines[0], "state     connected; connected 0 times");
         let shown = &lines[lines.len() - 2..];
         let expected = [

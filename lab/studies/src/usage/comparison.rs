@@ -269,6 +269,8 @@ mod tests {
         assert_eq!(turns[..2], [(Subject::RunToCompletion, 1), (Subject::OvsDpdk, 1)]);
         assert_eq!(turns.iter().filter(|(subject, _)| *subject == Subject::Testpmd).count(), 1);
         assert_eq!(results.comparison.len(), Subject::ALL.len());
+        let absent = results.comparison.iter().find(|entry| entry.subject == Subject::Testpmd).unwrap();
+        assert_eq!((absent.why.as_deref(), absent.results.is_none()), (Some("it is not installed"), true));
     }
 
     #[test]
