@@ -203,3 +203,34 @@ fn configured_neighbours_need_no_resolution() {
     a.ip.remove_route(InterfaceId(0), router.network);
     assert_eq!(a.ip.route(None, address("192.168.7.7"), START), Err(NoRoute));
 }
+
+/// RFC 792 and RFC 4861 section 8 let a router name a better next hop. Any host could send such a message, so a path keeps
+/// its own.
+#[test]
+fn redirects_change_no_path() {
+    for (neighbour, remote, own) in
+        [("10.0.0.2", "192.168.0.5", "10.0.0.1"), ("fd00::2", "2001::5", "fd00::1")]
+    {
+        let (mut a, _) = resolved(neighbour);
+        let is_v4 = address(own).is_v4();
+        let network = if is_v4 { "0.0.0.0/0" } else { "::/0" };
+        let via = Some(address(neighbour));
+        a.ip.add_route(Route { network: network.parse().unwrap(), interface: InterfaceId(0), via });
+        let path = a.route(remote);
+        assert_eq!(next_hop(&mut a, path), Some(B));
+        let quote = frames::ip(own, remote, 6, &[0; 8]);
+        if is_v4 {
+            let message = [&icmp_header(5, 1, [10, 0, 0, 66])[..], &quote].concat();
+            a.receive(&frames::ip_frame(A, &frames::icmp((address(neighbour), address(own)), 60, &message)));
+        } else {
+            let [target, destination] = ["fd00::66", remote].map(|text| *address(text).octets());
+            let link_layer = [&[2, 1][..], &EVIL.octets()].concat();
+            let head = icmp_header(137, 0, [0; 4]);
+            let message = [&head[..], &target, &destination, &link_layer].concat();
+            a.receive(&nd(A, ("fe80::2", own), 255, &message));
+        }
+        let (again, entries) = (a.route(remote), a.ip.neighbours.len());
+        assert_eq!((next_hop(&mut a, again), next_hop(&mut a, path)), (Some(B), Some(B)), "{remote}");
+        assert_eq!((entries, a.output().len(), a.errors.len(), a.counters.icmp_errors), (1, 0, 0, 0));
+    }
+}
