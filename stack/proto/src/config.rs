@@ -37,7 +37,8 @@ pub const fn send_cost(len: usize) -> usize {
 /// sender of short segments may exceed one receive buffer; only those below 64 bytes on average exceed this.
 pub(crate) const BUFFER_EXCESS: u32 = 4;
 
-/// Every limit of a stack, so that its memory and the work that peers can cause are bounded.
+/// Limits of a stack, so that its memory and the work that peers can cause are bounded. Bounds that a protocol fixes are
+/// constants where they are used.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Connections, in any state except TIME-WAIT.
