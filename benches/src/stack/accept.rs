@@ -22,11 +22,11 @@ const MESSAGE: usize = 64;
 const LIMIT: Duration = Duration::from_mins(1);
 
 /// Connections per second of this many accepting threads, and the largest part of them that one thread accepted. Each
-/// connection carries one request and its reply.
+/// connection carries one request and its reply. The first thread sleeps for `slow` before it answers.
 ///
 /// # Errors
 /// If a thread cannot listen, or if there are too few replies within a minute.
-pub fn measure(policy: AcceptPolicy, workers: usize, requests: u64) -> Result<(f64, f64)> {
+pub fn measure(policy: AcceptPolicy, workers: usize, slow: Duration, requests: u64) -> Result<(f64, f64)> {
     let (mut server, client) = pair::ends()?;
     let options = ServiceOptions { accept: policy, ..ServiceOptions::default() };
     let (slow_path, mut services) = SlowPath::new(options, 1)?;
@@ -35,8 +35,11 @@ pub fn measure(policy: AcceptPolicy, workers: usize, requests: u64) -> Result<(f
     let slow_path = slow_path.start()?;
     std::thread::scope(|scope| {
         let serving = scope.spawn(|| server.run(&mut service, &stop));
-        let threads: Vec<_> = (0..workers).map(|_| scope.spawn(|| serve(&connector, &ready))).collect();
-        let rate = wait(&ready, workers).and_then(|()| load(client, requests));
+        let (connector, ready) = (&connector, &ready);
+        let delays = std::iter::once(slow).chain(std::iter::repeat(Duration::ZERO)).take(workers);
+        let threads: Vec<_> =
+            delays.map(|delay| scope.spawn(move || serve(connector, delay, ready))).collect();
+        let rate = wait(ready, workers).and_then(|()| load(client, requests));
         // The end of the service ends the threads.
         stop.store(true, Ordering::Relaxed);
         let is_served = serving.join().is_ok();
@@ -52,7 +55,7 @@ pub fn measure(policy: AcceptPolicy, workers: usize, requests: u64) -> Result<(f
 }
 
 /// Accepts and answers until the service ends. Returns the number of connections.
-fn serve(connector: &Connector, ready: &AtomicUsize) -> Result<u64> {
+fn serve(connector: &Connector, delay: Duration, ready: &AtomicUsize) -> Result<u64> {
     let client = connector.connect()?;
     let local = SocketAddr::new(SERVER.address.ip(), SERVER.port);
     let listener = TcpListener::bind_shared(&client, local)?;
@@ -60,6 +63,9 @@ fn serve(connector: &Connector, ready: &AtomicUsize) -> Result<u64> {
     let (mut accepted, mut message) = (0, [0; MESSAGE]);
     while let Ok((mut stream, _)) = listener.accept() {
         accepted += 1;
+        if !delay.is_zero() {
+            std::thread::sleep(delay);
+        }
         // A connection that the client resets at its end is not answered.
         let _ = stream.read_exact(&mut message).and_then(|()| stream.write_all(&message));
     }

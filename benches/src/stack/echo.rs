@@ -1,13 +1,14 @@
-//! Echo between two stacks on one thread over a vhost-user socket: the server's cost by number of connections, by size of
-//! message, and with and without checksums by software.
+//! Echo between two stacks on one thread over a vhost-user socket: the server's cost by number of connections and their
+//! state, by size of message, and with and without checksums by software.
 
 use anyhow::{Result, bail};
 use counted::{answers, pair};
-use host::Host;
+use host::Buffer;
+use host::{App, Host};
 use port::virtio_user;
 use serve::Echo;
 use serve::load::{EchoLoad, Load, LoadOptions};
-use stack::Endpoint;
+use stack::{Endpoint, Event, Stack, Time};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,8 +24,34 @@ pub struct Plan {
     pub bytes: u32,
     /// Whether the port has offloads, so that the stack computes no checksum of payload.
     pub offloads: bool,
+    /// Cache lines that the server writes for each request, of its own for each connection.
+    pub lines: usize,
     /// Requests after the warm-up.
     pub requests: u64,
+}
+
+/// Bytes of a cache line, in words.
+type Line = [u64; 8];
+
+/// An echo server with more state.
+struct Wide {
+    echo: Echo,
+    /// Lines of each connection.
+    each: usize,
+    lines: Vec<Line>,
+}
+
+impl App for Wide {
+    #[inline]
+    fn event(&mut self, stack: &mut Stack<Buffer>, event: Event<Buffer>, now: Time) {
+        if let Event::Data { connection, .. } = &event {
+            // The lower half is the index among the connections.
+            let first = connection.to_bits() as u32 as usize * self.each;
+            let own = self.lines.iter_mut().skip(first).take(self.each);
+            own.for_each(|line| line[0] = line[0].wrapping_add(1));
+        }
+        self.echo.event(stack, event, now);
+    }
 }
 
 /// Nanoseconds per request in the server, after two requests of each connection.
@@ -43,7 +70,9 @@ pub fn measure(plan: Plan) -> Result<f64> {
     };
     let (workload, now) = (EchoLoad::new(plan.bytes, false), hosts[1].now());
     let mut load = Load::new(workload, options, Arc::default(), hosts[1].stack(), now)?;
-    let (mut echo, begin) = (Echo::default(), Instant::now());
+    let lines = vec![Line::default(); plan.lines * plan.connections as usize];
+    let mut echo = Wide { echo: Echo::default(), each: plan.lines, lines };
+    let begin = Instant::now();
     run(&mut hosts, &mut echo, &mut load, 2 * u64::from(plan.connections), begin)?;
     let before = load.answered();
     let served = run(&mut hosts, &mut echo, &mut load, before + plan.requests, begin)?;
@@ -53,7 +82,7 @@ pub fn measure(plan: Plan) -> Result<f64> {
 /// Runs until the client has this many replies. Returns the time in the server.
 fn run(
     hosts: &mut [Host],
-    echo: &mut Echo,
+    echo: &mut Wide,
     load: &mut Load<EchoLoad>,
     until: u64,
     begin: Instant,

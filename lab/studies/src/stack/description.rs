@@ -64,6 +64,18 @@ pub(super) static DESCRIPTIONS: [Description; Study::ALL.len()] = [
         ..RATE
     },
     Description {
+        name: "skew",
+        title: "Accept queues with a slow client",
+        about: "As before, and the first client sleeps for 200 us before each reply. Expected: queues that are filled in \
+                turn are as slow as that client, and with stealing the others take what it leaves.",
+        variants: &["round-robin", "own-stealing"],
+        axis: "clients",
+        points: &[2, 4],
+        unit: "connections/s",
+        more: &["largest share"],
+        ..RATE
+    },
+    Description {
         name: "batch",
         title: "Batches of the completion queue",
         about: "An echo server on callbacks, and on the completion queue with batches of 1 to 64. Expected: the gain \
@@ -115,9 +127,10 @@ pub(super) static DESCRIPTIONS: [Description; Study::ALL.len()] = [
     Description {
         name: "connections",
         title: "Cost by number of connections",
-        about: "An echo server with one request on its way on each connection. Expected: the cost grows when the \
-                state of all connections exceeds a cache.",
-        variants: &["echo"],
+        about: "An echo server with one request on its way on each connection. The wide one also writes 16 cache lines \
+                of its own for each request. Expected: the cost grows when the state of all connections exceeds a \
+                cache, and more so with more state.",
+        variants: &["echo", "wide"],
         axis: "connections",
         points: &[10, 1_000, 10_000, 100_000, 1_000_000],
         ..COST

@@ -11,6 +11,8 @@ pub enum Study {
     Calls,
     /// Accept queues of several clients.
     Accept,
+    /// Accept queues if one client is slow.
+    Skew,
     /// Batches of the completion queue.
     Batch,
     /// Source ports and workers.
@@ -58,9 +60,10 @@ pub struct Cell {
 
 impl Study {
     /// All studies.
-    pub const ALL: [Study; 18] = [
+    pub const ALL: [Study; 19] = [
         Study::Calls,
         Study::Accept,
+        Study::Skew,
         Study::Batch,
         Study::Ports,
         Study::Frames,

@@ -14,6 +14,10 @@ use std::time::Duration;
 const CONNECTIONS: u32 = 16;
 /// Bytes of a request of studies that do not vary them.
 const BYTES: u64 = 64;
+/// Time that the slow client of the accept queues needs for a connection, about ten times that of the others.
+const SLOW: Duration = Duration::from_micros(200);
+/// Cache lines of additional state of a connection: as many as 1 KiB has.
+const WIDE: usize = 16;
 /// Time that a reading of the proxy needs for this many requests.
 const PROXY_REQUESTS_PER_MS: u64 = 100;
 
@@ -51,9 +55,8 @@ fn of(plan: &Plan, cell: &Cell) -> Result<Taken, ReadingError> {
     match cell.study {
         Study::Calls => in_folder(|folder| reads::measure(folder, small, is("io_uring"), requests))
             .map(|(value, calls)| (value, vec![calls])),
-        Study::Accept => accept::measure(policy(cell.variant), at as usize, requests)
-            .map(|(value, share)| (value, vec![share]))
-            .map_err(ReadingError::new),
+        Study::Accept => accepting(cell, Duration::ZERO, requests),
+        Study::Skew => accepting(cell, SLOW, requests),
         Study::Batch => {
             let measured = queue::measure(cell.variant.parse().ok(), small, 64, requests);
             measured.map(|(value, _)| alone(value)).map_err(ReadingError::new)
@@ -69,8 +72,20 @@ fn of(plan: &Plan, cell: &Cell) -> Result<Taken, ReadingError> {
             let time = Duration::from_millis((requests / PROXY_REQUESTS_PER_MS).max(1));
             in_folder(|folder| proxy::Rig::new(folder)?.measure(small, CONNECTIONS, forward, time)).map(alone)
         }
-        Study::Connections => echo_server(small, BYTES as u32, true, requests),
-        Study::Checksum => echo_server(CONNECTIONS, small, is("offloaded"), requests),
+        Study::Connections => {
+            let lines = if is("wide") { WIDE } else { 0 };
+            echo_server(echo::Plan {
+                connections: small,
+                bytes: BYTES as u32,
+                offloads: true,
+                lines,
+                requests,
+            })
+        }
+        Study::Checksum => {
+            let (connections, offloads) = (CONNECTIONS, is("offloaded"));
+            echo_server(echo::Plan { connections, bytes: small, offloads, lines: 0, requests })
+        }
         Study::Threads => cores::threads(plan.cpus, model(cell.variant), at, BYTES, requests)
             .map(|(rate, p50, p99)| (rate, vec![p50, p99]))
             .map_err(ReadingError::new),
@@ -156,8 +171,13 @@ fn bodies(bytes: u64, bodies: http::Bodies, requests: u64) -> Result<f64, Readin
     })
 }
 
-fn echo_server(connections: u32, bytes: u32, offloads: bool, requests: u64) -> Result<Taken, ReadingError> {
-    let measured = echo::measure(echo::Plan { connections, bytes, offloads, requests });
+fn accepting(cell: &Cell, slow: Duration, requests: u64) -> Result<Taken, ReadingError> {
+    let measured = accept::measure(policy(cell.variant), cell.at as usize, slow, requests);
+    measured.map(|(value, share)| (value, vec![share])).map_err(ReadingError::new)
+}
+
+fn echo_server(plan: echo::Plan) -> Result<Taken, ReadingError> {
+    let measured = echo::measure(plan);
     measured.map(|value| (value, Vec::new())).map_err(ReadingError::new)
 }
 
