@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -62,7 +63,21 @@ pub(crate) fn build(arguments: &[&str], variables: Vec<(&str, OsString)>) -> Res
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root());
+    if SAVES_SPACE.load(Ordering::Relaxed) {
+        command.envs(SMALL.into_iter().filter(|(name, _)| std::env::var_os(name).is_none()));
+    }
     command
+}
+
+/// Whether builds leave out what only later builds and debuggers need, as `.ci/run` does.
+static SAVES_SPACE: AtomicBool = AtomicBool::new(false);
+/// The data of incremental builds alone are half of the target directory after all tests.
+const SMALL: [(&str, &str); 3] =
+    [("CARGO_INCREMENTAL", "0"), ("CARGO_PROFILE_DEV_DEBUG", "0"), ("CARGO_PROFILE_RELEASE_DEBUG", "0")];
+
+/// Makes all builds from now on leave out debug information and the data of incremental builds.
+pub(crate) fn save_space() {
+    SAVES_SPACE.store(true, Ordering::Relaxed);
 }
 
 /// `cargo` of another toolchain. Removes the variables of the running toolchain, which would override the choice.

@@ -22,8 +22,7 @@ pub(crate) fn run() -> Result<Outcome> {
         let reason = "advisories: cargo-deny cannot fetch their database; licences and sources passed";
         return Ok(Outcome::Skipped(reason.to_owned()));
     }
-    let check = cargo(&["deny", "check", "--disable-fetch", "advisories"]);
-    command::run(&check, LIMIT).map(|()| Outcome::Passed)
+    command::run(&cargo(&["deny", "--offline", "check", "advisories"]), LIMIT).map(|()| Outcome::Passed)
 }
 
 /// Whether a database was fetched before, to where cargo-deny keeps it by default.

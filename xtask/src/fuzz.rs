@@ -10,7 +10,7 @@ use crate::command::{self, cargo, cargo_of};
 use crate::steps::Outcome;
 
 const FOLDER: &str = "fuzz";
-const CHECK: Duration = Duration::from_mins(10);
+const CHECK: Duration = Duration::from_mins(30);
 /// Includes the build, which the first target makes for all.
 const RUN: Duration = Duration::from_mins(20);
 /// Duration of a target beyond the replay of its corpus.

@@ -13,7 +13,7 @@ use clap::Args;
 use crate::command::{self, cargo, cargo_of};
 use crate::hugepages::HugePages;
 use crate::steps::{Outcome, Step};
-use crate::{callgrind, checks, dependencies, fuzz, kernel, packages, programs};
+use crate::{callgrind, checks, dependencies, docs, fuzz, kernel, packages, programs};
 
 const LIMIT: Duration = Duration::from_mins(30);
 
@@ -60,6 +60,9 @@ pub(crate) fn all(arguments: &TestArguments) -> Vec<Step> {
     let install = Step::new("packages", || optional(packages::ensure(packages::TESTS)));
     let kernel = Step::new("guest kernel", || optional(kernel::ensure()));
     let TestArguments { all, lint, .. } = *arguments;
+    if all {
+        command::save_space();
+    }
     let program = Arc::<OnceLock<PathBuf>>::default();
     let found = program.clone();
     let build = Step::new("build", move || {
@@ -85,6 +88,7 @@ pub(crate) fn all(arguments: &TestArguments) -> Vec<Step> {
     steps.push(Step::new("examples in comments", move || passed(tests(all, lint).arg("--doc"))));
     if all {
         steps.push(checks::documentation());
+        steps.push(Step::new("book", docs::run));
         steps.push(Step::new("huge pages", move || huge_pages(lint)));
         steps.push(Step::new("miri", miri));
         steps.push(Step::new("fuzzing", fuzz::run));

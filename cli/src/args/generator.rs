@@ -6,13 +6,35 @@ use console::{ShowArgs, Span, duration};
 use generator::rate::Rate;
 use generator::rig::Timing;
 use generator::schedule::Pace;
-use generator::{Sizes, Transport};
+use generator::{Description, FIELDS, Key, Outer, PATTERNS, Sizes, Transport};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use wire::MacAddress;
 
+const ABOUT: &str = "SIGINT and SIGTERM end a run early; the results so far are printed.
+
+JITTER is the mean of RFC 3550's estimate over the run; IPDV is the difference of delay between consecutive frames \
+(RFC 3393). The baseline rows show the same streams over a loopback wire inside the generator, without a switch.";
+
 /// Keys and fields of a stream: the end of the long help and of the manual page.
-pub(crate) const KEYS: &str = include_str!("stream-keys.txt").trim_ascii_end();
+pub(crate) fn long_help() -> String {
+    let plain = |text: &str| text.replace('`', "");
+    let key = |key: &Key| {
+        let Key { name, values, default, about } = key;
+        plain(&format!("  {name}: {values} [{default}]. {about}\n"))
+    };
+    let keys = |keys: &[Key]| keys.iter().map(key).collect::<String>();
+    let pairs = |pairs: &[(&str, &str)]| {
+        pairs.iter().map(|(name, about)| plain(&format!("  {name}: {about}\n"))).collect::<String>()
+    };
+    let [stream, tunnel] = [Description::keys(), Outer::keys()].map(|found| keys(&found));
+    let [fields, patterns] = [pairs(&FIELDS), pairs(&PATTERNS)];
+    format!(
+        "{ABOUT}\n\nKeys of a [[stream]] section, and of --set; defaults in brackets:\n{stream}\nKeys of vxlan:\n\
+         {tunnel}\nFields of vary:\n{fields}\nPatterns:\n{}",
+        patterns.trim_end()
+    )
+}
 
 /// Arguments of `gen`.
 #[derive(Args, Clone, Debug)]

@@ -190,7 +190,7 @@ pub(crate) enum Command {
     /// Send streams of frames through a switch, and report throughput, loss and latency
     #[command(
         after_help = "SIGINT and SIGTERM end a run early (exit code 1); the results so far are printed.",
-        after_long_help = generator::KEYS
+        after_long_help = generator::long_help()
     )]
     Gen(Box<GenArgs>),
     /// Run a server on a port, or give its sockets to other processes, with a TCP/IP stack of its own

@@ -9,6 +9,7 @@ mod exit_codes;
 pub(crate) mod manual;
 mod results;
 mod schema;
+mod streams;
 mod values;
 
 use crate::args;
@@ -35,6 +36,7 @@ fn page(title: &str, text: &str) -> String {
 fn pages() -> anyhow::Result<Vec<Page>> {
     let mut pages = vec![
         ("configuration.md", configuration::page()),
+        ("streams.md", streams::page()),
         ("commands.md", reference::commands("Commands", args::command(), GENERATOR)),
         ("drop-reasons.md", counters::drop_reasons()),
         ("counters.md", counters::counters()?),

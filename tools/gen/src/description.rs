@@ -1,6 +1,9 @@
 //! User description of a stream, and its validation; `fields` validates the varying fields.
 
 mod fields;
+mod keys;
+
+pub use keys::{FIELDS, Key, PATTERNS};
 
 use super::headers::{self, FrameLayout};
 use super::rate::{ParseRateError, Rate};

@@ -24,7 +24,7 @@ pub mod tag;
 mod template;
 mod vary;
 
-pub use description::{Description, Outer, Plan, StreamError, Transport};
+pub use description::{Description, FIELDS, Key, Outer, PATTERNS, Plan, StreamError, Transport};
 pub use memory::MemoryError;
 pub use port::Remedy;
 pub use sizes::{SIZES, Sizes, SizesError};
