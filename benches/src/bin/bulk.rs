@@ -1,14 +1,14 @@
 //! One TCP stream, as fast as the receiver permits.
 //!
 //! `bulk sink ADDRESS:PORT` receives over the kernel's TCP until killed, and `bulk send ADDRESS:PORT SECONDS` sends over
-//! it. `bulk port SOCKET OFFLOADS ADDRESS/PREFIX ADDRESS:PORT SECONDS` sends over our stack on a virtio-user port, from
-//! the first address to the second one, with offloads if `OFFLOADS` is `true`. Senders print the rate of the bytes that
+//! it. `bulk port SOCKET RING OFFLOADS ADDRESS/PREFIX ADDRESS:PORT SECONDS` sends over our stack on a virtio-user port,
+//! from the first address to the second one, with offloads if `OFFLOADS` is `true`. Senders print the rate of the bytes that
 //! their stack accepted, which exceeds those delivered by at most one send buffer.
 
 use anyhow::{Context, Result, bail};
 use engine::{LocalPort, Polling};
 use host::{App, Buffer, Host, Options};
-use port::virtio_user::{self, VirtioUser};
+use port::virtio_user::{self, RingKind, VirtioUser};
 use stack::ip::InterfaceConfig;
 use stack::tcp::ConnectionId;
 use stack::{Cidr, Endpoint, Event, Slice, Stack, Time};
@@ -87,9 +87,9 @@ impl App for Sender {
 }
 
 /// A host with a virtio-user port that carries packets.
-fn host(socket: &Path, offloads: bool, own: Cidr) -> Result<Host> {
+fn host(socket: &Path, ring: RingKind, offloads: bool, own: Cidr) -> Result<Host> {
     let mut host = Host::new(Options { polling: Polling::Busy, ..Options::new()? })?;
-    let options = virtio_user::Options { offloads, queue_size: 256, ..Default::default() };
+    let options = virtio_user::Options { ring, offloads, queue_size: 256, ..Default::default() };
     let port = VirtioUser::connect(socket, options, Instant::now())?;
     let config = InterfaceConfig { mac: MacAddress::new([2, 0, 0, 0, 0, 16]), mtu: 1500, vlan: None };
     let interface = host.add_port(LocalPort::new("port", Box::new(port)), config);
@@ -130,14 +130,15 @@ fn main() -> Result<()> {
     let rate = match words[..] {
         ["sink", at] => return sink(at.parse()?),
         ["send", to, time] => send(to.parse()?, seconds(time)?)?,
-        ["port", socket, offloads, own, to, time] => {
+        ["port", socket, ring, offloads, own, to, time] => {
             let own =
                 own.parse().map_err(|_| anyhow::anyhow!("invalid address {own}: expected ADDRESS/PREFIX"))?;
             let to: SocketAddr = to.parse()?;
-            over_port(host(Path::new(socket), offloads.parse()?, own)?, to.into(), seconds(time)?)?
+            let host = host(Path::new(socket), ring.parse()?, offloads.parse()?, own)?;
+            over_port(host, to.into(), seconds(time)?)?
         }
         _ => bail!(
-            "usage: bulk sink ADDRESS:PORT, bulk send ADDRESS:PORT SECONDS, or bulk port SOCKET OFFLOADS \
+            "usage: bulk sink ADDRESS:PORT, bulk send ADDRESS:PORT SECONDS, or bulk port SOCKET RING OFFLOADS \
                     ADDRESS/PREFIX ADDRESS:PORT SECONDS"
         ),
     };

@@ -198,7 +198,7 @@ on_right() { ip netns exec $right taskset -c "$GUEST_CPU" "$@"; }
 case $CLIENT in
     linerate)
         if [ "$ROW" = bulk ]; then
-            taskset -c "$GUEST_CPU" "$BULK" port "$socket" $offloads $client/16 $server:$port "$seconds" 2>client.log
+            taskset -c "$GUEST_CPU" "$BULK" port "$socket" $ring $offloads $client/16 $server:$port "$seconds" 2>client.log
         else
             limit=
             [ "$ROW" != short ] || limit="--requests-per-connection 1"
