@@ -2,9 +2,9 @@
 
 #![forbid(unsafe_code)]
 
+mod checkpoint;
 mod diagnostic;
 pub mod duration;
-mod keep;
 pub mod manual;
 pub mod markdown;
 mod output;
@@ -16,9 +16,9 @@ mod usage;
 pub mod words;
 pub mod written;
 
+pub use checkpoint::CheckpointArgs;
 pub use diagnostic::{BAD_INPUT, Diagnostic, EXIT_CODES, FAILED, verdict};
 pub use duration::Span;
-pub use keep::KeepArgs;
 pub use output::{Output, QuietArgs, ResultArgs, ShowArgs};
 pub use signals::{SIGNAL_POLL, exit_on_signals, register_signals, sleep, stop_on_signals};
 pub use usage::refuse;

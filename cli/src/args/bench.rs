@@ -2,7 +2,7 @@
 
 use super::bench_options::BenchOptions;
 use clap::{Args, Subcommand};
-use console::{KeepArgs, ResultArgs, ShowArgs};
+use console::{CheckpointArgs, ResultArgs, ShowArgs};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -38,7 +38,7 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) options: BenchOptions,
     #[command(flatten)]
-    pub(crate) keep: KeepArgs,
+    pub(crate) keep: CheckpointArgs,
     #[command(flatten)]
     pub(crate) result: ResultArgs,
 }

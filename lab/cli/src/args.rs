@@ -3,7 +3,7 @@
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use console::{Diagnostic, KeepArgs, QuietArgs, ResultArgs, ShowArgs, Span, duration};
+use console::{CheckpointArgs, Diagnostic, QuietArgs, ResultArgs, ShowArgs, Span, duration};
 use measure::Kind;
 use sim::profiles;
 use std::num::NonZeroUsize;
@@ -166,7 +166,7 @@ pub(crate) struct LabRunArgs {
     #[arg(long, default_value = "40ms", value_parser = duration::positive, value_name = "TIME")]
     pub(crate) duration: Span,
     #[command(flatten)]
-    pub(crate) keep: KeepArgs,
+    pub(crate) keep: CheckpointArgs,
     #[command(flatten)]
     pub(crate) result: ResultArgs,
 }
@@ -262,7 +262,7 @@ pub(crate) struct StudyArgs {
     #[arg(long, value_name = "CPU,CPU", value_delimiter = ',', default_value = "0,1")]
     cpus: Vec<usize>,
     #[command(flatten)]
-    pub(crate) keep: KeepArgs,
+    pub(crate) keep: CheckpointArgs,
     #[command(flatten)]
     pub(crate) result: ResultArgs,
 }

@@ -6,7 +6,7 @@ use super::trial;
 use console::progress::Progress;
 use console::stop_on_signals;
 use console::written::{Format, OutFiles};
-use console::{Diagnostic, KeepArgs};
+use console::{CheckpointArgs, Diagnostic};
 use measure::Kind;
 use measure::store::{StoreError, Stored, encode};
 use std::io;
@@ -59,7 +59,7 @@ fn wanted(selection: &Selection) -> Result<Vec<Named>, Diagnostic> {
 }
 
 /// Opens the checkpoint file. Nothing has run yet, so an unwritable file is invalid input.
-pub(super) fn open(keep: &KeepArgs, empty: Results) -> Result<CheckpointWriter, Diagnostic> {
+pub(super) fn open(keep: &CheckpointArgs, empty: Results) -> Result<CheckpointWriter, Diagnostic> {
     keep.validate()?;
     CheckpointWriter::open(keep.path(), empty).map_err(|error| unwritten(keep, &error).as_bad_input())
 }
@@ -114,7 +114,13 @@ impl Job {
     }
 
     /// Returns an error if a requested result is missing.
-    fn into_result(self, keep: &KeepArgs, done: usize, all: usize, stopped: bool) -> anyhow::Result<()> {
+    fn into_result(
+        self,
+        keep: &CheckpointArgs,
+        done: usize,
+        all: usize,
+        stopped: bool,
+    ) -> anyhow::Result<()> {
         if let Some(error) = self.unwritten {
             return Err(unwritten(keep, &error).into());
         }
@@ -136,7 +142,7 @@ fn chosen(results: &Results, wanted: &[Named]) -> Results {
 }
 
 /// Error of a checkpoint file.
-pub(super) fn unwritten(keep: &KeepArgs, error: &StoreError) -> Diagnostic {
+pub(super) fn unwritten(keep: &CheckpointArgs, error: &StoreError) -> Diagnostic {
     Diagnostic::failed(keep.place(), error, error.remedy())
 }
 

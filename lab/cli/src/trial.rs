@@ -10,7 +10,7 @@ use super::run::{open, unwritten, write};
 use console::progress::Progress;
 use console::stop_on_signals;
 use console::written::{Format, OutFiles};
-use console::{Diagnostic, KeepArgs};
+use console::{CheckpointArgs, Diagnostic};
 use measure::Estimate;
 use measure::store::StoreError;
 use sim::Profile;
@@ -97,7 +97,7 @@ impl trial::Progress for Watch {
 
 impl Watch {
     /// Returns an error if requested rounds are missing.
-    fn into_result(self, keep: &KeepArgs, finished: usize, rounds: usize) -> anyhow::Result<()> {
+    fn into_result(self, keep: &CheckpointArgs, finished: usize, rounds: usize) -> anyhow::Result<()> {
         if let Some(error) = self.unwritten {
             return Err(unwritten(keep, &error).into());
         }

@@ -10,7 +10,7 @@ use console::progress::Progress;
 use console::stop_on_signals;
 use console::table;
 use console::written::{Format, OutFiles};
-use console::{Diagnostic, KeepArgs};
+use console::{CheckpointArgs, Diagnostic};
 use figure::text::plain;
 use measure::Kind;
 use measure::store::{Store, StoreError};
@@ -112,7 +112,7 @@ fn run_missing(plan: &Plan, results: &mut Results, store: Store<Results>) -> any
     })
 }
 
-fn diagnostic(end: End, keep: &KeepArgs) -> Diagnostic {
+fn diagnostic(end: End, keep: &CheckpointArgs) -> Diagnostic {
     match end {
         End::Stopped(done) => keep.interrupted("lab usage", format_args!("{done} readings")),
         End::Unwritten(error) => unwritten(keep, &error),

@@ -7,7 +7,7 @@ use crate::args::bench::RunArgs;
 use crate::args::bench_options::BenchOptions;
 use console::progress::Progress;
 use console::written::{Format, OutFiles};
-use console::{Diagnostic, KeepArgs};
+use console::{CheckpointArgs, Diagnostic};
 use measure::store::{Store, StoreError};
 use rfc2544::checkpoint::{Checkpoint, Header};
 use rfc2544::environment;
@@ -48,7 +48,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<()> {
 }
 
 /// Creates or resumes the checkpoint.
-fn open(keep: &KeepArgs, header: Header) -> Result<(Store<Checkpoint>, Checkpoint), Diagnostic> {
+fn open(keep: &CheckpointArgs, header: Header) -> Result<(Store<Checkpoint>, Checkpoint), Diagnostic> {
     keep.validate()?;
     let refused = |error: StoreError| Diagnostic::bad(keep.place(), &error, error.remedy());
     let (rounds, empty) = (header.plan.rounds, Checkpoint::new(header));
@@ -98,7 +98,7 @@ fn trials(
     job: &Job,
     test_run: &mut TestRun,
     store: &mut Store<Checkpoint>,
-    keep: &KeepArgs,
+    keep: &CheckpointArgs,
 ) -> anyhow::Result<Option<Stop>> {
     let before = test_run.trials().len();
     if before > 0 {
@@ -121,7 +121,7 @@ fn in_turn(
     job: &Job,
     test_run: &mut TestRun,
     store: &mut Store<Checkpoint>,
-    keep: &KeepArgs,
+    keep: &CheckpointArgs,
     progress: &mut Progress,
     ending: Arc<AtomicBool>,
 ) -> Result<(), Stop> {
@@ -161,7 +161,7 @@ fn name(job: &Job, step: &Step) -> String {
     format!("{round}size {}: {what}{offer}", job.plan.sizes[step.size])
 }
 
-fn ended(test_run: &TestRun, keep: &KeepArgs) -> Diagnostic {
+fn ended(test_run: &TestRun, keep: &CheckpointArgs) -> Diagnostic {
     let (done, about) = test_run.progress();
     keep.interrupted("linerate bench", format_args!("{done} of about {about} trials"))
 }

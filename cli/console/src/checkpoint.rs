@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// `--keep` and `--resume`.
 #[derive(Args, Clone, Debug, Default)]
-pub struct KeepArgs {
+pub struct CheckpointArgs {
     /// Checkpoint file: save each measurement to this file when it ends
     #[arg(long, value_name = "FILE")]
     keep: Option<PathBuf>,
@@ -16,7 +16,7 @@ pub struct KeepArgs {
     resume: bool,
 }
 
-impl KeepArgs {
+impl CheckpointArgs {
     /// The checkpoint file.
     pub fn path(&self) -> Option<&Path> {
         self.keep.as_deref()
@@ -52,10 +52,10 @@ mod tests {
 
     #[test]
     fn an_existing_file_needs_resume() {
-        let keep = |path: &str, resume| KeepArgs { keep: Some(path.into()), resume };
+        let keep = |path: &str, resume| CheckpointArgs { keep: Some(path.into()), resume };
         assert!(keep("/none/f", false).validate().is_ok() && keep("/", true).validate().is_ok());
         let refused = keep("/", false).validate().unwrap_err();
         assert_eq!((refused.code, refused.place.as_str()), (crate::BAD_INPUT, "--keep /"));
-        assert!(KeepArgs::default().validate().is_ok());
+        assert!(CheckpointArgs::default().validate().is_ok());
     }
 }
