@@ -292,7 +292,7 @@ impl Device {
         }
         let reason = match error {
             FrontEndError::NoBackEnd(_, errno) => std::io::Error::from(*errno).to_string(),
-            FrontEndError::NobodyCame(_) => "it has not connected".to_owned(),
+            FrontEndError::AcceptTimeout(_) => "it has not connected".to_owned(),
             other => other.to_string(),
         };
         console::note(&format!("waiting for a switch at {}: {reason}", self.socket().display()));

@@ -15,7 +15,7 @@ pub enum FrontEndError {
     NoBackEnd(PathBuf, Errno),
     /// No back end connected within the timeout.
     #[error("{0}: no back end connected in time")]
-    NobodyCame(PathBuf),
+    AcceptTimeout(PathBuf),
     /// A system call failed.
     #[error("{0} failed: {1}")]
     Kernel(&'static str, Errno),

@@ -30,10 +30,10 @@ impl FrontEndListener {
     pub fn accept_socket(&self, timeout: Duration) -> Result<OwnedFd, FrontEndError> {
         let failed = |errno| FrontEndError::Kernel("accepting a back end", errno);
         if !rights::wait_readable(self.listener.as_fd(), timeout).map_err(failed)? {
-            return Err(FrontEndError::NobodyCame(self.path.clone()));
+            return Err(FrontEndError::AcceptTimeout(self.path.clone()));
         }
         let socket = socket::accept(self.listener.as_fd()).map_err(failed)?;
-        socket.ok_or_else(|| FrontEndError::NobodyCame(self.path.clone()))
+        socket.ok_or_else(|| FrontEndError::AcceptTimeout(self.path.clone()))
     }
 }
 
