@@ -17,7 +17,7 @@ use std::time::Duration;
 const ORIGIN: Time = Time(1_000_000_000_000);
 const ADDRESSES: [Address; 2] = [Address::v4([10, 9, 0, 1]), Address::v4([10, 9, 0, 2])];
 /// Longest time without a working network: no connection gives up.
-const MAX_TROUBLE: Duration = Duration::from_secs(20);
+const MAX_OUTAGE: Duration = Duration::from_secs(20);
 
 #[derive(Clone)]
 struct InFlight {
@@ -44,7 +44,7 @@ pub fn play(script: &[u8]) {
     let plans = plans(&mut script);
     let hosts = [0, 1].map(|number| host(number, &plans, &mut script));
     let mut network = Network { now: ORIGIN, hosts, frames: Vec::new(), rng: Rng::new(1) };
-    while !script.0.is_empty() && network.now < ORIGIN.after(MAX_TROUBLE) {
+    while !script.0.is_empty() && network.now < ORIGIN.after(MAX_OUTAGE) {
         network.act(&mut script);
     }
     network.heal();
@@ -91,7 +91,7 @@ fn options(bits: u8) -> Options {
         window_scale: !has(4),
         max_segment: if has(5) { 600 } else { u16::MAX },
         user_timeout: Duration::from_mins(20),
-        // Longer than the trouble, so that a lost acknowledgement of a FIN is repeated.
+        // Longer than the outage, so that a lost acknowledgement of a FIN is repeated.
         time_wait: Duration::from_mins(10),
         ..Options::default()
     }

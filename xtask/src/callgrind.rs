@@ -116,14 +116,18 @@ fn counter() -> PathBuf {
     command::root().join("xtask/src/callgrind.rs")
 }
 
-fn count_cases(limits: &Limits, cases: &[Case], judge: impl FnOnce(&[Row]) -> Result<()>) -> Result<Outcome> {
+fn count_cases(
+    limits: &Limits,
+    cases: &[Case],
+    check_rows: impl FnOnce(&[Row]) -> Result<()>,
+) -> Result<Outcome> {
     if !command::exists("valgrind") {
         return Ok(Outcome::Skipped("valgrind is not installed; as root: apt-get install valgrind".into()));
     }
     command::run(&cargo(&PROGRAM), BUILD)?;
     let rows = rows(limits, cases)?;
     print!("{}", table(&rows));
-    judge(&rows).map(|()| Outcome::Passed)
+    check_rows(&rows).map(|()| Outcome::Passed)
 }
 
 /// Counts cases, one per CPU at a time; counts do not depend on the load of the machine.

@@ -1,8 +1,8 @@
-//! `linerate run`: from a file to a running switch and back to nothing.
+//! `linerate run`: starts a switch from a configuration file, and stops it on a signal.
 //!
-//! The main thread waits for signals; the control API has its thread; the plant has its own. Things end in the
-//! opposite order of their start, so that no request reaches a plant that has gone and the control socket is the
-//! last file to disappear: its removal tells a waiter that everything is done.
+//! The main thread waits for signals; the control API and the data plane have a thread each. They stop in the reverse
+//! order of their start, so that no request reaches a data plane that has stopped. The control socket is removed last,
+//! so that a process that watches it sees the end.
 
 use crate::api::service::ApiService;
 use crate::api::{control, grants, routes, server};

@@ -1,5 +1,5 @@
-//! `linerate check` with invalid and malicious files: one error per mistake, with its line, reason and remedy, exit
-//! code 2, and no output on standard output.
+//! `linerate check` with invalid and malicious files: one error per invalid entry, with its line, reason and
+//! remedy, exit code 2, and no output on standard output.
 
 use super::common::command;
 use std::fs;

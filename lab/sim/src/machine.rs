@@ -42,7 +42,7 @@ pub struct Machine {
     pub(super) sockets: Sockets,
     pub(super) prefetchers: Prefetchers,
     /// Random source for time variation; `None` for exact times
-    pub(super) luck: Option<fastrand::Rng>,
+    pub(super) rng: Option<fastrand::Rng>,
     /// Time of the current event
     pub(super) present: Time,
     pub(super) values: Values,
@@ -65,7 +65,7 @@ impl Machine {
             llc: Shared::new(profile),
             sockets: Sockets::one(),
             prefetchers,
-            luck: None,
+            rng: None,
             present: 0,
             values: Values::new(bytes),
             frequency: profile.frequency.value,
@@ -85,7 +85,7 @@ impl Machine {
     /// Varies core-to-core and memory times by the profile's spread from now on; the same seed gives the same times.
     #[must_use]
     pub fn seeded(self, seed: u64) -> Machine {
-        Machine { luck: Some(fastrand::Rng::with_seed(seed)), ..self }
+        Machine { rng: Some(fastrand::Rng::with_seed(seed)), ..self }
     }
 
     /// Puts a line into the shared cache as changed by a program that ran before, with the line that the adjacent-line

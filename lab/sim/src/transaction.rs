@@ -58,8 +58,8 @@ impl Machine {
 
     /// Varies the latency by up to the profile's spread, because real paths differ by core and moment.
     fn scattered(&mut self, fill: Fill, start: Time) -> Fill {
-        let Some(luck) = self.luck.as_mut() else { return fill };
-        let part = 1.0 + self.timing.spread * (2.0 * luck.f64() - 1.0);
+        let Some(rng) = self.rng.as_mut() else { return fill };
+        let part = 1.0 + self.timing.spread * (2.0 * rng.f64() - 1.0);
         Fill { ready: start + ((fill.ready - start) as f64 * part) as Time, ..fill }
     }
 

@@ -76,32 +76,32 @@ pub fn simulate(profile: &Profile, config: &Config, length: Length) -> Result<Ou
     }
     machine.watch(layout.rings_end());
     warm(&mut machine, config, &layout);
-    let tallies = Tallies::default();
+    let counts = Counts::default();
     let bodies = vec![
-        body(Rx::new(config), config, length, &tallies, 0),
-        body(Guest::new(config), config, length, &tallies, 1),
-        body(Tx::new(config), config, length, &tallies, 2),
+        body(Rx::new(config), config, length, &counts, 0),
+        body(Guest::new(config), config, length, &counts, 1),
+        body(Tx::new(config), config, length, &counts, 2),
     ];
     let machine = run(machine, bodies)?;
-    let tallies = tallies.take();
-    let lines = lines(&layout, &tallies);
-    let threads = tallies.map(|(tally, _)| tally);
+    let counts = counts.take();
+    let lines = lines(&layout, &counts);
+    let threads = counts.map(|(count, _)| count);
     // Runs use whole batches, so slightly more packets than requested may count.
     let mpps = threads[2].packets as f64 / machine.seconds(threads[2].counters.time) / 1e6;
     Ok(Outcome { mpps, threads, lines })
 }
 
 /// Counts of each thread, and its loads from other cores' modified lines, by line.
-type Tallies = Rc<RefCell<[(ThreadCounts, Vec<u64>); 3]>>;
+type Counts = Rc<RefCell<[(ThreadCounts, Vec<u64>); 3]>>;
 
 /// Returns the ring lines that a thread fetched from another core.
-fn lines(layout: &Layout, tallies: &[(ThreadCounts, Vec<u64>); 3]) -> Vec<LineRow> {
+fn lines(layout: &Layout, counts: &[(ThreadCounts, Vec<u64>); 3]) -> Vec<LineRow> {
     let row = |(line, name): (usize, String)| LineRow {
         address: line as u64 * LINE,
         name,
         hits_modified: [0, 1, 2].map(|thread: usize| {
-            let (tally, hits) = &tallies[thread];
-            tally.per_packet(hits.get(line).copied().unwrap_or(0))
+            let (count, hits) = &counts[thread];
+            count.per_packet(hits.get(line).copied().unwrap_or(0))
         }),
     };
     let rows = layout.line_names().into_iter().enumerate().map(row);
@@ -112,11 +112,11 @@ fn body<T: Thread + 'static>(
     mut thread: T,
     config: &Config,
     length: Length,
-    tallies: &Tallies,
+    counts: &Counts,
     place: usize,
 ) -> Body {
-    let (tallies, config) = (Rc::clone(tallies), config.clone());
-    Box::new(move |memory| drive(memory, &mut thread, &config, length, &tallies, place))
+    let (counts, config) = (Rc::clone(counts), config.clone());
+    Box::new(move |memory| drive(memory, &mut thread, &config, length, &counts, place))
 }
 
 /// Runs a thread through its packets, and counts those after the warm-up.
@@ -125,7 +125,7 @@ fn drive<T: Thread>(
     thread: &mut T,
     config: &Config,
     length: Length,
-    tallies: &Tallies,
+    counts: &Counts,
     place: usize,
 ) {
     for _ in 0..length.warm_up.div_ceil(config.batch) {
@@ -138,5 +138,5 @@ fn drive<T: Thread>(
     }
     let counters = memory.counters().since(&before);
     let lines = memory.line_hits().iter().zip(&lines_before).map(|(after, before)| after - before).collect();
-    tallies.borrow_mut()[place] = (ThreadCounts { packets: batches * config.batch, counters }, lines);
+    counts.borrow_mut()[place] = (ThreadCounts { packets: batches * config.batch, counters }, lines);
 }

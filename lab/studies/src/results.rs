@@ -158,9 +158,9 @@ impl ThreadRow {
         self.l2_misses * 1000.0 / self.instructions
     }
 
-    pub(super) fn new(thread: &str, tally: &ThreadCounts) -> ThreadRow {
-        let counters = &tally.counters;
-        let (count, time) = (|n| tally.per_packet(n), |t| tally.cycles_per_packet(t));
+    pub(super) fn new(thread: &str, counts: &ThreadCounts) -> ThreadRow {
+        let counters = &counts.counters;
+        let (count, time) = (|n| counts.per_packet(n), |t| counts.cycles_per_packet(t));
         ThreadRow {
             thread: thread.to_owned(),
             cycles: time(counters.time),
@@ -194,7 +194,7 @@ impl Row {
             name: name.to_owned(),
             mpps: outcome.mpps,
             ratio: None,
-            threads: threads.map(|(name, tally)| ThreadRow::new(name, tally)).collect(),
+            threads: threads.map(|(name, counts)| ThreadRow::new(name, counts)).collect(),
             lines: outcome.lines.clone(),
             events: Vec::new(),
         }

@@ -172,8 +172,8 @@ impl Sender {
     ) -> usize {
         let mut room = if self.holds { usize::MAX } else { self.room(indices.len()) };
         let mut sent = 0;
-        for &pick in indices {
-            let i = usize::from(pick);
+        for &index in indices {
+            let i = usize::from(index);
             // A packet that a pipeline lists twice is sent once: its buffer is already handed over.
             let Some(there) = burst.pool_bufs(i) else { continue };
             let there = if alone { there } else { 0 };
@@ -288,8 +288,8 @@ impl Sender {
 /// buffer. Skips packets for which the pool has no buffer.
 #[inline(always)]
 fn next_copy<K: Kernel>(cache: &mut Cache, burst: &Burst, left: &mut &[u8]) -> Option<(usize, Buffer)> {
-    while let Some((&pick, behind)) = left.split_first() {
-        let i = usize::from(pick);
+    while let Some((&index, behind)) = left.split_first() {
+        let i = usize::from(index);
         if burst.frame_len(i) > DATA {
             return None;
         }

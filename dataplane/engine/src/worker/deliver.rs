@@ -143,9 +143,9 @@ impl Transmit {
                 continue;
             }
             let rest = &mut rests[k];
-            let covered = |(place, pick): &(usize, &u8)| {
+            let covered = |(place, index): &(usize, &u8)| {
                 let edit = rest.edit(*place);
-                let offload = source.burst.offload_after(usize::from(**pick), source.edits, edit);
+                let offload = source.burst.offload_after(usize::from(**index), source.edits, edit);
                 self.takes(rest.port(), source.edits.needs_after(edit, offload))
             };
             let run = rest.left().iter().enumerate().take_while(covered).count();
@@ -334,8 +334,8 @@ fn end_cut(delivery: &mut Delivery) {
 /// one.
 fn affordable(burst: &Burst, indices: &[u8], (left, rough): (u64, u64)) -> usize {
     let mut cost = work::OUTPUT;
-    let is_affordable = |pick: &&u8| {
-        cost += burst.packet_cost(usize::from(**pick)) + rough;
+    let is_affordable = |index: &&u8| {
+        cost += burst.packet_cost(usize::from(**index)) + rough;
         cost <= left
     };
     indices.iter().take_while(is_affordable).count().max(1)

@@ -248,8 +248,8 @@ impl Transmit {
     ) -> bool {
         mem::with_kernel!(self.kernel, K => burst.load_heads::<K>());
         let slots = &self.tx[usize::from(to.0)];
-        for (pick, place) in indices.iter().zip(&mut self.places) {
-            let hash = burst.rss_hash(usize::from(*pick), &self.steering);
+        for (index, place) in indices.iter().zip(&mut self.places) {
+            let hash = burst.rss_hash(usize::from(*index), &self.steering);
             *place = slots.choose(hash, from.pair) as u8;
         }
         let (places, mut leftover) = (self.places, Batch::new(to));
@@ -257,10 +257,10 @@ impl Transmit {
         for at in (0..queues).rev() {
             let mut mine = Indices::EMPTY;
             let of_queue = indices.iter().zip(&places).filter(|(_, place)| usize::from(**place) == at);
-            of_queue.for_each(|(pick, _)| mine.push(*pick));
+            of_queue.for_each(|(index, _)| mine.push(*index));
             if !mine.as_slice().is_empty() && !self.send_by(burst, to, at, mine.as_slice()) {
-                for pick in self.leftover.indices().as_slice() {
-                    leftover.push(*pick, EditId::NONE);
+                for index in self.leftover.indices().as_slice() {
+                    leftover.push(*index, EditId::NONE);
                 }
             }
         }
@@ -306,8 +306,8 @@ impl Transmit {
             return true;
         }
         self.leftover = Batch::new(to);
-        for pick in indices {
-            self.leftover.push(*pick, EditId::NONE);
+        for index in indices {
+            self.leftover.push(*index, EditId::NONE);
         }
         false
     }

@@ -48,8 +48,8 @@ impl<K: Kernel> RecordTx<K> {
         Self { inner, feed, losses, full: None, kernel: PhantomData }
     }
 
-    fn record(&mut self, burst: &Burst, pick: u8, fate: Outcome) {
-        let i = usize::from(pick);
+    fn record(&mut self, burst: &Burst, index: u8, fate: Outcome) {
+        let i = usize::from(index);
         self.feed.put_or_count::<K>(&Record::of(burst, i, Direction::Out, fate), &burst.frame(i));
     }
 
@@ -58,22 +58,22 @@ impl<K: Kernel> RecordTx<K> {
         let Some(&first) = rest.first().filter(|_| self.losses) else { return };
         let which = (burst.now().0, burst.source(), first);
         if self.full.replace(which) != Some(which) {
-            for &pick in rest {
-                self.record(burst, pick, Outcome::Lost(DropReason::QueueFull));
+            for &index in rest {
+                self.record(burst, index, Outcome::Lost(DropReason::QueueFull));
             }
         }
     }
 
     fn send(&mut self, burst: &Burst, indices: &[u8], stats: &mut BurstStats) -> Result<usize, PortFault> {
-        for (done, &pick) in indices.iter().enumerate() {
+        for (done, &index) in indices.iter().enumerate() {
             let before = *stats;
-            if self.inner.tx(burst, &[pick], stats)? == 0 {
+            if self.inner.tx(burst, &[index], stats)? == 0 {
                 self.record_full(burst, &indices[done..]);
                 return Ok(done);
             }
             match fate(&before, stats) {
                 Outcome::Lost(_) if !self.losses => {}
-                fate => self.record(burst, pick, fate),
+                fate => self.record(burst, index, fate),
             }
         }
         Ok(indices.len())

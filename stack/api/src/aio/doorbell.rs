@@ -71,15 +71,15 @@ mod tests {
 
     #[test]
     fn rings_during_sleep_are_readable_until_its_end() {
-        let bell = Arc::new(Doorbell::new().unwrap());
-        assert!(!bell.prepare_sleep() && bell.take() && !bell.take());
-        bell.end_sleep();
-        bell.wake_by_ref();
-        assert!(rustix::io::read(&*bell.fd, &mut [0; 8]).is_err(), "no system call while awake");
-        assert!(bell.take() && bell.prepare_sleep());
-        bell.wake_by_ref();
-        bell.wake_by_ref();
-        bell.end_sleep();
-        assert!(rustix::io::read(&*bell.fd, &mut [0; 8]).is_err() && bell.take());
+        let doorbell = Arc::new(Doorbell::new().unwrap());
+        assert!(!doorbell.prepare_sleep() && doorbell.take() && !doorbell.take());
+        doorbell.end_sleep();
+        doorbell.wake_by_ref();
+        assert!(rustix::io::read(&*doorbell.fd, &mut [0; 8]).is_err(), "no system call while awake");
+        assert!(doorbell.take() && doorbell.prepare_sleep());
+        doorbell.wake_by_ref();
+        doorbell.wake_by_ref();
+        doorbell.end_sleep();
+        assert!(rustix::io::read(&*doorbell.fd, &mut [0; 8]).is_err() && doorbell.take());
     }
 }

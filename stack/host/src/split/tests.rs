@@ -88,8 +88,8 @@ struct World {
 }
 
 fn remote() -> (Remote, Consumer<Call>, Arc<Doorbell>) {
-    let ((calls, from_app), bell) = (ring::spsc::ring(RING), Arc::new(Doorbell::new().unwrap()));
-    (Remote::new(calls, bell.clone(), LIMITS, Arc::default()), from_app, bell)
+    let ((calls, from_app), doorbell) = (ring::spsc::ring(RING), Arc::new(Doorbell::new().unwrap()));
+    (Remote::new(calls, doorbell.clone(), LIMITS, Arc::default()), from_app, doorbell)
 }
 
 impl World {
@@ -105,8 +105,8 @@ impl World {
             stack.listen(Endpoint::new(ADDRESS, PORT), options()).unwrap();
         }
         let (messages, from_stack) = ring::spsc::ring(RING);
-        let (remote, from_app, bell) = remote();
-        let of_stack = StackSide::new(messages, from_app, (bell.clone(), bell), false, &STOP);
+        let (remote, from_app, doorbell) = remote();
+        let of_stack = StackSide::new(messages, from_app, (doorbell.clone(), doorbell), false, &STOP);
         Self { stack, of_stack, messages: from_stack, remote, peers: Peers::default(), now: Time(1) }
     }
 
@@ -275,7 +275,7 @@ impl App<Remote> for Deaf {
 /// refused if the stack would take it.
 #[test]
 fn short_pieces_take_as_much_space_as_in_the_stack() {
-    let ((mut remote, _from_app, _bell), mut app) = (remote(), Deaf(Vec::new()));
+    let ((mut remote, _from_app, _doorbell), mut app) = (remote(), Deaf(Vec::new()));
     let connection = ConnectionId::from_bits(1);
     remote.deliver(Message::Event(Event::Connected { connection }), &mut app, Time(0));
     let Some(Event::Connected { connection: name }) = app.0.pop() else { panic!("no event") };

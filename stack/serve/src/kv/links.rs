@@ -66,7 +66,7 @@ struct Link {
     incoming: Consumer<(Ticket, Command)>,
     answers: Producer<(Ticket, Answer)>,
     /// Wakes the other worker.
-    bell: Arc<Doorbell>,
+    doorbell: Arc<Doorbell>,
     /// Whether it has something new in a ring.
     is_due: bool,
 }
@@ -79,7 +79,7 @@ pub struct Links {
     /// By worker, without this one.
     others: Vec<Link>,
     /// Wakes this worker; `None` if it is the only one.
-    bell: Option<Arc<Doorbell>>,
+    doorbell: Option<Arc<Doorbell>>,
     /// Selects the worker of a key. Its random seed keeps clients from choosing keys of one worker.
     hasher: RandomState,
     next_slot: u64,
@@ -90,7 +90,7 @@ impl Links {
     /// Those of a worker that has the whole store.
     pub(super) fn none() -> Self {
         let hasher = RandomState::new();
-        Self { index: 0, others: Vec::new(), bell: None, hasher, next_slot: 0, forwarded: 0 }
+        Self { index: 0, others: Vec::new(), doorbell: None, hasher, next_slot: 0, forwarded: 0 }
     }
 
     /// Those of each of `workers` workers.
@@ -101,9 +101,11 @@ impl Links {
         if workers < 2 {
             return Ok(vec![Self::none()]);
         }
-        let bells = (0..workers).map(|_| Doorbell::new().map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
-        let mut all: Vec<_> =
-            bells.iter().map(|bell| Self { bell: Some(bell.clone()), ..Self::none() }).collect();
+        let doorbells = (0..workers).map(|_| Doorbell::new().map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
+        let mut all: Vec<_> = doorbells
+            .iter()
+            .map(|doorbell| Self { doorbell: Some(doorbell.clone()), ..Self::none() })
+            .collect();
         let hasher = RandomState::new();
         for (index, links) in all.iter_mut().enumerate() {
             (links.index, links.hasher) = (index, hasher.clone());
@@ -111,7 +113,7 @@ impl Links {
         // In this order, each worker's links are sorted by the number of the other.
         for high in 1..workers {
             for low in 0..high {
-                let [one, other] = pair([&bells[high], &bells[low]]);
+                let [one, other] = pair([&doorbells[high], &doorbells[low]]);
                 all[low].others.push(one);
                 all[high].others.push(other);
             }
@@ -191,25 +193,25 @@ impl Links {
         }
         for link in &mut self.others {
             if std::mem::take(&mut link.is_due) {
-                link.bell.ring();
+                link.doorbell.ring();
             }
         }
     }
 
     /// Requests a wake-up. Returns `false` if a ring has entries.
     pub(super) fn prepare_sleep(&mut self) -> bool {
-        self.bell.iter().for_each(|bell| bell.set());
+        self.doorbell.iter().for_each(|doorbell| doorbell.set());
         self.others.iter_mut().all(|link| link.replies.ready(1) == 0 && link.incoming.ready(1) == 0)
     }
 
     /// Withdraws the request.
     pub(super) fn resume(&self) {
-        self.bell.iter().for_each(|bell| bell.stop());
+        self.doorbell.iter().for_each(|doorbell| doorbell.stop());
     }
 
     /// Readable after a wake-up.
     pub(super) fn wake_fds(&self) -> Vec<BorrowedFd<'_>> {
-        self.bell.iter().map(|bell| bell.fd()).collect()
+        self.doorbell.iter().map(|doorbell| doorbell.fd()).collect()
     }
 
     /// Requests sent.
@@ -218,12 +220,12 @@ impl Links {
     }
 }
 
-/// The links between two workers: that of the worker that rings the first bell, and that of the other.
+/// The links between two workers: that of the worker that rings the first doorbell, and that of the other.
 fn pair([first, second]: [&Arc<Doorbell>; 2]) -> [Link; 2] {
     let ((requests, incoming), (answers, replies)) = (ring(RING), ring(RING));
     let ((requests_back, incoming_back), (answers_back, replies_back)) = (ring(RING), ring(RING));
-    let (is_due, bell) = (false, first.clone());
-    let one = Link { requests, replies, incoming: incoming_back, answers: answers_back, bell, is_due };
-    let (requests, replies, bell) = (requests_back, replies_back, second.clone());
-    [one, Link { requests, replies, incoming, answers, bell, is_due }]
+    let (is_due, doorbell) = (false, first.clone());
+    let one = Link { requests, replies, incoming: incoming_back, answers: answers_back, doorbell, is_due };
+    let (requests, replies, doorbell) = (requests_back, replies_back, second.clone());
+    [one, Link { requests, replies, incoming, answers, doorbell, is_due }]
 }

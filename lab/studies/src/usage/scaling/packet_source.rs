@@ -43,10 +43,10 @@ impl PacketSource {
 
 /// Returns frames of many flows by queue: the hash selects an entry of an indirection table, as on a network card.
 fn deal(queues: usize, stations: [u8; 2]) -> Vec<Arc<[Frame]>> {
-    let (steering, mut luck) = (Steering::new(Rss::Toeplitz), fastrand::Rng::with_seed(SEED));
+    let (steering, mut rng) = (Steering::new(Rss::Toeplitz), fastrand::Rng::with_seed(SEED));
     let mut dealt: Vec<Vec<Frame>> = vec![Vec::new(); queues];
     for _ in 0..if queues > 0 { FLOWS } else { 0 } {
-        let frame = udp(stations, luck.u32(..), luck.u16(1024..));
+        let frame = udp(stations, rng.u32(..), rng.u16(1024..));
         let hash = steering.hash(&frame).unwrap_or_default() as usize;
         dealt[hash % 128 % queues].push(frame);
     }
