@@ -30,7 +30,7 @@ pub fn fields(file: &Path, filter: &str, names: &[&str]) -> Vec<Vec<String>> {
     sharkd::read(file, &[(filter, sharkd::ALL)], names).concat()
 }
 
-/// What tshark prints with some options about the packets of a capture that match a filter. Panics if it fails.
+/// Output of tshark with some options for the packets of a capture that match a filter. Panics if it fails.
 pub fn printed(file: &Path, filter: &str, options: &[&str]) -> String {
     need::program("tshark");
     let mut command = Command::new("timeout");

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::need;
 
-/// Protocols that are read. The data of tests is no message of any other one, whatever the port.
+/// Protocols that are read. The data of tests is no message of any other one, on any port.
 pub const PROTOCOLS: &str = "frame,eth,ethertype,vlan,arp,ip,ipv6,icmp,icmpv6,tcp,udp,dhcp,gre,erspan";
 /// More packets than a capture has.
 pub const ALL: u32 = u32::MAX;

@@ -1,6 +1,5 @@
 //! Fingerprint of what a package is compiled from: its sources, those of its dependencies in this workspace, the
-//! versions of the others, the profiles, and the compiler. What was counted for a fingerprint holds as long as it is
-//! the same.
+//! versions of the others, the profiles, and the compiler. Counts of a fingerprint are valid as long as it is the same.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs;

@@ -33,8 +33,8 @@ pub(crate) fn named(messages: &str) -> Vec<Program> {
     tests.filter_map(program).collect()
 }
 
-/// Runs all programs with these arguments and this environment variable, whatever fails. Each has `limit`, and its output
-/// is printed when it has ended.
+/// Runs all programs with these arguments and this environment variable, also after a failure. Each has `limit`, and
+/// its output is printed when it has ended.
 pub(crate) fn run(
     programs: Vec<Program>,
     words: &[&str],

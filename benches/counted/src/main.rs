@@ -27,7 +27,7 @@ const QUEUE_SIZE: u16 = 256;
 /// Full bursts per sending guest while counting.
 const BURSTS: usize = 200;
 
-/// What to forward.
+/// Forwarding case to count.
 #[derive(Debug)]
 struct Arguments {
     /// Ring kind of the guests.

@@ -1,4 +1,4 @@
-//! Grants: applications ask for ports over a socket of their own, on a thread of its own.
+//! Grants: ports that applications request over a separate socket, which a separate thread serves.
 //!
 //! Every user may connect. The kernel names the user of a connection (`SO_PEERCRED`), and `policy` decides. A connection
 //! has one request and one answer ([`crate::grant`]); if the answer grants a port, the same connection carries the
@@ -140,7 +140,7 @@ fn decide(
     service.grant(&request, holder, socket)
 }
 
-/// Returns when the application or the port has closed the connection. What the application sends is read by the port.
+/// Returns when the application or the port has closed the connection. The port reads the data of the application.
 async fn closed_by_either(stream: &UnixStream) {
     while let Ok(ready) = stream.ready(Interest::READABLE).await {
         if ready.is_read_closed() {

@@ -56,7 +56,7 @@ struct Member {
 /// An installed pair.
 struct Entry {
     target: Target,
-    /// What is counted besides the ports, if flow tables have decided.
+    /// Counters to update besides those of the ports, if flow tables have decided.
     result: Option<PairResult>,
     counts: FastCounts,
     installed: Instant,

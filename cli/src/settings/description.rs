@@ -68,7 +68,7 @@ const TITLES: [Title; 14] = [
     }),
     (
         "[[grant]]",
-        "Ports that applications of some users obtain by asking at the socket `grants` of `[switch]`.",
+        "Ports that applications of some users request at the socket `grants` of `[switch]`.",
         &[keys::GRANT, keys::POLICY],
         |place| matches!(place, Place::Grant(_)),
     ),
@@ -141,7 +141,7 @@ fn describe() -> Vec<Section> {
     whole.chain(own).collect()
 }
 
-/// What was read, by the path of its key.
+/// Recorded reads by the path of the key.
 type ByPath<'a> = HashMap<&'a str, Vec<&'a Recorded>>;
 
 fn by_path<'a>(recorded: impl IntoIterator<Item = &'a Recorded>) -> ByPath<'a> {

@@ -68,7 +68,7 @@ pub(crate) struct SwitchSettings {
     pub(crate) name: String,
     /// The control socket; `None`: the default path.
     pub(crate) control: Option<PathBuf>,
-    /// The socket at which applications ask for ports.
+    /// The socket at which applications request ports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) grants: Option<PathBuf>,
     /// Addresses at which the machine is managed.

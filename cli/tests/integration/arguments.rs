@@ -217,7 +217,7 @@ fn control_socket_without_permission_is_reported_with_a_remedy() {
     let socket = dir.path().join("control");
     let _listener = UnixListener::bind(&socket).unwrap();
     fs::set_permissions(&socket, fs::Permissions::from_mode(0o000)).unwrap();
-    // Nobody may enter the folder with the binary.
+    // The folder with the binary permits no access.
     let binary = copied(dir.path());
     let mut command = Command::new(&binary);
     command.args(["--control", &socket.display().to_string(), "status"]);

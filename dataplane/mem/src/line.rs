@@ -35,12 +35,12 @@ const _: () = assert!(align_of::<Padded<u8>>() == 128 && size_of::<Padded<u8>>()
 pub fn prefetch_read(address: *const u8) {
     note(Kind::PrefetchRead, address.addr(), 1);
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a prefetch is a hint; it does not fault, whatever the address.
+    // SAFETY: a prefetch is a hint; it does not fault for any address.
     unsafe {
         core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(address.cast());
     }
     #[cfg(all(target_arch = "aarch64", not(miri)))]
-    // SAFETY: a prefetch is a hint; it does not fault, whatever the address.
+    // SAFETY: a prefetch is a hint; it does not fault for any address.
     unsafe {
         core::arch::asm!("prfm pldl1keep, [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
     }
@@ -57,7 +57,7 @@ pub fn prefetch_write(address: *const u8) {
         core::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
     }
     #[cfg(all(target_arch = "aarch64", not(miri)))]
-    // SAFETY: a prefetch is a hint; it does not fault, whatever the address.
+    // SAFETY: a prefetch is a hint; it does not fault for any address.
     unsafe {
         core::arch::asm!("prfm pstl1keep, [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
     }

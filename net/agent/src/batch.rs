@@ -44,7 +44,7 @@ impl Batch {
     }
 }
 
-/// Whether a change looks at one flow, whatever the tables contain.
+/// Whether a change looks at one flow, independent of the contents of the tables.
 fn is_small(change: &FlowMod) -> bool {
     let is_one = match change.command {
         FlowCommand::Add => !change.flags.check_overlap,

@@ -1,7 +1,7 @@
 //! Bundles (OpenFlow 1.4.1, 7.3.9; extension 230 of the ONF to 1.3).
 //!
-//! All messages of a bundle are validated before anything is changed: packets with the flows and groups at their places,
-//! which change at once, whatever the flags of the bundle are. Changes of ports and packets come after them, in the order
+//! All messages of a bundle are validated before anything is changed: packets with the flows and groups at their
+//! places, which change at once for all flags of the bundle. Changes of ports and packets come after them, in the order
 //! of their messages. An atomic bundle cannot change ports, as in Open vSwitch.
 
 use crate::codes::{change_code, position};

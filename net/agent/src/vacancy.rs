@@ -1,7 +1,7 @@
 //! Notices of tables that become full or empty again (OpenFlow 1.4.1, 7.3.4.1 and 7.4.5).
 //!
-//! A table reports that its free entries have fallen below a threshold, then that they have risen above another one, and
-//! so on, whatever happens between the two.
+//! A table reports that its free entries have fallen below a threshold, then that they have risen above another one,
+//! and so on, independent of changes between the two.
 
 use crate::request::Request;
 use crate::session::Session;

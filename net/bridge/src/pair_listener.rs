@@ -1,9 +1,9 @@
 //! Forwarding outside the workers, as by the kernel: which pairs of stations may be forwarded there, and when that ends.
 //!
-//! Control looks pairs up here, in the same tables as the workers. Every change of the port table, of a station's port
-//! and of a port's link is told to a listener, before such a pair could be forwarded otherwise than by a worker; it must
-//! end the use of pairs at once, because it may be called by a worker under a lock. A new function that looks at known
-//! unicast packets of a plain bridge must exclude its ports in [`Switch::pair`].
+//! Control looks pairs up here, in the same tables as the workers. A listener is notified of every change of the port
+//! table, of a station's port and of a port's link, before the path of such a pair could differ from that of a worker.
+//! The listener must end the use of pairs at once, because a worker may call it under a lock. A new function that looks
+//! at known unicast packets of a plain bridge must exclude its ports in [`Switch::pair`].
 
 use super::key::Key;
 use super::ports::{Ingress, PortTable, View};

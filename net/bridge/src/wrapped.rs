@@ -1,4 +1,4 @@
-//! Around any pipeline: what ports of a bridge have, whatever decides about their packets.
+//! Functions of bridge ports around the pipeline, which are the same for every pipeline.
 //!
 //! - Members of a bond: packets that the bond accepts come from the bond, and those to the bond leave by a member.
 //! - In front of flow tables, frames of LLDP and LACP are taken out for control. Learning bridges do this themselves, where

@@ -17,7 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 type Chunk = [Option<Connection>; CHUNK];
 
-/// A shard with its lock. What each packet needs comes first: it is one cache line.
+/// A shard with its lock. The state that each packet needs comes first, in one cache line.
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct Locked {
@@ -25,7 +25,7 @@ pub(crate) struct Locked {
     shard: Mutex<Shard>,
 }
 
-/// What the next packets of a shard read.
+/// Addresses that the next packets of a shard read.
 #[derive(Default)]
 struct Hint {
     /// See [`Index::hint`].

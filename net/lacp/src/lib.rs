@@ -4,8 +4,8 @@
 //! mux machines of one port, `group` the ports of one aggregation: it selects the ports that are aggregated, so that they
 //! all lead to one partner, and says what has to be sent. Times are passed in, in nanoseconds of any monotonic clock.
 //!
-//! A received frame costs a constant amount of work, and a port sends at most three LACPDUs a second, whatever its
-//! partner sends.
+//! A received frame costs a constant amount of work, and a port sends at most three LACPDUs a second, for any frames of
+//! its partner.
 
 #![forbid(unsafe_code)]
 

@@ -3,7 +3,7 @@
 //! A [`Bridge`] takes links, BPDUs and time, and returns [`Event`]s: frames to send, states of ports, and ports whose
 //! learned addresses are flushed. `bpdu` is the codec, `machine` has the state machines over the variables of `port`.
 //!
-//! Nothing here reads a clock, sends or waits. What one BPDU costs is bounded by the number of ports.
+//! Nothing here reads a clock, sends or waits. The number of ports bounds the cost of one BPDU.
 
 #![forbid(unsafe_code)]
 

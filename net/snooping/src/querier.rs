@@ -11,7 +11,7 @@ use std::time::Duration;
 const RESPONSE: Duration = Duration::from_secs(10);
 /// General queries at the start (section 8.7), at a quarter of the interval (section 8.6).
 const STARTUP: u8 = 2;
-/// Time between general queries at least, whatever happens.
+/// Minimum time between general queries under all conditions.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Maximum delay of reports to general queries, below the interval of queries.

@@ -93,7 +93,7 @@ pub fn divide(
     if let Some((_, most)) = activity.as_ref().map(|own| own.range()).filter(|own| own.1 != count) {
         return Err(WorkersError::Range(most, count));
     }
-    // A worker that owns flows by their hash must be able to send, whatever queues the peer uses.
+    // A worker that owns flows by their hash must be able to send for all queues that the peer uses.
     let exclusive = rule == FlowSteering::Arrival;
     let leases = SharedLease::sides(count).map_err(EngineError::from)?;
     let (port, shares) = SharedPort::open(name, control, count, exclusive)?;

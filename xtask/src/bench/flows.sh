@@ -52,7 +52,7 @@ tracking() {
     done
 }
 
-# Once all connections of row tracked are committed: forwards their packets alike, whatever their state.
+# Once all connections of row tracked are committed: forwards their packets alike in all states.
 tracked() {
     for port in 1 2; do
         echo "table=1,priority=2,in_port=$port,udp,ct_state=+trk,actions=output:$((3 - port))"

@@ -38,7 +38,7 @@ pub(crate) fn port(report: &NeighborsReport) -> String {
     report.neighbors.iter().map(described).fold(text, |text, neighbor| text + "\n" + &neighbor)
 }
 
-/// All that a neighbour tells, a line each.
+/// Attributes of a neighbour, one per line.
 fn described(neighbor: &NeighborReport) -> String {
     let vlans = neighbor.vlans.iter().map(|vlan| format!("{} ({})", vlan.id, vlan.name));
     let rows = [

@@ -400,7 +400,7 @@ impl Drop for Links {
 }
 
 impl Links {
-    /// Ends the protocols. Neighbours are told, if the engine still runs.
+    /// Stops the protocols. Notifies neighbours if the engine still runs.
     pub(super) fn stop(&self) {
         self.post(Event::Quit);
         if let Some(thread) = lock(&self.thread).take() {

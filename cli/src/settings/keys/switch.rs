@@ -15,7 +15,7 @@ pub(crate) const SWITCH: &[Key] = &[
     optional(
         "grants",
         "none",
-        "Absolute path of a socket at which applications ask for ports. Every user may connect; `[[grant]]` sections \
+        "Absolute path of a socket at which applications request ports. Every user may connect; `[[grant]]` sections \
          name the users that obtain a port.",
     ),
     optional(

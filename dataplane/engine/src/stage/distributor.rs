@@ -96,7 +96,7 @@ mod tests {
     fn flows_keep_their_worker_and_use_all_workers() {
         let mut distributor = Distributor::new(Order::Flow, Rss::Symmetric, &[0, 1, 2].map(PortId));
         let first = rss(&mut distributor, 0, (0..64).map(udp));
-        assert_eq!(first, rss(&mut distributor, 5, (0..64).map(udp)), "whichever port they come by");
+        assert_eq!(first, rss(&mut distributor, 5, (0..64).map(udp)), "independent of the receiving port");
         assert!((0..3).all(|worker| first.iter().filter(|at| **at == worker).count() > 8), "{first:?}");
         let no_flow = rss(&mut distributor, 5, std::iter::repeat_n(vec![1; 60], 4));
         assert!(no_flow.windows(2).all(|pair| pair[0] == pair[1]), "what is no flow keeps its port's order");

@@ -58,7 +58,7 @@ fn transmit_rings_resume_at_any_point() {
             1 => (tx, there(base(&rx.freeze()))),
             _ => {
                 let mut tx = tx;
-                // The state belongs to the queue, whichever handle freezes it.
+                // The state belongs to the queue, independent of the handle that freezes it.
                 let other = tx.fork();
                 drop(tx);
                 (tx::thaw(ring, other.freeze()).unwrap(), there(base(&rx.freeze())))

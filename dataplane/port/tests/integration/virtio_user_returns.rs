@@ -1,4 +1,4 @@
-//! Back ends that disconnect and return: the device is set up again after a growing pause, whichever side connects. A
+//! Back ends that disconnect and return: the device is set up again after a growing pause, for both connection modes. A
 //! device whose queues no worker takes does not count as running.
 
 use port::vhost_user::fake::FakeEngine;

@@ -1,4 +1,4 @@
-//! A stream peer leaves no resources behind, at whatever stage it disconnects.
+//! A stream peer leaves no resources behind, at any stage at which it disconnects.
 
 use crate::common::footprint;
 use port::stream::{SocketAddress, Stream};

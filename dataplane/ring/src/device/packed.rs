@@ -24,8 +24,8 @@ pub struct Packed {
     device: Area,
     taken: Place,
     used: Place,
-    /// Entries between `published` and `taken`. Limited to the ring size whatever the driver writes, because it cannot
-    /// know of a free entry before the flush. 32 bits for the reason given at [`Place`].
+    /// Entries between `published` and `taken`. Limited to the ring size for all entries of the driver, because it
+    /// cannot know of a free entry before the flush. 32 bits for the reason given at [`Place`].
     outstanding: u32,
     /// First used descriptor since the last flush: byte offset and value of its flags word.
     held: Option<(usize, u64)>,

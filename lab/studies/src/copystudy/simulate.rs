@@ -138,13 +138,13 @@ fn notes(cells: &[(Variant, u64)]) -> Vec<String> {
     let mut notes = vec!["The guest reads, or reads and writes, the whole packet.".to_owned()];
     if cells.iter().any(|(variant, _)| variant.is_control()) {
         notes.push(
-            "The controls (base-again, warm-again) have their pools elsewhere, which changes nothing but who meets whom in a \
-             cache's sets: what differs from the base no more than they do is not resolved."
+            "The controls (base-again, warm-again) have their pools at other addresses, which changes conflicts in cache sets \
+             only: a difference from the base that is at most that of the controls is not resolved."
                 .to_owned(),
         );
     }
     notes.push(
-        "A string instruction is simulated without what it takes to begin, and vectors without the frequency that wide ones cost: \
+        "String instructions are simulated without their start-up cost, and vectors without the lower frequency of wide ones: \
          rep-movsb and avx512 are lower bounds."
             .to_owned(),
     );

@@ -99,7 +99,7 @@ fn bridge_without_vlans_ignores_tags() {
         let fate = lab.send(0, &[frame(1, BROADCAST, tag)]);
         assert_eq!(fate.sent[0].values().collect::<Vec<_>>(), [&frame(1, BROADCAST, tag); 2]);
     }
-    assert_eq!(lab.ports(1, frame(2, 1, None)), [0], "one station, whatever its tags");
+    assert_eq!(lab.ports(1, frame(2, 1, None)), [0], "one station for all tags");
     assert!(!lab.switch.statistics()[0].vlan_aware);
 }
 

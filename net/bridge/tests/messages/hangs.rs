@@ -109,16 +109,20 @@ fn silent_front_end_blocks_its_own_port_only() {
         for _ in 0..5 {
             let connects = stage.connects();
             let silent = stage.connection();
-            stage.calm.rig.wait("bad", "the silent one", |port| port.connects == connects + 1);
+            stage.calm.rig.wait("bad", "the silent connection", |port| port.connects == connects + 1);
             let second = stage.connection();
             let limit = Limit::new();
             while !second.is_closed() {
-                limit.check("the end of one who came too late");
+                limit.check("the end of the second connection");
                 stage.calm.go_on(1);
             }
             drop(second);
             stage.calm.go_on(500);
-            assert_eq!(ask(&silent, &Request::GetQueueNum, &[]), Reply::U64(2), "it may still speak");
+            assert_eq!(
+                ask(&silent, &Request::GetQueueNum, &[]),
+                Reply::U64(2),
+                "the silent connection is still served"
+            );
             drop(silent);
             assert_eq!(stage.parted(connects + 1), None);
             stage.recover::<Split>();

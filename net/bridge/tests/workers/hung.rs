@@ -175,7 +175,7 @@ fn hung_worker_fails_its_queue_with_a_reason_only() {
         };
         let home = worker("held");
         hang(&rig, &gate, id);
-        // One of the two moves involves the hung worker, whichever pair it serves.
+        // One of the two moves involves the hung worker, independent of the pair that it serves.
         let moves: Vec<_> =
             (0..2).map(|pair| rig.engine.move_queue(id, pair, 1 - (home + usize::from(pair)) % 2)).collect();
         assert!(moves.iter().any(|moved| matches!(moved, Err(EngineError::NotMoved(_)))), "{moves:?}");

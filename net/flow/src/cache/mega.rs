@@ -27,8 +27,8 @@ const MAX_EVICTION_STEPS: usize = 64;
 /// Time without packets after which a megaflow is removed, in nanoseconds.
 const IDLE: u64 = 10_000_000_000;
 
-/// A result for all packets whose key equals its own in the bits of its subtable's mask. What each packet needs comes
-/// first, with that part of the result, so that it is one cache line.
+/// A result for all packets whose key equals its own in the bits of its subtable's mask. The fields that each packet
+/// needs come first, with that part of the result, so that they are in one cache line.
 #[repr(C, align(64))]
 pub(crate) struct Megaflow<T> {
     epoch: u64,

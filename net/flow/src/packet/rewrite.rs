@@ -57,7 +57,7 @@ pub enum ActionError {
 struct Range {
     /// Offset of its start, which is the same in both frames.
     low: usize,
-    /// Its end in the buffer. What follows has not moved there.
+    /// Its end in the buffer. Later bytes have not moved there.
     high: usize,
 }
 

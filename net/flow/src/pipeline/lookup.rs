@@ -513,7 +513,7 @@ impl Lookup {
 }
 
 /// Adds runs of packets of the shape with number `SHAPE`, from a packet and a run on, whose keys have the tag of their
-/// port. Returns the next packet and the next run. What differs from packet to packet of a flow is not inlined.
+/// port. Returns the next packet and the next run. Work that differs between packets of a flow is not inlined.
 #[inline(never)]
 fn stretch<const SHAPE: u8, const N: usize, const S: usize>(
     cache: &HeadCache<N, S>,
@@ -588,8 +588,8 @@ fn extent_of(shape: Shape, head: &[u8], len: usize) -> Option<Extent> {
 fn credit(megaflow: &Megaflow<Program>, tables: &Tables, learner: &Learner) {
     if megaflow.packets > 0 {
         megaflow.value.credit(megaflow.packets.into(), megaflow.bytes, megaflow.used);
-        // A result of older tables may have the action of a removed flow. What control has no room for now is learned by
-        // a later packet.
+        // A result of older tables may have the action of a removed flow. Effects for which control has no room now are
+        // learned by a later packet.
         if megaflow.version == tables.version() {
             learner.apply(tables, &megaflow.value.effects, megaflow.used);
         }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 /// Packets for controllers that wait for [`super::FlowSwitch::take_punted`].
 const MAX_PUNTED: usize = 1024;
 
-/// What serialises changes of the directory, the directory, and who is told.
+/// The lock that serialises changes of the directory, the directory, and the exchange that is notified.
 type Shared<'a> = (&'a Mutex<()>, &'a Published<Directory>, &'a Exchange);
 
 /// Changes a port, and publishes the directory if that is different then.

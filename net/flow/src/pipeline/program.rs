@@ -26,7 +26,7 @@ pub(super) enum Form {
     Operations(Arc<Vec<Operation>>),
 }
 
-/// Result of a translation, and what it depends on. What each packet needs comes first ([`Megaflow`]).
+/// Result of a translation and its dependencies. The fields that each packet needs come first ([`Megaflow`]).
 #[repr(C)]
 pub(super) struct Program {
     pub(super) form: Form,

@@ -1,7 +1,7 @@
 //! Runs of packets that only enter or leave a tunnel, and need neither their keys nor a copy of their heads.
 //!
-//! What one of these paths does is what [`super::tunnel`] does with the same packet, byte by byte. A packet that is not
-//! simple enough takes that one: with offloads, tags, congestion or a checksum to verify, or if it is dropped.
+//! These paths have the same result as [`super::tunnel`] for the same packet, byte by byte. A packet that is not simple
+//! enough takes that path: with offloads, tags, congestion or a checksum to verify, or if it is dropped.
 
 use super::directory::Member;
 use super::pass::Pass;
@@ -20,7 +20,7 @@ thread_local! {
     pub(super) static SIMPLE: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// What the last packet of a run that left a tunnel shares with the next one.
+/// State that the last packet of a run that left a tunnel shares with the next one.
 struct Left {
     info: TunnelInfo,
     strip: usize,

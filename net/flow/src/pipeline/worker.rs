@@ -162,7 +162,7 @@ impl Worker {
         }
     }
 
-    /// Passes packets to the learning bridges. What they send to tunnels passes through the tables once more.
+    /// Passes packets to the learning bridges. Packets that they send to tunnels pass through the tables once more.
     fn normal(&mut self, burst: &mut Burst, context: &Context, verdicts: &mut Verdicts) {
         self.normal.process(burst, &Context { stage: 0, ..*context }, verdicts);
         if !self.directory.has_tunnels() {

@@ -17,7 +17,7 @@ pub(crate) const IN_ENTRY: usize = 4;
 /// Value of each word of a mask.
 pub(crate) type Values = SmallVec<[u64; IN_ENTRY]>;
 
-/// Part of a flow that a modification of its instructions keeps. What each packet needs comes first.
+/// Part of a flow that a modification of its instructions keeps. The fields that each packet needs come first.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Entry {
@@ -99,7 +99,7 @@ impl Entry {
         self.refreshed.fetch_max(now.0, Ordering::Relaxed);
     }
 
-    /// A new flow is as old as the packet that has learned it, so that a later packet replaces it whatever the difference
+    /// A new flow is as old as the packet that has learned it, so that a later packet replaces it for any difference
     /// between the clocks of workers and control.
     pub(super) fn set_refreshed(&self, now: Now) {
         self.refreshed.store(now.0, Ordering::Relaxed);

@@ -18,7 +18,7 @@ use crate::modify::TableId;
 use crate::options::OptionMap;
 use std::sync::Arc;
 
-/// Flow tables, groups and meters. A clone costs little, whatever they contain.
+/// Flow tables, groups and meters. The cost of a clone is small and independent of their size.
 #[derive(Clone)]
 pub struct Tables {
     pub(super) seed: u64,

@@ -24,7 +24,7 @@ pub struct TracedPacket {
 
 impl TracedPacket {
     /// A packet with the values of a match. Fields that it does not have are 0, except that the time to live of an IP
-    /// packet is 64. What removed headers uncover is 0 as well.
+    /// packet is 64. Fields that removed headers uncover are 0 as well.
     ///
     /// # Errors
     /// If the match does not have the ingress port.

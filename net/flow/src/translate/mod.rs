@@ -1,10 +1,10 @@
 //! From a packet's key to the operations on the packet: the OpenFlow 1.3 pipeline, executed once for many packets.
 //!
-//! [`translate`] walks the tables as OpenFlow 1.3.5, chapter 5, and ovs-actions(7) specify, and returns
-//! [`Operation`]s with a mask: the same operations are right for every packet that agrees with the key in the bits of
-//! the mask. Changes of fields happen on the key, and become operations before the packet leaves, where they may differ
-//! from what the packet has. What only executing the packet can tell (a bucket by hash, a time to live that has
-//! expired, the rate of a meter) is an operation, so that it does not narrow the mask.
+//! [`translate`] walks the tables as OpenFlow 1.3.5, chapter 5, and ovs-actions(7) specify, and returns [`Operation`]s
+//! with a mask: the same operations are right for every packet that agrees with the key in the bits of the mask.
+//! Changes of fields happen on the key, and become operations before the packet leaves, where they may differ from what
+//! the packet has. A result that depends on the execution (a bucket by hash, an expired time to live, the rate of a
+//! meter) is an operation, so that it does not narrow the mask.
 //!
 //! After `ct`, or where a removed header uncovers fields that the key lacks and that are then needed, the rest of the
 //! translation becomes a [`Resume`] in [`Operation::Recirculate`]; [`resume`] continues with the new key.

@@ -21,7 +21,7 @@ const PAYLOAD: usize = 64;
 /// Flag of `tun_flags`: a packet of operation and maintenance.
 const OAM: u128 = 1;
 
-/// What the header of a tunnel contains.
+/// Contents of the header of a tunnel.
 struct Contents<'a> {
     tunnel: &'a Tunnel,
     key: Option<u32>,

@@ -167,7 +167,7 @@ fn a_cable_from_a_system_to_itself_is_not_aggregated() {
 }
 
 proptest! {
-    /// Whatever was lost and failed before, both ends agree once LACPDUs arrive again.
+    /// After any losses and failures, both ends agree once LACPDUs arrive again.
     #[test]
     fn ends_agree_after_losses_and_failures(
         script in prop::collection::vec((0usize..3, any::<bool>(), 0u64..4000), 0..12),

@@ -91,7 +91,7 @@ fn vlan_bits(has_vlan: bool, has_priority: bool, vlan: u16, priority: u8) -> (u1
     }
 }
 
-/// Writes a match. What it cannot express is left out; [`is_complete`] tells whether that happens.
+/// Writes a match. Fields that version 1.0 cannot express are omitted; [`is_complete`] returns whether none are.
 pub(crate) fn write(out: &mut Vec<u8>, matching: &Match) {
     let (key, mut wildcards) = (matching.key(), ALL);
     let mut get = |field: Field, bit: u32| {

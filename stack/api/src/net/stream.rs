@@ -285,7 +285,7 @@ impl<W: Clone> Net<W> {
         host.stack().send(connection, data).map_err(|_| ErrorKind::BrokenPipe)
     }
 
-    /// Sends data without copying it. What was sent is removed from `data`, which is `None` when this is ready.
+    /// Sends data without copying it. Sent bytes are removed from `data`, which is `None` when this is ready.
     #[inline]
     pub(crate) fn poll_push(
         &mut self,

@@ -38,7 +38,7 @@ pub trait Device {
     /// Whether a connection is established.
     fn poll_connect(&mut self, end: u32) -> Poll<Result<(), ErrorKind>>;
 
-    /// Sends data. What was sent is removed from `data`; ready when all was.
+    /// Sends data. Sent bytes are removed from `data`; ready when all were sent.
     fn poll_push(&mut self, end: u32, data: &mut Option<Slice<Buffer>>) -> Poll<Result<(), ErrorKind>>;
 
     /// Takes received data; `None` after the peer's last byte.

@@ -1,10 +1,10 @@
 //! State of one connection.
 //!
-//! A connection starts at a cache line. What every segment reads or writes is in its first four lines: ends, both
-//! windows, the queue of data and the timers. Loss recovery follows, which segments with new data and acknowledgements of
-//! new data use. Rarely used state is at the end, and everything of variable length (queued data, unacknowledged
-//! segments, out-of-order data) is in pools that all connections share, so that an idle connection is only this
-//! structure.
+//! A connection starts at a cache line. Fields that every segment reads or writes are in its first four lines: ends,
+//! both windows, the queue of data and the timers. Loss recovery follows, which segments with new data and
+//! acknowledgements of new data use. Rarely used state is at the end, and everything of variable length (queued data,
+//! unacknowledged segments, out-of-order data) is in pools that all connections share, so that an idle connection is
+//! only this structure.
 
 use super::key::Key;
 use super::out_of_order::OutOfOrder;

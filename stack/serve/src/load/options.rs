@@ -17,7 +17,7 @@ pub enum Mode {
         /// Time between a reply and the next request of its connection.
         think: Duration,
     },
-    /// Requests are due at times of their own, on whichever connection has fewer than `depth` on their way. Latency is
+    /// Requests are due at times of their own, on a connection that has fewer than `depth` on their way. Latency is
     /// measured from the due time.
     Open {
         /// Mean rate of all connections per second; positive.

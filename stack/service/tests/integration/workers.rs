@@ -204,7 +204,7 @@ fn datagrams_to_one_socket_arrive_at_both_workers() {
     for (i, socket) in sockets.iter().enumerate() {
         socket.connect(server.local_addr().unwrap()).unwrap();
         socket.set_read_timeout(Some(LIMIT)).unwrap();
-        // The last one in fragments, which come to one worker, whatever worker has the socket.
+        // The last one in fragments, which come to one worker, independent of the worker that has the socket.
         for len in [0, 1, 1452, 5000] {
             let bytes = vec![i as u8; len];
             assert_eq!(socket.send(&bytes).unwrap(), len);

@@ -154,7 +154,7 @@ fn change() -> impl Strategy<Value = Modification> {
 }
 
 proptest! {
-    /// A worker with caches does the same as one that has never seen a packet, whatever changes in between.
+    /// A worker with caches does the same as one without cached results, also after changes in between.
     #[test]
     fn caches_agree_with_tables(steps in prop::collection::vec((prop::collection::vec(change(), 0..3), prop::collection::vec((0..2_u16, 1..4_u8, 1..4_u8, 1..4_u16, 1..4_u16, 0..3_u8), 1..12)), 1..12)) {
         let mut lab = Lab::new(&[]);

@@ -41,7 +41,7 @@ impl Packet {
         tags.extend((tci & 0x1000 != 0).then_some(tci));
         let mut labels = Vec::new();
         if kind == 0x8847 || kind == 0x8848 {
-            // The inner packet is IPv4, whatever the key has.
+            // The inner packet is IPv4 for every key.
             fields.set(Field::EthType, 0x800);
             let get = |field| key.get(field);
             if get(Field::MplsBos) == 0 {

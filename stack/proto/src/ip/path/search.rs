@@ -1,7 +1,7 @@
 //! Search for a larger path MTU after it was lowered (RFC 4821 section 7, RFC 8899 section 5.3).
 //!
 //! Decides sizes and times of probes only; connections send them as data that is due anyway, and report their fate. A
-//! search must end after a bounded number of probes, whatever the path does.
+//! search must end after a bounded number of probes on every path.
 
 use crate::Time;
 use core::time::Duration;

@@ -266,7 +266,7 @@ impl Part<'_> {
     #[inline(always)]
     fn checksum<P: Payload>(&self, pseudo: u16, pieces: Pieces<'_, P>) -> [u8; 2] {
         let mut sum = self.pseudo(pseudo);
-        // Headers are whole words, whatever their length.
+        // Headers of every length are whole words.
         sum.add_words(self.words, TCP_HEADER);
         for (slice, part) in pieces {
             let len = part.len();

@@ -6,8 +6,8 @@
 //! 5682; D-SACK, RFC 3708).
 //!
 //! Peers without SACK are recognised by duplicate acknowledgements without ranges; `NewReno` (RFC 6582) repairs their
-//! losses. The module must not panic, loop long or grow a window beyond what was delivered, whatever a peer
-//! acknowledges.
+//! losses. The module must not panic, loop long or grow a window beyond what was delivered, for any acknowledgements of
+//! a peer.
 
 mod ack;
 mod cc;
@@ -345,8 +345,8 @@ impl Recovery {
     }
 
     /// The handshake is complete: `mss` and SACK are what both sides agreed on, and the window is the initial one
-    /// (RFC 6928), whatever the SYN's acknowledgement added; one segment if the handshake lost a segment (RFC 5681
-    /// section 3.1).
+    /// (RFC 6928), without the growth by the SYN's acknowledgement; one segment if the handshake lost a segment
+    /// (RFC 5681 section 3.1).
     pub(crate) fn on_handshake(&mut self, options: &Options, mss: u16, has_sack: bool) {
         self.mss = mss.max(1);
         self.allows_sack = has_sack;

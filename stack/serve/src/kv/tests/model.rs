@@ -179,7 +179,7 @@ fn is_plain(command: &Command) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The store answers as a map does, whichever way the stream is split.
+    /// The store answers as a map does for every split of the stream.
     #[test]
     fn replies_are_those_of_a_map(
         commands in prop::collection::vec(Command::any().prop_filter("read alike", is_plain), 1..60),

@@ -1,6 +1,6 @@
 //! Selective acknowledgements (RFC 2018) on the scoreboard.
 //!
-//! The work for one segment and the entries that a peer can split are bounded, whatever ranges it sends.
+//! The work for one segment and the entries that a peer can split are bounded for all ranges that it sends.
 
 use super::Scoreboard;
 use crate::tcp::Seq;
