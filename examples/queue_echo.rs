@@ -1,8 +1,8 @@
 //! An echo server with a loop of its own over the completion queue, on a TAP interface `web0` in a network namespace.
 //!
-//! `cargo run --release -p linerate-examples --example queue_echo -- blue 10.9.0.2/24`
-//! serves TCP port 7 until it is killed. Data is consumed when the peer has acknowledged its echo, so the receive window
-//! limits what waits in the send buffer, which is larger.
+//! `cargo run --release -p linerate-examples --example queue_echo -- blue 10.9.0.2/24` serves TCP port 7 until it is
+//! killed. Data is consumed when the peer has acknowledged its echo, so the receive window limits what waits in the
+//! send buffer, which is larger.
 
 use api::queue::Queue;
 use stack::{Address, Endpoint, Event};

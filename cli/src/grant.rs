@@ -59,8 +59,8 @@ pub(crate) fn length(prefix: [u8; 4]) -> io::Result<usize> {
     Ok(length)
 }
 
-/// Asks the switch at `socket` for a port. Returns the connection to it, which is non-blocking. Waits for the answer, for
-/// a limited time.
+/// Asks the switch at `socket` for a port. Returns the connection to it, which is non-blocking. Waits for the answer,
+/// for a limited time.
 pub(crate) fn ask(socket: &Path, request: &GrantRequest) -> Result<OwnedFd, Diagnostic> {
     let place = format!("port \"{}\"", request.name);
     let failed = |error: io::Error| {

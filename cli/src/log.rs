@@ -1,5 +1,5 @@
-//! The log of a running switch, on standard error: lines for people on a terminal; fields for the journal if systemd has
-//! connected standard error to it; else one JSON object a line.
+//! The log of a running switch, on standard error: lines for people on a terminal; fields for the journal if systemd
+//! has connected standard error to it; else one JSON object a line.
 
 use clap::ValueEnum;
 use console::Diagnostic;

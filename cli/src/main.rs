@@ -1,11 +1,11 @@
 //! The `linerate` binary: parses arguments, executes one command and returns an exit code.
 //!
 //! Dependencies between modules: `settings` (converts a file to a topology) <- `dataplane` (converts a topology to a
-//! running switch) <- `api` (servers and client of the control APIs) <- `commands` <- `reference` (generates pages from all
-//! definitions). Below `settings`: `host` (properties of this machine), `remedy` (errors of libraries as diagnostics),
-//! `socket_file` (files of listening sockets) and `grant` (the exchange by which a process asks another one's switch for a
-//! port). `args` defines the command line and depends on `settings` and `log` only. `cli/tests/integration/layers.rs` has
-//! the permitted directions. This crate does not process packets.
+//! running switch) <- `api` (servers and client of the control APIs) <- `commands` <- `reference` (generates pages from
+//! all definitions). Below `settings`: `host` (properties of this machine), `remedy` (errors of libraries as
+//! diagnostics), `socket_file` (files of listening sockets) and `grant` (the exchange by which a process asks another
+//! one's switch for a port). `args` defines the command line and depends on `settings` and `log` only.
+//! `cli/tests/integration/layers.rs` has the permitted directions. This crate does not process packets.
 
 #![forbid(unsafe_code)]
 

@@ -15,8 +15,8 @@ pub(crate) fn invalid(place: impl Display, error: &dyn Remedy, default: &str) ->
     failed(place, error, default).as_bad_input()
 }
 
-/// Remedy of a failed connection to a socket of the `other` side; `retry` is the way to wait for it. `None` if the error
-/// has no known remedy.
+/// Remedy of a failed connection to a socket of the `other` side; `retry` is the way to wait for it. `None` if the
+/// error has no known remedy.
 pub(crate) fn connection(error: ErrorKind, other: &str, retry: &str) -> Option<String> {
     match error {
         ErrorKind::PermissionDenied => Some(

@@ -1,5 +1,5 @@
-//! Files of listening Unix sockets: a file left behind is replaced, one of a running process is never touched, and the file
-//! is removed when its listener is no longer used.
+//! Files of listening Unix sockets: a file left behind is replaced, one of a running process is never touched, and the
+//! file is removed when its listener is no longer used.
 
 use console::Diagnostic;
 use rustix::fs::{Mode, fchmod};

@@ -1,5 +1,5 @@
-//! The corpus of a fuzz target, for tests that replay it. Such a test is in a crate two folders below the root, and includes
-//! this file by its path.
+//! The corpus of a fuzz target, for tests that replay it. Such a test is in a crate two folders below the root, and
+//! includes this file by its path.
 
 /// Scripts of one fuzz target, in the order of their names.
 pub(crate) fn corpus(target: &str) -> Vec<Vec<u8>> {

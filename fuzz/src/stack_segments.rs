@@ -1,8 +1,8 @@
 //! A stack receives arbitrary segments of connections in any state, while its application calls it.
 //!
 //! The script gives segments relative to the connection: a segment in order by default, changed by deltas. Invariants:
-//! sent packets are valid and carry the stream of the application, delivered bytes are those of the peer in order, events
-//! belong to a connection that exists, no table exceeds its limit, and aborted connections leave nothing behind.
+//! sent packets are valid and carry the stream of the application, delivered bytes are those of the peer in order,
+//! events belong to a connection that exists, no table exceeds its limit, and aborted connections leave nothing behind.
 
 use super::app::byte;
 use super::link::{Bytes, Port, Received};

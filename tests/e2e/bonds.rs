@@ -1,7 +1,7 @@
 //! Bonds against Open vSwitch: LACP in both roles, and switches that are not aware of the bond.
 //!
-//! Two cables connect the switch, with packet sockets, to Open vSwitch's user-space datapath. A TAP interface is the guest
-//! at one end, the interface of Open vSwitch's bridge the host at the other.
+//! Two cables connect the switch, with packet sockets, to Open vSwitch's user-space datapath. A TAP interface is the
+//! guest at one end, the interface of Open vSwitch's bridge the host at the other.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 use std::path::Path;

@@ -73,7 +73,8 @@ impl Lab {
         self.switch.ask(&["export", "show"]).expect("a report")["exporters"][0].clone()
     }
 
-    /// Waits until all packets are sampled, and stops the switch, which sends what waits. Returns the counters of ports.
+    /// Waits until all packets are sampled, and stops the switch, which sends what waits. Returns the counters of
+    /// ports.
     fn finish(mut self) -> (Vec<Counters>, Capture) {
         let counters = self.switch.settled(&NAMES);
         assert_sums_agree(&counters);

@@ -17,8 +17,9 @@ const LOAD: [&str; 6] = [SERVERS, "-T1", "-c8", "-x40000", "-v1", "-X1000"];
 /// Debian's Python, which has the client library.
 const PYTHON: &str = "/usr/bin/python3";
 
-/// Conversations, each after `flush_all`, separated by lines of dashes. The replies are those of memcached 1.6.18, which
-/// Debian 12 has. Left out is what the guide names as different: `version`, `stats`, `me`, and flags of later versions.
+/// Conversations, each after `flush_all`, separated by lines of dashes. The replies are those of memcached 1.6.18,
+/// which Debian 12 has. Left out is what the guide names as different: `version`, `stats`, `me`, and flags of later
+/// versions.
 const CONVERSATIONS: &str = include_str!("kv-conversations.txt");
 
 /// Conversations that end the connection.

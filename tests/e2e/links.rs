@@ -1,5 +1,6 @@
-//! Spanning trees of rings with the kernel's bridges (STP) and with Open vSwitch (RSTP): broadcasts do not circulate, both
-//! sides know the blocked port, and another path is used when a link goes down. LLDP with `lldpd`, decoded by tshark.
+//! Spanning trees of rings with the kernel's bridges (STP) and with Open vSwitch (RSTP): broadcasts do not circulate,
+//! both sides know the blocked port, and another path is used when a link goes down. LLDP with `lldpd`, decoded by
+//! tshark.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 use std::fmt::Write as _;

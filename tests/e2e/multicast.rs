@@ -1,5 +1,5 @@
-//! Multicast groups of unmodified programs over the TCP/IP stack: the kernel at the other end of a TAP interface sends to
-//! the group, and `tshark` examines the reports.
+//! Multicast groups of unmodified programs over the TCP/IP stack: the kernel at the other end of a TAP interface sends
+//! to the group, and `tshark` examines the reports.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};

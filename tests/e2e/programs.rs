@@ -1,5 +1,5 @@
-//! Programs on the interfaces of the TCP/IP stack: a web server of hyper for curl, and the echo server on tokens, over a
-//! TAP interface in a namespace.
+//! Programs on the interfaces of the TCP/IP stack: a web server of hyper for curl, and the echo server on tokens, over
+//! a TAP interface in a namespace.
 
 use std::io::{Read, Write};
 use std::path::Path;

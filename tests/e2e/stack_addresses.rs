@@ -101,7 +101,8 @@ fn all_workers_have_a_lease_until_it_ends() {
     assert!(workers.iter().all(|worker| worker["connections"].as_u64() > Some(0)), "{summary}");
 }
 
-/// Runs a server with these further words, whose lease is renewed, rebound, and not renewed any more. Returns the summary.
+/// Runs a server with these further words, whose lease is renewed, rebound, and not renewed any more. Returns the
+/// summary.
 fn leased(more: &[&str]) -> Value {
     let (folder, (netns, port)) = (folder(), persistent());
     let mut server = StackServer::start_on(netns, &port, &[&["echo", "--dhcp"], more].concat());

@@ -1,5 +1,5 @@
-//! Files over faulty links: curl and a server of the kernel are the peers of `linerate serve http`, and of both sides of
-//! `linerate serve proxy`.
+//! Files over faulty links: curl and a server of the kernel are the peers of `linerate serve http`, and of both sides
+//! of `linerate serve proxy`.
 
 use std::net::TcpStream;
 

@@ -182,8 +182,8 @@ fn passt_serves_dhcp_and_port_reconnects() {
 mod every {
     use super::*;
 
-    /// One guest connects over a Unix socket; the other one listens on TCP, and the switch connects. Two workers share both
-    /// ports.
+    /// One guest connects over a Unix socket; the other one listens on TCP, and the switch connects. Two workers share
+    /// both ports.
     #[test]
     #[ignore = "needs QEMU and a kernel: run by `cargo xtask test --all`"]
     fn stream_guests_exchange_a_file() {

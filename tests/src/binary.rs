@@ -27,15 +27,16 @@ fn existing(path: PathBuf) -> PathBuf {
     path
 }
 
-/// Path of one of the project's examples, in the same profile as the end-to-end tests; [`EXAMPLES`] names another folder.
+/// Path of one of the project's examples, in the same profile as the end-to-end tests; [`EXAMPLES`] names another
+/// folder.
 pub fn example(name: &str) -> PathBuf {
     let folder = std::env::var_os(EXAMPLES).map(PathBuf::from);
     let built = || build(&["--workspace", "--example", name]).join("examples");
     existing(folder.unwrap_or_else(built).join(name))
 }
 
-/// Folder with the libraries for programs in C and for unmodified programs, in the same profile as the end-to-end tests;
-/// [`LIBRARIES`] names another one.
+/// Folder with the libraries for programs in C and for unmodified programs, in the same profile as the end-to-end
+/// tests; [`LIBRARIES`] names another one.
 pub fn libraries() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {

@@ -62,8 +62,8 @@ impl Netns {
         netns
     }
 
-    /// Switches IPv6 off on all interfaces, present and later ones, so that the kernel sends no packets of its own: router
-    /// solicitations and listener reports.
+    /// Switches IPv6 off on all interfaces, present and later ones, so that the kernel sends no packets of its own:
+    /// router solicitations and listener reports.
     pub fn disable_ipv6(&self) {
         for scope in ["all", "default"] {
             self.set(&format!("net/ipv6/conf/{scope}/disable_ipv6"), 1);

@@ -1,5 +1,5 @@
-//! The dissectors of Wireshark, in one `sharkd` for all captures that a test program reads, because tshark takes most of
-//! its time to start. A request is a line of JSON-RPC, and so is its answer.
+//! The dissectors of Wireshark, in one `sharkd` for all captures that a test program reads, because tshark takes most
+//! of its time to start. A request is a line of JSON-RPC, and so is its answer.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -86,8 +86,8 @@ fn profile() -> TempDir {
     folder
 }
 
-/// Packets of a capture that match each of some filters, each with a limit of their number: the values of the fields, or
-/// a summary if there are no fields. Panics if a filter is not valid.
+/// Packets of a capture that match each of some filters, each with a limit of their number: the values of the fields,
+/// or a summary if there are no fields. Panics if a filter is not valid.
 pub fn read(file: &Path, filters: &[(&str, u32)], fields: &[&str]) -> Vec<Vec<Vec<String>>> {
     // Poisoned by a panic between an answer and the next request.
     let mut server = SERVER.lock().unwrap_or_else(PoisonError::into_inner);

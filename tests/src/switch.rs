@@ -196,8 +196,8 @@ impl Switch {
         wait::settled(SETTLE_TIME, START_TIMEOUT, read)
     }
 
-    /// Waits until the sums of these ports agree, and panics if they never do. Counters that do not change for a moment are
-    /// not enough: a worker that gets no CPU has packets that it has received and not sent yet.
+    /// Waits until the sums of these ports agree, and panics if they never do. Counters that do not change for a moment
+    /// are not enough: a worker that gets no CPU has packets that it has received and not sent yet.
     pub fn assert_sums_agree(&self, names: &[&str]) {
         let mut counters = self.settled(names);
         let agree = || {

@@ -194,8 +194,8 @@ impl Vm {
         output
     }
 
-    /// Pings guest 10.0.0.`number` until it answers once, since a restarted switch or guest may lose some packets; after
-    /// that each of five large pings must be answered.
+    /// Pings guest 10.0.0.`number` until it answers once, since a restarted switch or guest may lose some packets;
+    /// after that each of five large pings must be answered.
     pub fn ping(&mut self, number: u8) {
         let command =
             format!("for i in $(seq 30); do ping -c 1 -W 1 10.0.0.{number} && exit 0; sleep 1; done; exit 1");

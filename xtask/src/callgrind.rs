@@ -1,9 +1,10 @@
 //! Instruction-count regression test of the fast path: callgrind counts instructions per packet, independent of the
-//! machine. Counted is one round of the engine's worker over two vhost-user ports, without the simulated guests, and one
-//! round of a TCP server behind a vhost-user port, without its client.
+//! machine. Counted is one round of the engine's worker over two vhost-user ports, without the simulated guests, and
+//! one round of a TCP server behind a vhost-user port, without its client.
 //!
-//! A count depends on the sources, their compiler and nothing else. `cargo xtask callgrind` counts every case and records
-//! the fingerprint of the sources, and `cargo xtask test` counts only if the sources differ from those recorded.
+//! A count depends on the sources, their compiler and nothing else. `cargo xtask callgrind` counts every case and
+//! records the fingerprint of the sources, and `cargo xtask test` counts only if the sources differ from those
+//! recorded.
 //!
 //! Valgrind 3.19 does not support AVX-512, so the AVX2 copy kernel is always used.
 

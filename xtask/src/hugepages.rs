@@ -1,4 +1,5 @@
-//! Huge pages for the peers of a benchmark, and for tests: reserved before and released afterwards. linerate needs none.
+//! Huge pages for the peers of a benchmark, and for tests: reserved before and released afterwards. linerate needs
+//! none.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Programs with ordinary tests, one on each CPU at a time. `cargo test` runs one after the other, and many tests wait or
-//! use one thread.
+//! Programs with ordinary tests, one on each CPU at a time. `cargo test` runs one after the other, and many tests wait
+//! or use one thread.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;

@@ -43,7 +43,8 @@ impl Step {
         Step { needed_by_all: true, ..self }
     }
 
-    /// Runs `steps` one after the other beside this one and all later ones, which wait at times, at the lowest priority.
+    /// Runs `steps` one after the other beside this one and all later ones, which wait at times, at the lowest
+    /// priority.
     pub(crate) fn beside(self, steps: Vec<Step>) -> Step {
         Step { beside: steps, ..self }
     }

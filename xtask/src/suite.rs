@@ -1,5 +1,5 @@
-//! Everything that `cargo xtask test` runs: installation, the ordinary tests, the end-to-end tests with real clients, loom,
-//! Miri, another architecture, and the count of instructions.
+//! Everything that `cargo xtask test` runs: installation, the ordinary tests, the end-to-end tests with real clients,
+//! loom, Miri, another architecture, and the count of instructions.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -142,8 +142,8 @@ fn tests(all: bool, lint: bool) -> Command {
     command
 }
 
-/// Builds the end-to-end tests and what they run: with `all` the release build, otherwise the development build, which the
-/// other tests need as well, and which checks overflows and assertions.
+/// Builds the end-to-end tests and what they run: with `all` the release build, otherwise the development build, which
+/// the other tests need as well, and which checks overflows and assertions.
 fn build(all: bool, lint: bool) -> Result<()> {
     let test = ["--workspace", "--test", END_TO_END];
     if all {
@@ -168,8 +168,9 @@ fn end_to_end_program(lint: bool, all: bool) -> Result<PathBuf> {
 const COMPILER: &str = "RUSTC_WORKSPACE_WRAPPER";
 const LINTS: (&str, &str) = ("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
 
-/// Variables that make clippy the compiler of the workspace, so that nothing is compiled for its lints alone. The code is
-/// less optimised than rustc's, so release builds do without. Without `all`, tests are not optimised: they have few cases.
+/// Variables that make clippy the compiler of the workspace, so that nothing is compiled for its lints alone. The code
+/// is less optimised than rustc's, so release builds do without. Without `all`, tests are not optimised: they have few
+/// cases.
 fn linted(lint: bool, all: bool) -> Vec<(&'static str, OsString)> {
     let clippy = || if all { "clippy-driver".into() } else { compiler("lint.sh") };
     if lint { vec![(COMPILER, clippy()), (LINTS.0, LINTS.1.into())] } else { vec![] }
@@ -180,8 +181,8 @@ fn compiler(name: &str) -> OsString {
     command::root().join("xtask/rustc").join(name).into()
 }
 
-/// The end-to-end tests. With `all` they run over all their cases, otherwise over a sample and without the modules named
-/// `every`.
+/// The end-to-end tests. With `all` they run over all their cases, otherwise over a sample and without the modules
+/// named `every`.
 fn end_to_end(program: &Path, name: &str, all: bool) -> Command {
     let mut command = Command::new(program);
     command.current_dir(command::root().join("tests"));

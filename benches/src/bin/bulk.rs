@@ -1,9 +1,9 @@
 //! One TCP stream, as fast as the receiver permits.
 //!
-//! `bulk sink ADDRESS:PORT` receives over the kernel's TCP until killed, and `bulk send ADDRESS:PORT SECONDS` sends over
-//! it. `bulk port SOCKET RING OFFLOADS ADDRESS/PREFIX ADDRESS:PORT SECONDS` sends over our stack on a virtio-user port,
-//! from the first address to the second one, with offloads if `OFFLOADS` is `true`. Senders print the rate of the bytes that
-//! their stack accepted, which exceeds those delivered by at most one send buffer.
+//! `bulk sink ADDRESS:PORT` receives over the kernel's TCP until killed, and `bulk send ADDRESS:PORT SECONDS` sends
+//! over it. `bulk port SOCKET RING OFFLOADS ADDRESS/PREFIX ADDRESS:PORT SECONDS` sends over our stack on a virtio-user
+//! port, from the first address to the second one, with offloads if `OFFLOADS` is `true`. Senders print the rate of the
+//! bytes that their stack accepted, which exceeds those delivered by at most one send buffer.
 
 use anyhow::{Context, Result, bail};
 use engine::{LocalPort, Polling};

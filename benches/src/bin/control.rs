@@ -1,8 +1,8 @@
 //! Measures the cost of opening and closing connections for the data path of the service.
 //!
-//! `control [REQUESTS] [REPEATS]` prints the replies per second of an echo server behind the service, while another client
-//! does nothing, attaches and detaches, or opens and closes connections; and how long the service works in a round. The
-//! variants take turns, and the median of all repeats is printed.
+//! `control [REQUESTS] [REPEATS]` prints the replies per second of an echo server behind the service, while another
+//! client does nothing, attaches and detaches, or opens and closes connections; and how long the service works in a
+//! round. The variants take turns, and the median of all repeats is printed.
 
 use anyhow::Result;
 use benches::stack::control::{Other, Reading, measure};

@@ -4,8 +4,8 @@
 //! `merge` and prints the rate of a closed-loop client, and the round trip with one connection. Stack and client are on
 //! CPUs 0 and 1; the application of `split` has CPU 1 in common with the client where there are only two.
 //!
-//! `cores ports home|any [CONNECTIONS] [BYTES] [REQUESTS]` runs two workers at both ends of two queue pairs, each client
-//! worker with its own connections, and prints the rate and the share of segments that change the worker.
+//! `cores ports home|any [CONNECTIONS] [BYTES] [REQUESTS]` runs two workers at both ends of two queue pairs, each
+//! client worker with its own connections, and prints the rate and the share of segments that change the worker.
 
 use anyhow::{Result, bail};
 use benches::stack::cores::{Threads, ports, threads};

@@ -1,8 +1,8 @@
 //! Echo between two stacks over a vhost-user socket.
 //!
 //! `echo [RING] [CONNECTIONS] [BYTES] [REQUESTS]` runs both on one thread and prints nanoseconds per request of the
-//! server's rounds. With `CPU CPU` as fifth and sixth argument, server and client run on these CPUs, and the rate and the
-//! round trip of the client are printed.
+//! server's rounds. With `CPU CPU` as fifth and sixth argument, server and client run on these CPUs, and the rate and
+//! the round trip of the client are printed.
 
 use anyhow::{Result, bail};
 use counted::{answers, pair};

@@ -1,6 +1,6 @@
-//! Measures the transfer of an item between cores, or the allocation of a buffer: our SPSC ring, `crossbeam`, `rtrb`, or
-//! our pool cache. Prints one reading in nanoseconds per item; `cargo xtask bench rings` interleaves readings of all kinds
-//! with those of DPDK's `rte_ring` and `rte_mempool`.
+//! Measures the transfer of an item between cores, or the allocation of a buffer: our SPSC ring, `crossbeam`, `rtrb`,
+//! or our pool cache. Prints one reading in nanoseconds per item; `cargo xtask bench rings` interleaves readings of all
+//! kinds with those of DPDK's `rte_ring` and `rte_mempool`.
 
 use anyhow::{Result, bail, ensure};
 use clap::{Parser, ValueEnum};
@@ -61,7 +61,8 @@ fn between(
     mut receive: impl FnMut(u64) -> (u64, u64) + Send,
 ) -> Result<f64> {
     let (items, ready) = (arguments.items, Barrier::new(2));
-    // Fails here if either CPU cannot be used: later, the other thread would wait for ever. This thread is the receiver.
+    // Fails here if either CPU cannot be used: later, the other thread would wait for ever. This thread is the
+    // receiver.
     pin(arguments.from)?;
     pin(arguments.to)?;
     let (sum, took) = std::thread::scope(|scope| {

@@ -1,9 +1,9 @@
 //! Responses of the HTTP server between two stacks over a vhost-user socket, by the way in which bodies are kept.
 //!
-//! `http [BYTES] [CONNECTIONS] [REQUESTS] [ROUNDS]` serves a file of BYTES with stored sums, with sums computed for each
-//! packet, and copied for each response, alternating for ROUNDS, and prints nanoseconds per request of the server's rounds:
-//! the median and the range. The port has no offloads, so that checksums are computed in software. With `summed`, `plain` or
-//! `copied` as fifth argument only this way is run.
+//! `http [BYTES] [CONNECTIONS] [REQUESTS] [ROUNDS]` serves a file of BYTES with stored sums, with sums computed for
+//! each packet, and copied for each response, alternating for ROUNDS, and prints nanoseconds per request of the
+//! server's rounds: the median and the range. The port has no offloads, so that checksums are computed in software.
+//! With `summed`, `plain` or `copied` as fifth argument only this way is run.
 
 use anyhow::Result;
 use benches::stack::http::{Bodies, FILE, Pair};

@@ -2,8 +2,8 @@
 //! own CPU, exchange bursts of frames.
 //!
 //! `cargo run --release -p linerate-benches --bin joined -- [CPU CPU]` prints medians of interleaved rates in Mpps (a
-//! frame counts in each direction), ratios, and the distance of the CPUs, for frames of 60 and 1514 bytes. It applies no
-//! limits.
+//! frame counts in each direction), ratios, and the distance of the CPUs, for frames of 60 and 1514 bytes. It applies
+//! no limits.
 
 use anyhow::{Context, Result, ensure};
 use measure::distance;

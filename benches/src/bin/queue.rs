@@ -1,10 +1,10 @@
 //! Callbacks against the completion queue, for connections of 1 to 128 messages.
 //!
-//! `queue [CONNECTIONS] [REQUESTS] [REPEATS]` prints nanoseconds per request in an echo server: messages of 64 bytes over
-//! vhost-user, both ends on one thread. The variants take turns, and the median and the least of all repeats are
-//! printed, because a busy machine changes single ones. With `MESSAGES` and `BATCH` (0 for callbacks) as further arguments,
-//! one variant runs once, and the number of requests is printed for callgrind, which counts the instructions of
-//! `benches::stack::queue`.
+//! `queue [CONNECTIONS] [REQUESTS] [REPEATS]` prints nanoseconds per request in an echo server: messages of 64 bytes
+//! over vhost-user, both ends on one thread. The variants take turns, and the median and the least of all repeats are
+//! printed, because a busy machine changes single ones. With `MESSAGES` and `BATCH` (0 for callbacks) as further
+//! arguments, one variant runs once, and the number of requests is printed for callgrind, which counts the instructions
+//! of `benches::stack::queue`.
 
 use anyhow::{Context, Result};
 use benches::stack::queue::measure;

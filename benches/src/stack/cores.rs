@@ -1,5 +1,5 @@
-//! Stacks on several threads, over a vhost-user socket: thread models of one worker, and ports that keep a connection on
-//! its worker.
+//! Stacks on several threads, over a vhost-user socket: thread models of one worker, and ports that keep a connection
+//! on its worker.
 
 use anyhow::{Context, Result, bail};
 use host::{Host, Indirection, Options, Part, SteeringOptions, Workers, run_split};
@@ -86,8 +86,8 @@ fn measure(host: &mut Host, load: &mut Client, until: u64) -> Result<(f64, f64, 
 }
 
 /// One server worker in a thread model on the first CPU, and a client on this thread on the second one. The application
-/// of [`Threads::Split`] is on the second CPU too. Returns replies per second, and the median and 99th percentile of the
-/// round trip in microseconds.
+/// of [`Threads::Split`] is on the second CPU too. Returns replies per second, and the median and 99th percentile of
+/// the round trip in microseconds.
 ///
 /// # Errors
 /// If a CPU or a port is not available, or if there are too few replies within a minute.

@@ -1,5 +1,5 @@
-//! Measurements of the TCP/IP stack. A function takes one reading; programs of this crate and `linerate lab stack` repeat
-//! and print them.
+//! Measurements of the TCP/IP stack. A function takes one reading; programs of this crate and `linerate lab stack`
+//! repeat and print them.
 
 pub mod accept;
 pub mod bulk;

@@ -121,8 +121,8 @@ fn ends() -> Result<(Host, Host)> {
     Ok((peer, host))
 }
 
-/// Nanoseconds per request in the server, and the number of all requests. `variant` is the batch of the queue; `None` for
-/// callbacks.
+/// Nanoseconds per request in the server, and the number of all requests. `variant` is the batch of the queue; `None`
+/// for callbacks.
 ///
 /// # Errors
 /// If there are too few replies within a minute.

@@ -1,5 +1,5 @@
-//! Requests on connected sockets of the kernel: answered by one system call each, by `io_uring`, and by `io_uring` with a
-//! kernel thread that takes requests from the ring.
+//! Requests on connected sockets of the kernel: answered by one system call each, by `io_uring`, and by `io_uring` with
+//! a kernel thread that takes requests from the ring.
 //!
 //! Server and client run on one thread. Both are timed, because `io_uring` finishes a receive in the next system call
 //! of the thread, also in one of the client.

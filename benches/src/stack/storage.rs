@@ -62,8 +62,8 @@ fn prepare(path: &Path, is_cached: bool) -> Result<()> {
     }
 }
 
-/// Share of the file in the page cache. Asked by fincore(1) of util-linux: a read that does not wait (`RWF_NOWAIT`) would
-/// start read-ahead, and so change the answer.
+/// Share of the file in the page cache. Asked by fincore(1) of util-linux: a read that does not wait (`RWF_NOWAIT`)
+/// would start read-ahead, and so change the answer.
 fn cached(path: &Path) -> Result<f64> {
     let words = ["--bytes", "--noheadings", "--output", "RES"];
     let output = Command::new("fincore").args(words).arg(path).output();

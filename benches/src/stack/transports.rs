@@ -1,5 +1,5 @@
-//! The same echo server, on tokens, over sockets of the kernel, over our stack on a TAP interface, and over our stack on a
-//! ring. The kernel is the client of the first two.
+//! The same echo server, on tokens, over sockets of the kernel, over our stack on a TAP interface, and over our stack
+//! on a ring. The kernel is the client of the first two.
 
 use super::interfaces::{self, Plan, SERVER, answer, request};
 use anyhow::{Context, Result, bail};

@@ -88,8 +88,8 @@ pub(super) async fn show_bond(State(service): Service, name: PathText) -> Answer
 
 /// Changes keys of a bond
 ///
-/// The body has keys of a `[[bond]]` section; null is the default. Name, bridge, VLANs, limits and security are fixed. The
-/// members leave the bond for a moment.
+/// The body has keys of a `[[bond]]` section; null is the default. Name, bridge, VLANs, limits and security are fixed.
+/// The members leave the bond for a moment.
 #[utoipa::path(patch, path = "/v1/bonds/{name}", params(("name" = String, Path, description = "Name")),
     request_body = serde_json::Value, responses(
     (status = 200, description = "The bond was changed", body = BondReport),

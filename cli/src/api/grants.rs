@@ -1,11 +1,11 @@
 //! Grants: ports that applications request over a separate socket, which a separate thread serves.
 //!
-//! Every user may connect. The kernel names the user of a connection (`SO_PEERCRED`), and `policy` decides. A connection
-//! has one request and one answer ([`crate::grant`]); if the answer grants a port, the same connection carries the
-//! vhost-user protocol of the port, and the port is removed when it is closed: by the application, at its death, or by
-//! the switch. At most [`MAX_PENDING`] applications that have no port wait for an answer, each for at most the two
-//! timeouts. The control API has another socket and another thread, so applications cannot delay it otherwise than by
-//! the ports that the policy allows.
+//! Every user may connect. The kernel names the user of a connection (`SO_PEERCRED`), and `policy` decides. A
+//! connection has one request and one answer ([`crate::grant`]); if the answer grants a port, the same connection
+//! carries the vhost-user protocol of the port, and the port is removed when it is closed: by the application, at its
+//! death, or by the switch. At most [`MAX_PENDING`] applications that have no port wait for an answer, each for at most
+//! the two timeouts. The control API has another socket and another thread, so applications cannot delay it otherwise
+//! than by the ports that the policy allows.
 
 use super::error::ApiError;
 use super::server::Server;

@@ -1,5 +1,5 @@
-//! `GET /metrics`: counters in the text format of Prometheus (exposition format 0.0.4). `bonds` has those of bonds, mirrors
-//! and tunnels, `export` those of sFlow and IPFIX.
+//! `GET /metrics`: counters in the text format of Prometheus (exposition format 0.0.4). `bonds` has those of bonds,
+//! mirrors and tunnels, `export` those of sFlow and IPFIX.
 
 mod bonds;
 mod export;

@@ -2,10 +2,10 @@
 //!
 //! `service` handles requests, `routes` describes them, `error` has their errors, `server` speaks HTTP, and `client` is
 //! the other end. `model` is the JSON of requests and answers, and `control` owns the path of a socket. `grants`
-//! answers applications that ask for ports, which `policy` allows. `bonds`, `fdb`, `flows`, `mirrors`, `multicast`, `queues`
-//! and `workers` have requests and routes of their own. `stack` is the API of a program with a TCP/IP stack. Routes begin
-//! with the version of the API, except `/metrics`, the text of `metrics`; within a version, fields are added and never
-//! change.
+//! answers applications that ask for ports, which `policy` allows. `bonds`, `fdb`, `flows`, `mirrors`, `multicast`,
+//! `queues` and `workers` have requests and routes of their own. `stack` is the API of a program with a TCP/IP stack.
+//! Routes begin with the version of the API, except `/metrics`, the text of `metrics`; within a version, fields are
+//! added and never change.
 
 mod answer;
 mod bonds;

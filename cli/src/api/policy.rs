@@ -1,5 +1,5 @@
-//! Decides whether a process may have a port: by the `[[grant]]` sections of the file. The first section that admits the
-//! user, and has the bridge that is asked for, decides about the limits.
+//! Decides whether a process may have a port: by the `[[grant]]` sections of the file. The first section that admits
+//! the user, and has the bridge that is asked for, decides about the limits.
 
 use super::error::ApiError;
 use crate::grant::GrantRequest;

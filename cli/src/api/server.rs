@@ -1,10 +1,10 @@
 //! HTTP server of the control API. One thread with its own runtime; requests are processed sequentially, except that
 //! requests which wait for a disk or a measurement run on their own threads.
 //!
-//! A connection carries one request and its response. Each step has a deadline: reading the request, headers and
-//! body, [`READ_TIMEOUT`]; processing it, [`REQUEST_TIMEOUT`]; writing the response, [`WRITE_TIMEOUT`]. With at most [`MAX_CLIENTS`]
-//! connections, clients that neither complete their request nor read their response delay the others at most by the
-//! sum of the first and the last.
+//! A connection carries one request and its response. Each step has a deadline: reading the request, headers and body,
+//! [`READ_TIMEOUT`]; processing it, [`REQUEST_TIMEOUT`]; writing the response, [`WRITE_TIMEOUT`]. With at most
+//! [`MAX_CLIENTS`] connections, clients that neither complete their request nor read their response delay the others at
+//! most by the sum of the first and the last.
 
 use super::error::ApiError;
 use axum::Router;

@@ -193,8 +193,8 @@ impl ApiService {
         Ok(port)
     }
 
-    /// Adds a port for the application `holder`, on the connection to it, if a `[[grant]]` section allows it. Returns the
-    /// grant.
+    /// Adds a port for the application `holder`, on the connection to it, if a `[[grant]]` section allows it. Returns
+    /// the grant.
     pub(crate) fn grant(
         &self,
         request: &GrantRequest,

@@ -101,7 +101,8 @@ pub(crate) enum SteeringRule {
     /// The worker that the hash of its flow selects. For every port
     #[default]
     Hash,
-    /// The worker on whose queue it arrives. For network cards with receive-side scaling, which keep a flow on one queue
+    /// The worker on whose queue it arrives. For network cards with receive-side scaling, which keep a flow on one
+    /// queue
     Arrival,
 }
 
@@ -133,8 +134,8 @@ impl FromStr for WorkerRange {
 /// Workers of a program.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct WorkerArgs {
-    /// Number of workers, each with a stack and connections of its own [default: as many as --cpus allows, or 1]. With a
-    /// range such as 1..4, the load decides how many of them receive new connections
+    /// Number of workers, each with a stack and connections of its own [default: as many as --cpus allows, or 1]. With
+    /// a range such as 1..4, the load decides how many of them receive new connections
     #[arg(long, value_name = "N|N..M")]
     pub(crate) workers: Option<WorkerRange>,
     /// CPUs to pin the threads to, in order, separated by commas

@@ -67,8 +67,8 @@ pub(crate) struct HttpArgs {
     /// How files longer than --small are read
     #[arg(long, value_enum, default_value_t)]
     pub(crate) files: FileMode,
-    /// Let a kernel thread per worker take requests for files from a ring (`IORING_SETUP_SQPOLL`), instead of one system
-    /// call per round. The thread polls, and sleeps after 10 ms without requests. Not for --files copy
+    /// Let a kernel thread per worker take requests for files from a ring (`IORING_SETUP_SQPOLL`), instead of one
+    /// system call per round. The thread polls, and sleeps after 10 ms without requests. Not for --files copy
     #[arg(long)]
     pub(crate) sqpoll: bool,
     /// Maximum length of a file that is kept in memory, at most 2MiB
@@ -93,8 +93,8 @@ pub(crate) struct ServerArgs {
     /// TCP port, and UDP port of echo [default: that of the server]
     #[arg(long, value_name = "PORT", value_parser = RangedU64ValueParser::<u16>::new().range(1..))]
     pub(crate) tcp_port: Option<u16>,
-    /// Maximum number of connections of each worker. Further ones are reset [default: 1024 of kv and proxy, 16384 of http,
-    /// 65536 of others]
+    /// Maximum number of connections of each worker. Further ones are reset [default: 1024 of kv and proxy, 16384 of
+    /// http, 65536 of others]
     #[arg(long, value_name = "NUMBER",
           value_parser = RangedU64ValueParser::<u32>::new().range(1..=MAX_CONNECTIONS))]
     pub(crate) max_connections: Option<u32>,

@@ -104,8 +104,8 @@ pub(crate) fn port(args: &EndArgs, role: &str) -> anyhow::Result<PortSettings> {
     Ok(port.ok_or_else(|| Diagnostic::bad("--port", "no port is given", "add --port kind=...,..."))?)
 }
 
-/// Checks that each router is in the network of an address, and has the IP version of its network. Link-local routers are
-/// on every link.
+/// Checks that each router is in the network of an address, and has the IP version of its network. Link-local routers
+/// are on every link.
 pub(crate) fn routable(args: &EndArgs) -> Result<(), Diagnostic> {
     let is_mixed = |(network, router): &&(Cidr, IpAddr)| network.address.is_v4() != router.is_ipv4();
     if let Some((network, router)) = args.routes.iter().find(is_mixed) {

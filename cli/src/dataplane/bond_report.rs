@@ -98,8 +98,8 @@ pub(crate) struct LacpEnd {
     pub(crate) port: u16,
     /// Priority of the port.
     pub(crate) port_priority: u16,
-    /// States: `activity`, `timeout` (short), `aggregation`, `synchronized`, `collecting`, `distributing`, `defaulted` and
-    /// `expired`.
+    /// States: `activity`, `timeout` (short), `aggregation`, `synchronized`, `collecting`, `distributing`, `defaulted`
+    /// and `expired`.
     pub(crate) state: Vec<String>,
 }
 

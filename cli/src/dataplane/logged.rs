@@ -1,8 +1,8 @@
 //! Events of a port as log lines: added, waiting and why, connected, running with which features, disconnected, stopped
 //! and why, removed, a capture that ended.
 //!
-//! [`Logged`] compares a port's status before and after each call of the control thread, so a port kind needs no code for
-//! its log, and workers never write. A port that changes often writes only some lines ([`LogLimit`]), and its last
+//! [`Logged`] compares a port's status before and after each call of the control thread, so a port kind needs no code
+//! for its log, and workers never write. A port that changes often writes only some lines ([`LogLimit`]), and its last
 //! state.
 
 use super::log_limit::LogLimit;

@@ -1,11 +1,11 @@
 //! The running switch: creates an engine with bridges and ports from settings.
 //!
-//! `interface` is the interface used by the control API and `run`, `report`, `bond_report`, `export_report`, `flow_report`,
-//! `link_report` and `offload_report` its results, and `switch` its implementation. `flows` has the flow tables of OpenFlow
-//! bridges, `controllers` the connections to their controllers, `connections` lists what they track, and `tunnels`
-//! their tunnels. `links` runs the protocols between neighbours and the timers of bonds, `export` sends samples and
-//! counters to collectors, and `offload` is the kernel fast path. `open` opens ports, `logged` logs their events within
-//! `log_limit`, and `convert` converts settings to those of the libraries.
+//! `interface` is the interface used by the control API and `run`, `report`, `bond_report`, `export_report`,
+//! `flow_report`, `link_report` and `offload_report` its results, and `switch` its implementation. `flows` has the flow
+//! tables of OpenFlow bridges, `controllers` the connections to their controllers, `connections` lists what they track,
+//! and `tunnels` their tunnels. `links` runs the protocols between neighbours and the timers of bonds, `export` sends
+//! samples and counters to collectors, and `offload` is the kernel fast path. `open` opens ports, `logged` logs their
+//! events within `log_limit`, and `convert` converts settings to those of the libraries.
 
 pub(crate) mod bond_report;
 pub(crate) mod connections;

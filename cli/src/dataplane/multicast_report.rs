@@ -37,8 +37,8 @@ pub(crate) struct GroupReport {
     pub(crate) port: String,
     /// Version of the latest report, such as `IGMPv3`.
     pub(crate) version: String,
-    /// Filter mode: `exclude` for all sources except `sources`, or `include` for these only. Packets are not filtered by
-    /// source.
+    /// Filter mode: `exclude` for all sources except `sources`, or `include` for these only. Packets are not filtered
+    /// by source.
     pub(crate) mode: String,
     /// Sources.
     pub(crate) sources: Vec<String>,
@@ -59,7 +59,8 @@ pub(crate) struct RouterReport {
     /// Address of the router; absent for a configured router port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) address: Option<String>,
-    /// Seconds until the port is no router port any more, unless the router is heard again; absent for a configured router port.
+    /// Seconds until the port is no router port any more, unless the router is heard again; absent for a configured
+    /// router port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) expires: Option<u64>,
 }

@@ -1,9 +1,9 @@
 //! Kernel fast path: installs pairs of stations that the XDP programs of `AF_XDP` ports forward.
 //!
 //! One thread looks at pairs of frames that the programs had no entry for, at the counters of installed pairs, and at
-//! whether these may still be forwarded by the kernel. It starts with the first port that has `kernel_fast_path`. The end
-//! of a pair does not wait for it: bridges advance the epochs of the fast path with each change. Workers take no part, and
-//! frames of pairs that are not installed take the usual path.
+//! whether these may still be forwarded by the kernel. It starts with the first port that has `kernel_fast_path`. The
+//! end of a pair does not wait for it: bridges advance the epochs of the fast path with each change. Workers take no
+//! part, and frames of pairs that are not installed take the usual path.
 
 use super::offload_report::{OffloadEntry, OffloadReport};
 use bridge::Switch;

@@ -52,8 +52,8 @@ pub(super) fn open_in_switch(
     }
 }
 
-/// A port that is opened, and opened again after it has ended ([`port::PortState::Ended`]), by a separate thread, because
-/// opening may wait for an answer.
+/// A port that is opened, and opened again after it has ended ([`port::PortState::Ended`]), by a separate thread,
+/// because opening may wait for an answer.
 pub(crate) fn repeated(port: &PortSettings) -> Box<dyn PortControl> {
     let (settings, mut thread) = (port.clone(), None);
     let retry = move || opened_aside(&settings, &mut thread);

@@ -219,7 +219,8 @@ pub(crate) struct FlowFilter {
     /// Whether only the flow with exactly this match and priority is removed.
     #[serde(default)]
     pub(crate) strict: bool,
-    /// Measures rates for this time, such as `1s`, from `100ms` to `8s`: returns flows with packets, by descending rate.
+    /// Measures rates for this time, such as `1s`, from `100ms` to `8s`: returns flows with packets, by descending
+    /// rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(value_type = Option<String>)]
     pub(crate) interval: Option<Span>,

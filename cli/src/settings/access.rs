@@ -1,6 +1,6 @@
-//! Which users may connect to a Unix socket that this process creates: `socket_mode`, `socket_owner` and `socket_group` of
-//! a port, and `--mode`, `--owner` and `--group` of a service. A port has its own, `[switch]` those of ports that have none.
-//! Without any, the process's umask and user decide about a port.
+//! Which users may connect to a Unix socket that this process creates: `socket_mode`, `socket_owner` and `socket_group`
+//! of a port, and `--mode`, `--owner` and `--group` of a service. A port has its own, `[switch]` those of ports that
+//! have none. Without any, the process's umask and user decide about a port.
 
 use super::reader::fields::Fields;
 use super::reader::key::{Key, optional};
@@ -99,8 +99,8 @@ impl Access {
         self.group.is_some() && self.mode.as_deref().and_then(octal).is_some_and(|mode| mode & 0o020 != 0)
     }
 
-    /// Applies them to the socket at `path` of the port called `name`. Its listener exists, but with the default umask only
-    /// the process's own user can connect before.
+    /// Applies them to the socket at `path` of the port called `name`. Its listener exists, but with the default umask
+    /// only the process's own user can connect before.
     pub(crate) fn apply_to_port(&self, path: &Path, name: &str) -> Result<(), Diagnostic> {
         let remedy =
             "run the switch as root or as a member of the group, or remove `socket_owner` and `socket_group`";
@@ -121,8 +121,8 @@ impl Access {
     }
 }
 
-/// Sets owner, group and mode of a socket. Links are not followed: in a directory that other users can write to, one may
-/// have taken the place of the socket.
+/// Sets owner, group and mode of a socket. Links are not followed: in a directory that other users can write to, one
+/// may have taken the place of the socket.
 fn set(path: &Path, (owner, group): (Option<u32>, Option<u32>), mode: Option<u32>) -> io::Result<()> {
     let file = rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::Socket {

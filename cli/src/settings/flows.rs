@@ -1,5 +1,5 @@
-//! `[[flow]]` and `[[acl]]`: flows of OpenFlow bridges that need no controller. Reading, and their conversion to changes
-//! of flow tables; `config` validates them against bridges and ports.
+//! `[[flow]]` and `[[acl]]`: flows of OpenFlow bridges that need no controller. Reading, and their conversion to
+//! changes of flow tables; `config` validates them against bridges and ports.
 
 pub(crate) mod acl;
 
@@ -112,7 +112,8 @@ impl fmt::Display for FlowSettings {
     }
 }
 
-/// Ports of a bridge in the order of the file, which is that of their numbers, from 1. The local port has none of these.
+/// Ports of a bridge in the order of the file, which is that of their numbers, from 1. The local port has none of
+/// these.
 pub(crate) struct FilePorts<'a> {
     numbered: Vec<&'a str>,
     local: Option<&'a str>,

@@ -1,5 +1,5 @@
-//! `[[grant]]`: which users may obtain which ports from a running switch. The bridge and all limits of the port are those
-//! of the section; a user chooses its name and number of queue pairs only.
+//! `[[grant]]`: which users may obtain which ports from a running switch. The bridge and all limits of the port are
+//! those of the section; a user chooses its name and number of queue pairs only.
 
 use super::access;
 use super::kinds::granted::Holder;

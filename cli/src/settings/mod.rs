@@ -2,12 +2,12 @@
 //!
 //! `reader` reads single values. `kinds` has one file per kind of port; `policy` (with `vlan` and `security`) and
 //! `wrappers` are settings for ports of all kinds, `access` those of their sockets; `grants` are the ports that
-//! applications may obtain, and `bonds` groups of ports; `links` are the keys of protocols between neighbours. `model` and
-//! `placement` are the execution and the location of workers; `openflow` has the controllers of bridges, `flows` their
-//! flows and access lists, and `conntrack` limits of their connections; `mirror` copies packets; `topology` is the whole
-//! configuration as one value. `config` reads and validates a whole file or a request, `recording` the files that ports
-//! play, `section` prints a port in the file's format. `keys` defines the keys of all sections, `description` joins them
-//! with their types, and `schema` describes a port for the control API.
+//! applications may obtain, and `bonds` groups of ports; `links` are the keys of protocols between neighbours. `model`
+//! and `placement` are the execution and the location of workers; `openflow` has the controllers of bridges, `flows`
+//! their flows and access lists, and `conntrack` limits of their connections; `mirror` copies packets; `topology` is
+//! the whole configuration as one value. `config` reads and validates a whole file or a request, `recording` the files
+//! that ports play, `section` prints a port in the file's format. `keys` defines the keys of all sections,
+//! `description` joins them with their types, and `schema` describes a port for the control API.
 
 pub(crate) mod access;
 pub(crate) mod bonds;

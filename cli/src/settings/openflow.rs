@@ -1,4 +1,5 @@
-//! OpenFlow keys of a `[[bridge]]` section: its controllers, how they are reached, and what the bridge does without them.
+//! OpenFlow keys of a `[[bridge]]` section: its controllers, how they are reached, and what the bridge does without
+//! them.
 //!
 //! Nothing here opens a connection. `config` validates the settings against other sections and this machine.
 

@@ -1,6 +1,7 @@
 //! Configuration of a switch as a plain value: read from a file, printed as a tree, sent through the control API.
 //!
-//! `text` prints it. Nothing here validates or acts. A value may still be impossible on this machine; `config` validates it.
+//! `text` prints it. Nothing here validates or acts. A value may still be impossible on this machine; `config`
+//! validates it.
 
 mod text;
 
@@ -334,8 +335,8 @@ impl Topology {
         bonds().map(|bond| bond.name.as_str()).chain(ports.map(|port| port.name.as_str())).collect()
     }
 
-    /// The changes that add the flows of the file to a bridge, whose bonds and then other ports have numbers in the order
-    /// of the file.
+    /// The changes that add the flows of the file to a bridge, whose bonds and then other ports have numbers in the
+    /// order of the file.
     ///
     /// # Errors
     /// With the flows that cannot be read or that a new bridge refuses.

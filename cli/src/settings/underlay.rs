@@ -54,8 +54,8 @@ impl UnderlaySettings {
         Self { bridge, addresses, routes, mac, mtu }
     }
 
-    /// Settings of the data plane. Without a configured Ethernet address, the bridge has one that is derived from `id`, its
-    /// datapath identifier.
+    /// Settings of the data plane. Without a configured Ethernet address, the bridge has one that is derived from `id`,
+    /// its datapath identifier.
     pub(crate) fn interface(&self, id: u64) -> Interface {
         // Locally administered, and different from those of the bridge's ports.
         let own = MacAddress::from_u64(id & 0x00ff_ffff_ffff | 0x0600_0000_0000);

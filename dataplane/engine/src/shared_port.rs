@@ -2,9 +2,9 @@
 //!
 //! A control thread drives the port as in an engine: [`Attachment`] gives the queue of pair n to thread n modulo their
 //! number and takes it back at a burst boundary. A thread handles these commands in [`LocalPort::poll_control`], which
-//! it must call periodically; the control thread waits for it meanwhile, for a limited time. Transmit queues are forked, so
-//! that every thread can send; a thread uses those of its own pairs if there are any, without contention. Threads hand
-//! packets to each other by an [`Exchange`].
+//! it must call periodically; the control thread waits for it meanwhile, for a limited time. Transmit queues are
+//! forked, so that every thread can send; a thread uses those of its own pairs if there are any, without contention.
+//! Threads hand packets to each other by an [`Exchange`].
 //!
 //! This module must not run on the path of a packet.
 
@@ -52,8 +52,8 @@ pub struct PortShare {
 }
 
 impl SharedPort {
-    /// Opens a port for `workers` threads. Returns their shares in order. With `exclusive`, each transmit queue belongs to
-    /// one thread, and a thread without a pair in use cannot send.
+    /// Opens a port for `workers` threads. Returns their shares in order. With `exclusive`, each transmit queue belongs
+    /// to one thread, and a thread without a pair in use cannot send.
     ///
     /// # Errors
     /// If there is no thread, or the kernel refuses memory, a descriptor or the control thread.

@@ -17,7 +17,8 @@ pub const MAX_PATCHED: usize = 96;
 /// Maximum number of patches of an edit.
 pub const MAX_PATCHES: usize = 12;
 
-/// Least number of removed bytes after which the head of a packet is filled up with the bytes that follow: an IPv4 header.
+/// Least number of removed bytes after which the head of a packet is filled up with the bytes that follow: an IPv4
+/// header.
 const REFILLED: usize = 20;
 
 /// An edit does not fit its limits ([`MAX_INSERTED`], [`MAX_PATCHED`], [`MAX_PATCHES`]).
@@ -121,9 +122,10 @@ impl Edit {
         }
     }
 
-    /// States that only `inserted` bytes at `at`, in place of `strip` bytes, are headers added or removed by the splice.
-    /// Its other bytes replace bytes of the same headers, as a patch does, so that offloads of these headers remain. By
-    /// default the whole splice adds and removes headers. The difference of both numbers must be [`Edit::growth`].
+    /// States that only `inserted` bytes at `at`, in place of `strip` bytes, are headers added or removed by the
+    /// splice. Its other bytes replace bytes of the same headers, as a patch does, so that offloads of these headers
+    /// remain. By default the whole splice adds and removes headers. The difference of both numbers must be
+    /// [`Edit::growth`].
     pub fn set_headers(&mut self, at: usize, strip: usize, inserted: usize) {
         debug_assert_eq!(inserted.cast_signed() - strip.cast_signed(), self.growth());
         self.headers = (at as u16, strip as u16, inserted as u16);
@@ -212,8 +214,8 @@ impl EditId {
 /// Edits of one burst.
 #[derive(Debug, Default)]
 pub struct Edits {
-    /// The first `used` belong to this burst; the others keep their memory. An edit has several hundred bytes, few of which
-    /// are used, so it is written where it stays.
+    /// The first `used` belong to this burst; the others keep their memory. An edit has several hundred bytes, few of
+    /// which are used, so it is written where it stays.
     list: Vec<Edit>,
     used: usize,
     /// Whether any edit inserts outer headers, and whether any of them has a checksum.
@@ -222,8 +224,8 @@ pub struct Edits {
 }
 
 impl Edits {
-    /// Adds an edit that `make` completes from one that changes nothing. The returned identifier is valid until the burst
-    /// was sent to all outputs.
+    /// Adds an edit that `make` completes from one that changes nothing. The returned identifier is valid until the
+    /// burst was sent to all outputs.
     #[inline]
     pub(crate) fn add_with<E>(&mut self, make: impl FnOnce(&mut Edit) -> Result<(), E>) -> Result<EditId, E> {
         if self.used == self.list.len() {
@@ -340,9 +342,9 @@ impl Edits {
 }
 
 impl Burst {
-    /// Adds the first packets of `indices`, as long as they have the edit of the first one and it is simple: then this is
-    /// [`Burst::push_edited`] for many packets. Returns their number, which may be 0. `edit` returns the edit of the packet
-    /// at a place of `indices`.
+    /// Adds the first packets of `indices`, as long as they have the edit of the first one and it is simple: then this
+    /// is [`Burst::push_edited`] for many packets. Returns their number, which may be 0. `edit` returns the edit of the
+    /// packet at a place of `indices`.
     #[inline]
     pub fn push_alike(
         &mut self,

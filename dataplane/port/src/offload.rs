@@ -27,8 +27,8 @@ const NEEDS_CSUM: u8 = 1;
 const DATA_VALID: u8 = 2;
 /// `VIRTIO_NET_HDR_GSO_ECN`
 const ECN: u8 = 0x80;
-/// Flag of this crate: outer headers of a tunnel precede the headers of the segments. The offset of the checksum follows
-/// from the segmentation then, and its bits have the offset of the inner network header.
+/// Flag of this crate: outer headers of a tunnel precede the headers of the segments. The offset of the checksum
+/// follows from the segmentation then, and its bits have the offset of the inner network header.
 const TUNNEL: u8 = 0x80;
 
 /// Segmentation type.

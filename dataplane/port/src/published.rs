@@ -2,8 +2,8 @@
 //!
 //! A snapshot is immutable. Control publishes a new one and then increments the generation. Each worker compares
 //! generations at burst boundaries and takes the new snapshot with `try_lock`, or else at its next burst. Neither side
-//! waits for the other. Replaced snapshots are dropped by control, because the tables of a worker's last reference could
-//! take long to drop.
+//! waits for the other. Replaced snapshots are dropped by control, because the tables of a worker's last reference
+//! could take long to drop.
 
 use mem::line::Padded;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,7 @@
 //! Receive-side scaling of a network card: the queue at which packets of a flow arrive.
 //!
-//! A program that shares a port among threads uses it to choose source ports whose replies arrive at the right thread. It
-//! must not decide what is correct, because the table can be changed while the port runs.
+//! A program that shares a port among threads uses it to choose source ports whose replies arrive at the right thread.
+//! It must not decide what is correct, because the table can be changed while the port runs.
 
 use wire::toeplitz::{KEY_LEN, Toeplitz};
 

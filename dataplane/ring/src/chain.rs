@@ -16,8 +16,8 @@ pub(crate) const INDIRECT: u16 = 4;
 pub(crate) const AVAIL: u16 = 1 << 7;
 /// Packed: equals the device's wrap counter if the descriptor is used.
 pub(crate) const USED: u16 = 1 << 15;
-/// Mark, on private copies only, of entries of a packed ring's indirect table. DPDK's driver leaves WRITE in all entries
-/// of such tables, also on transmit queues, and other devices ignore it there.
+/// Mark, on private copies only, of entries of a packed ring's indirect table. DPDK's driver leaves WRITE in all
+/// entries of such tables, also on transmit queues, and other devices ignore it there.
 pub(crate) const PACKED_ENTRY: u16 = 1 << 14;
 /// Descriptor size in bytes, split and packed.
 pub const DESC: usize = 16;

@@ -1,8 +1,8 @@
 //! Internet checksum (RFC 1071): the complement of the ones' complement sum of all 16-bit words.
 //!
 //! A [`Sum`] accumulates a packet in pieces of any length. Byte order does not matter until the end (RFC 1071 section
-//! 2, B), so sums are in native byte order. They have 64 bits with end-around carry (section 2, C), because 65535 divides
-//! 2^64 - 1: four words are added at once.
+//! 2, B), so sums are in native byte order. They have 64 bits with end-around carry (section 2, C), because 65535
+//! divides 2^64 - 1: four words are added at once.
 
 /// IP protocol numbers (IANA) with a checksum over their payload.
 pub mod protocol {

@@ -288,9 +288,9 @@ impl TcpBuilder {
         &mut self.bytes[..self.len]
     }
 
-    /// Finishes the header like [`TcpBuilder::finish`]. Returns its length and the sum of its words in native byte order,
-    /// for [`checksum::Sum::add_words`](crate::checksum::Sum::add_words). The sum is that of the values: reading the bytes
-    /// again would wait for the stores.
+    /// Finishes the header like [`TcpBuilder::finish`]. Returns its length and the sum of its words in native byte
+    /// order, for [`checksum::Sum::add_words`](crate::checksum::Sum::add_words). The sum is that of the values: reading
+    /// the bytes again would wait for the stores.
     #[inline]
     pub fn seal(&mut self) -> (usize, u64) {
         let len = self.len.next_multiple_of(4).min(MAX_TCP_HEADER);

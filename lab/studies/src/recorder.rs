@@ -1,9 +1,9 @@
 //! Comparison of a model's memory accesses with those of the code that it models.
 //!
 //! [`Recorder`] is the memory of one thread of a model, without caches or time, that records accesses; [`of_code`]
-//! selects those that `mem::record` recorded in the real code. Both are reduced to the [`touches`] of an operation: each
-//! line at its first read, write or prefetch, in order. Further accesses to the same line hit the first level and are
-//! not compared.
+//! selects those that `mem::record` recorded in the real code. Both are reduced to the [`touches`] of an operation:
+//! each line at its first read, write or prefetch, in order. Further accesses to the same line hit the first level and
+//! are not compared.
 
 use mem::record::{Access, Kind};
 use sim::memory::{Address, Cleaning, Copying, Intent, LINE, Memory, Width};

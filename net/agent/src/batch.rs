@@ -20,8 +20,8 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Whether a change can wait: only its own error would answer it, no monitor of the session names its message, and it
-    /// needs little work.
+    /// Whether a change can wait: only its own error would answer it, no monitor of the session names its message, and
+    /// it needs little work.
     pub(crate) fn takes(&self, session: &Session, request: &FlowModRequest, datapath: &dyn Datapath) -> bool {
         let is_delete = matches!(request.flow.command, FlowCommand::Delete | FlowCommand::DeleteStrict);
         let depends_on_tables = session.version() == Some(Version::V10)

@@ -1,5 +1,5 @@
-//! Bounds on the memory and work of sessions. A peer can exceed none of them. Those of groups and of the work of a bundle
-//! are in [`flow::tables::limits`].
+//! Bounds on the memory and work of sessions. A peer can exceed none of them. Those of groups and of the work of a
+//! bundle are in [`flow::tables::limits`].
 
 use std::time::Duration;
 

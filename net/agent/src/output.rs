@@ -69,7 +69,8 @@ impl Output {
         self.bytes.len() + self.dump.as_ref().map_or(0, |dump| dump.memory)
     }
 
-    /// Adds an answer of several parts, which keep `memory` bytes. Entries that the version cannot express are left out.
+    /// Adds an answer of several parts, which keep `memory` bytes. Entries that the version cannot express are left
+    /// out.
     pub(crate) fn dump(&mut self, parts: Parts, memory: usize, dialect: Dialect, xid: u32) {
         self.end_turn();
         self.dump = Some(Dump { parts: parts.peekable(), memory, dialect, xid });

@@ -106,7 +106,8 @@ impl Request<'_> {
         self.reply(&Message::MultipartReply(part, false))
     }
 
-    /// Sends a list in as many parts as it needs. It is converted while it is sent: `part` makes a part of some entries.
+    /// Sends a list in as many parts as it needs. It is converted while it is sent: `part` makes a part of some
+    /// entries.
     ///
     /// # Errors
     /// If the list needs more memory than is left.

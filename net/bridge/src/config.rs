@@ -22,8 +22,8 @@ pub struct BridgeConfig {
     /// DHCP snooping: server messages are accepted from trusted ports only, and their leases are recorded for ports
     /// whose sources include [`AllowedSource::Dhcp`].
     pub dhcp_snooping: bool,
-    /// Whether flow tables decide about packets before the bridge. Frames of protocols of its ports and of LACP are taken
-    /// out in front of them.
+    /// Whether flow tables decide about packets before the bridge. Frames of protocols of its ports and of LACP are
+    /// taken out in front of them.
     pub flow_tables: bool,
     /// Whether IGMP, MLD and PIM messages go to control, and multicast packets to the ports of
     /// [`crate::Switch::set_groups`].

@@ -3,9 +3,9 @@
 //! A worker (`worker`) takes a burst, finds the bridge of its port (`ports`), classifies each packet's VLAN (`vlan`),
 //! confirms each source and looks up each destination in the station table of the bridge (`fdb`, on the cuckoo hash
 //! table of `table`, whose cache lines are `bucket`, selected by the keyed `hash`), and floods within the port's rate
-//! limits (`limit`), or sends a multicast packet to the ports of its group (`multicast`). Several ports can be one port of
-//! a bridge (`bond`), and mirrors copy packets (`mirror`), for this and for other pipelines (`wrapped`). Pairs of stations
-//! can be forwarded elsewhere (`pair_listener`). [`Switch`] is the control API.
+//! limits (`limit`), or sends a multicast packet to the ports of its group (`multicast`). Several ports can be one port
+//! of a bridge (`bond`), and mirrors copy packets (`mirror`), for this and for other pipelines (`wrapped`). Pairs of
+//! stations can be forwarded elsewhere (`pair_listener`). [`Switch`] is the control API.
 //!
 //! Workers do not block: they read the table without locks and use `try_lock` only for new or moved stations; a station
 //! that cannot be learned now is learned from a later packet.

@@ -1,4 +1,5 @@
-//! Forwarding outside the workers, as by the kernel: which pairs of stations may be forwarded there, and when that ends.
+//! Forwarding outside the workers, as by the kernel: which pairs of stations may be forwarded there, and when that
+//! ends.
 //!
 //! Control looks pairs up here, in the same tables as the workers. A listener is notified of every change of the port
 //! table, of a station's port and of a port's link, before the path of such a pair could differ from that of a worker.
@@ -51,8 +52,8 @@ impl PairListener {
 }
 
 impl Switch {
-    /// Sets the function that is called for each change that may affect a pair: with the port whose pairs it affects, or
-    /// `None` for all. The first function stays. Workers call it under a lock; it must not block.
+    /// Sets the function that is called for each change that may affect a pair: with the port whose pairs it affects,
+    /// or `None` for all. The first function stays. Workers call it under a lock; it must not block.
     pub fn watch_pairs(&self, listener: impl Fn(Option<PortId>) + Send + Sync + 'static) {
         let _ = self.pair_listener.0.listener.set(Box::new(listener));
     }

@@ -1,7 +1,7 @@
 //! Protocols between neighbours whose frames a port passes to control, and the limits on them.
 //!
-//! A flood of such frames costs its own port: control gets at most [`FRAMES`] frames a second of each protocol and port,
-//! and [`MESSAGES`] of IGMP and MLD.
+//! A flood of such frames costs its own port: control gets at most [`FRAMES`] frames a second of each protocol and
+//! port, and [`MESSAGES`] of IGMP and MLD.
 
 use super::config::{PortConfig, Rate};
 use super::limit::Limiter;

@@ -1,5 +1,5 @@
-//! Control API: add and remove bridges and ports. `stations` lists, pins and flushes stations, `bonds` has the control API
-//! of bonds, and `observer` what control learns from the engine.
+//! Control API: add and remove bridges and ports. `stations` lists, pins and flushes stations, `bonds` has the control
+//! API of bonds, and `observer` what control learns from the engine.
 //!
 //! Operations may block on other control operations, and on a worker only while it holds a table lock to learn one
 //! station.
@@ -79,8 +79,8 @@ impl Switch {
 
     /// Publishes a port table. Nothing is forwarded outside by the old one from then on.
     fn publish(&self, table: PortTable) {
-        // Before the change, so that it takes effect for all packets; and behind it, because pairs may have been looked up
-        // in the old table meanwhile.
+        // Before the change, so that it takes effect for all packets; and behind it, because pairs may have been looked
+        // up in the old table meanwhile.
         self.pair_listener.changed(None);
         self.published.publish(Arc::new(table));
         self.pair_listener.changed(None);
@@ -179,8 +179,8 @@ impl Switch {
         Ok(())
     }
 
-    /// Sets the states of ports in the spanning tree of a bridge. Workers apply all of them at once, from their next burst
-    /// on. Ports that are not in it, or not any more, keep theirs.
+    /// Sets the states of ports in the spanning tree of a bridge. Workers apply all of them at once, from their next
+    /// burst on. Ports that are not in it, or not any more, keep theirs.
     pub fn set_states(&self, bridge: &str, states: impl Iterator<Item = (PortId, PortState)>) {
         let (_changing, mut table) = self.change();
         let Some(home) = table.named(bridge).map(|(number, _)| number) else { return };

@@ -95,8 +95,8 @@ impl Worker {
         self.classify::<false>(context.from, burst, context, out);
     }
 
-    /// Processes packets of a port that is on no bridge: those of a member of a bond. Returns `false` if the port is on a
-    /// bridge in a newer table.
+    /// Processes packets of a port that is on no bridge: those of a member of a bond. Returns `false` if the port is on
+    /// a bridge in a newer table.
     #[inline(never)]
     fn without_bridge(&mut self, burst: &mut Burst, context: &Context, out: &mut Verdicts) -> bool {
         if self.table.link(context.from).is_none() {

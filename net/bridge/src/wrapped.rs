@@ -1,8 +1,8 @@
 //! Functions of bridge ports around the pipeline, which are the same for every pipeline.
 //!
 //! - Members of a bond: packets that the bond accepts come from the bond, and those to the bond leave by a member.
-//! - In front of flow tables, frames of LLDP and LACP are taken out for control. Learning bridges do this themselves, where
-//!   reserved addresses leave their common path.
+//! - In front of flow tables, frames of LLDP and LACP are taken out for control. Learning bridges do this themselves,
+//!   where reserved addresses leave their common path.
 //! - Mirrors (`mirror`).
 //!
 //! A burst of other ports pays two checks. Nothing here decides where a packet goes.
@@ -206,9 +206,9 @@ enum Front<'a> {
     Punt(&'a Limiter),
 }
 
-/// Gives verdicts on packets that flow tables must not see, because they are of a protocol of the port or not accepted by
-/// its bond. The others pass again, in `context`. Returns `false` if there are no such packets: the burst has no verdicts
-/// then.
+/// Gives verdicts on packets that flow tables must not see, because they are of a protocol of the port or not accepted
+/// by its bond. The others pass again, in `context`. Returns `false` if there are no such packets: the burst has no
+/// verdicts then.
 #[inline(never)]
 fn intercept(
     (link, member): (Option<&Link>, Option<&Member>),

@@ -128,7 +128,8 @@ impl Index {
         }
     }
 
-    /// Moves an entry that had found a line full back to it, now that it has room, and so on for the line that it leaves.
+    /// Moves an entry that had found a line full back to it, now that it has room, and so on for the line that it
+    /// leaves.
     fn fill(&mut self, mut room: usize) {
         let mut at = self.next(room);
         while at != room {

@@ -1,8 +1,8 @@
 //! Connection tracking: which connection a packet belongs to, in which direction, and whether it fits the connection.
 //!
-//! States, timeouts and rules are those of the action `ct` in ovs-actions(7). [`Tracker::track`] reads a packet, updates
-//! its connection and returns the state of the packet, and the addresses and ports that it must get. It changes no
-//! packet. This crate starts no threads and reads no clock: time is passed in, in nanoseconds. Memory is bounded by
+//! States, timeouts and rules are those of the action `ct` in ovs-actions(7). [`Tracker::track`] reads a packet,
+//! updates its connection and returns the state of the packet, and the addresses and ports that it must get. It changes
+//! no packet. This crate starts no threads and reads no clock: time is passed in, in nanoseconds. Memory is bounded by
 //! [`Config`] and the constants of the module `config`.
 //!
 //! Checksums of transport headers are not verified, because workers have only the first bytes of a packet.

@@ -60,8 +60,8 @@ struct Body<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Reads a packet that begins with `head`, of which bytes may be missing at the end. Returns `None` for a packet that
-    /// has no place in any connection.
+    /// Reads a packet that begins with `head`, of which bytes may be missing at the end. Returns `None` for a packet
+    /// that has no place in any connection.
     pub(crate) fn parse(head: &'a [u8], zone: u16) -> Option<Self> {
         let body = match head.first()? >> 4 {
             4 => ipv4(head),

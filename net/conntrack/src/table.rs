@@ -1,9 +1,9 @@
 //! One shard of the table: connections by their original direction, and entries that lead to translated ones.
 //!
 //! Connections never move: they are in chunks, so that growth copies only the index, which has 8 bytes for each. Many
-//! chunks of all shards together are in huge pages. Beside the lock of a shard is a hint of what the next search and the
-//! next addition read, so that it can be loaded for many packets together. A hint may be old: nothing is read at its
-//! addresses.
+//! chunks of all shards together are in huge pages. Beside the lock of a shard is a hint of what the next search and
+//! the next addition read, so that it can be loaded for many packets together. A hint may be old: nothing is read at
+//! its addresses.
 
 use crate::config::CHUNK;
 use crate::connection::Connection;

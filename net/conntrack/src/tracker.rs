@@ -1,10 +1,10 @@
 //! The way of a packet to its connection.
 //!
 //! The table has [`SHARDS`] shards, each with a lock that is held for one packet, or one chunk of a sweep, listing or
-//! flush. A shard is found by a hash that is the same for both directions. A translated connection is in the shard of its
-//! original direction; the shard of its reply direction has an alias, which leads there. At most one shard is locked at a
-//! time: an alias is reserved before its connection is added, and released after the connection is removed. An alias
-//! without connection leads to nothing.
+//! flush. A shard is found by a hash that is the same for both directions. A translated connection is in the shard of
+//! its original direction; the shard of its reply direction has an alias, which leads there. At most one shard is
+//! locked at a time: an alias is reserved before its connection is added, and released after the connection is removed.
+//! An alias without connection leads to nothing.
 
 use crate::bits;
 use crate::bounded::Bounded;
@@ -134,8 +134,8 @@ impl Tracker {
         }
     }
 
-    /// Reads a packet for [`Tracker::track_parsed`] in this zone, once for several passages. Returns `None` for a packet
-    /// that has no place in a connection. `head` as in [`Tracker::track`].
+    /// Reads a packet for [`Tracker::track_parsed`] in this zone, once for several passages. Returns `None` for a
+    /// packet that has no place in a connection. `head` as in [`Tracker::track`].
     pub fn parse<'a>(&self, head: &'a [u8], zone: u16, now: u64) -> Option<Parsed<'a>> {
         let packet = Packet::parse(head, zone).and_then(|packet| self.defragment(packet, now))?;
         Some(Parsed { packet, hash: self.hasher.hash(&packet.tuple) })
@@ -168,8 +168,8 @@ impl Tracker {
         Ok(Outcome::bare(bits::INVALID, request.zone, Some(packet.tuple)))
     }
 
-    /// [`Tracker::track`] for a packet without earlier state that probably belongs to the connection at `place`. Returns
-    /// `None` if it does not.
+    /// [`Tracker::track`] for a packet without earlier state that probably belongs to the connection at `place`.
+    /// Returns `None` if it does not.
     #[inline]
     pub fn track_at(&self, place: Place, head: &[u8], request: &Request, now: u64) -> Option<Outcome> {
         let packet = Packet::parse(head, request.zone).filter(|packet| packet.fragment.is_none())?;
@@ -191,8 +191,8 @@ impl Tracker {
         prefetch_connection(place.address);
     }
 
-    /// Loads the shard of a packet into the cache. Returns what [`Tracker::prefetch_search`] needs, or `None` for a packet
-    /// that has no place in a connection. `head` as in [`Tracker::track`].
+    /// Loads the shard of a packet into the cache. Returns what [`Tracker::prefetch_search`] needs, or `None` for a
+    /// packet that has no place in a connection. `head` as in [`Tracker::track`].
     #[inline]
     pub fn prefetch_shard(&self, head: &[u8], zone: u16) -> Option<Search> {
         let hash = self.hasher.hash(&Packet::parse(head, zone)?.tuple);

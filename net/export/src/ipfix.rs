@@ -1,8 +1,9 @@
 //! IPFIX (RFC 7011) with the information elements of RFC 7012 and RFC 5477: flows of sampled packets.
 //!
-//! An [`Exporter`] adds packets to a bounded cache of flows and returns messages with records of flows that have ended, as
-//! Open vSwitch's bridge export does. Counts are those of the sampled packets; an options record tells the sampling rate.
-//! `key` has the fields that identify a flow, `template` the layout of records, `message` puts them into messages.
+//! An [`Exporter`] adds packets to a bounded cache of flows and returns messages with records of flows that have ended,
+//! as Open vSwitch's bridge export does. Counts are those of the sampled packets; an options record tells the sampling
+//! rate. `key` has the fields that identify a flow, `template` the layout of records, `message` puts them into
+//! messages.
 
 mod cache;
 mod key;

@@ -2,8 +2,8 @@
 //! version 5, section 3.1).
 //!
 //! A pipeline around another one ([`Sampled`]) counts down to the next packet, copies its header, and reads from the
-//! verdicts where it is sent. It writes only to memory of its worker, once for a burst, and must never change a verdict.
-//! Samples pass to control through a bounded ring for each worker; those that do not fit are counted.
+//! verdicts where it is sent. It writes only to memory of its worker, once for a burst, and must never change a
+//! verdict. Samples pass to control through a bounded ring for each worker; those that do not fit are counted.
 
 mod counts;
 mod outputs;
@@ -91,8 +91,8 @@ impl std::fmt::Debug for Sampling {
 }
 
 impl Sampling {
-    /// Sampling of ports numbered below `ports`, none of which is sampled yet. `seed` should be random, so that a sender
-    /// cannot predict which packets are sampled.
+    /// Sampling of ports numbered below `ports`, none of which is sampled yet. `seed` should be random, so that a
+    /// sender cannot predict which packets are sampled.
     pub fn new(ports: usize, seed: u64) -> Arc<Self> {
         Arc::new(Self { table: Published::default(), lanes: Mutex::default(), ports, seed })
     }

@@ -1,5 +1,5 @@
-//! Prints the memory and time of a million flows of a switch: `cargo run --release -p linerate-flow --example table_size
-//! [FLOWS]`.
+//! Prints the memory and time of a million flows of a switch: `cargo run --release -p linerate-flow --example
+//! table_size [FLOWS]`.
 
 mod idle;
 

@@ -48,8 +48,8 @@ impl Match {
         self.with_masked(field, value, field.full())
     }
 
-    /// Requires the bits `mask` of `field` to be those of `value`, without checks. The option of a tunnel must be present
-    /// as well, also if `mask` is 0.
+    /// Requires the bits `mask` of `field` to be those of `value`, without checks. The option of a tunnel must be
+    /// present as well, also if `mask` is 0.
     #[must_use]
     pub fn with_masked(mut self, field: Field, value: u128, mask: u128) -> Self {
         if let Some(n) = field.option() {
@@ -64,7 +64,8 @@ impl Match {
         self.mask.set(field, self.mask.get(field) | mask);
     }
 
-    /// Whether bits of `field` are matched, or the presence of an option of a tunnel. An option that must be absent is not.
+    /// Whether bits of `field` are matched, or the presence of an option of a tunnel. An option that must be absent is
+    /// not.
     pub fn has(&self, field: Field) -> bool {
         match field.option() {
             Some(n) if self.mask.get(Field::TunOptions) >> n & 1 != 0 => {

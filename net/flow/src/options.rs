@@ -1,7 +1,7 @@
 //! The map from options of Geneve tunnels to fields, and the options of packets as fields.
 //!
-//! A controller binds a class, a type and a length to one of the fields `tun_metadata0` to `tun_metadata7`. Flows, groups
-//! and packets then use the field. Values are in the lower bytes of the field; the bytes above the length are 0.
+//! A controller binds a class, a type and a length to one of the fields `tun_metadata0` to `tun_metadata7`. Flows,
+//! groups and packets then use the field. Values are in the lower bytes of the field; the bytes above the length are 0.
 
 use crate::action::Subfield;
 use crate::field::Field;
@@ -160,7 +160,8 @@ impl OptionMap {
         self.iter().find(|(_, mapping)| (mapping.class, mapping.kind) == (class, kind))
     }
 
-    /// The options of a received header as fields. Other options are left out; the last one of several equal ones counts.
+    /// The options of a received header as fields. Other options are left out; the last one of several equal ones
+    /// counts.
     ///
     /// # Errors
     /// If an option is cut off, has another length than the map says, or is critical and not bound.

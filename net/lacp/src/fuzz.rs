@@ -1,7 +1,7 @@
 //! Fuzz target of arbitrary frames against an aggregation, also replayed by ordinary tests.
 //!
-//! Invariants: nothing panics, a written frame is parsed again, ports that distribute have one partner, and no port sends
-//! more than three LACPDUs a second.
+//! Invariants: nothing panics, a written frame is parsed again, ports that distribute have one partner, and no port
+//! sends more than three LACPDUs a second.
 
 use crate::{Endpoint, FRAME, Group, GroupConfig, Pdu, SlowFrame, State, lacp_frame};
 use std::collections::BTreeMap;

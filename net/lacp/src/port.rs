@@ -1,5 +1,5 @@
-//! The machines of one port: receive (6.4.12), periodic transmission (6.4.13), mux with coupled control (6.4.15) and the
-//! limit on transmission (6.4.16). Selection (6.4.14) is in `group`.
+//! The machines of one port: receive (6.4.12), periodic transmission (6.4.13), mux with coupled control (6.4.15) and
+//! the limit on transmission (6.4.16). Selection (6.4.14) is in `group`.
 
 use crate::pdu::{Endpoint, Pdu, State};
 

@@ -1,7 +1,7 @@
 //! The Link Layer Discovery Protocol (IEEE 802.1AB-2016): what is at the other end of a link.
 //!
-//! An [`Agent`] takes links, frames and time, and returns frames to send and a table of neighbours. `frame` is the codec
-//! over the TLVs of `tlv`, `table` has the neighbours of one port, `agent` the timers.
+//! An [`Agent`] takes links, frames and time, and returns frames to send and a table of neighbours. `frame` is the
+//! codec over the TLVs of `tlv`, `table` has the neighbours of one port, `agent` the timers.
 //!
 //! Nothing here reads a clock, sends or waits. Memory is bounded for each port.
 

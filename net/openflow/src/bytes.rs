@@ -250,7 +250,8 @@ impl Wire for MacAddress {
     }
 }
 
-/// Seconds and nanoseconds of 32 bits each. Nanoseconds of all ones stand for an unknown duration, which is the maximum.
+/// Seconds and nanoseconds of 32 bits each. Nanoseconds of all ones stand for an unknown duration, which is the
+/// maximum.
 impl Wire for Duration {
     fn read(from: &mut Reader<'_>) -> Result<Self, ErrorCode> {
         let (seconds, nanoseconds) = (from.u32()?, from.u32()?);

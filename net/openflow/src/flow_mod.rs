@@ -128,8 +128,8 @@ impl FlowModRequest {
         Ok(found)
     }
 
-    /// Reads the fields from the command to the flags in the forms of OpenFlow 1.0 and Nicira. Match and instructions are
-    /// empty.
+    /// Reads the fields from the command to the flags in the forms of OpenFlow 1.0 and Nicira. Match and instructions
+    /// are empty.
     fn read_common(from: &mut Reader<'_>, cookie: u64, dialect: Dialect) -> Result<Self, ErrorCode> {
         let [table, command] = from.array()?;
         let command = read_command(command)?;

@@ -1,12 +1,12 @@
 //! OpenFlow messages: bytes to values and back. Without input and output: bytes come from and go to the caller.
 //!
-//! [`Framing`] divides a stream into messages, [`decode`] reads one, and [`encode`] writes one. Flows, groups and meters
-//! are those of the crate `flow`; all other contents of messages have types here. OpenFlow 1.3 (version 4) is complete,
-//! except for the properties of optical ports; of 1.0, 1.4 and 1.5 there is what `ovs-ofctl`, os-ken and Faucet use, with
-//! Nicira's extensions and those of the ONF.
+//! [`Framing`] divides a stream into messages, [`decode`] reads one, and [`encode`] writes one. Flows, groups and
+//! meters are those of the crate `flow`; all other contents of messages have types here. OpenFlow 1.3 (version 4) is
+//! complete, except for the properties of optical ports; of 1.0, 1.4 and 1.5 there is what `ovs-ofctl`, os-ken and
+//! Faucet use, with Nicira's extensions and those of the ONF.
 //!
-//! This crate opens no connection, starts no thread and reads no clock. It never panics on foreign bytes, and its memory
-//! and work for one message are bounded ([`limits`]).
+//! This crate opens no connection, starts no thread and reads no clock. It never panics on foreign bytes, and its
+//! memory and work for one message are bounded ([`limits`]).
 
 #![forbid(unsafe_code)]
 

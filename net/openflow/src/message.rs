@@ -26,7 +26,8 @@ pub enum Message {
     EchoRequest(Vec<u8>),
     /// Answer to a probe.
     EchoReply(Vec<u8>),
-    /// Data of an experimenter other than Nicira and the ONF. The answer is [`crate::ErrorCode::RequestBadExperimenter`].
+    /// Data of an experimenter other than Nicira and the ONF. The answer is
+    /// [`crate::ErrorCode::RequestBadExperimenter`].
     Experimenter(ExperimenterData),
     /// Request for the features of the switch.
     FeaturesRequest,

@@ -206,8 +206,8 @@ pub(crate) fn read_values(
     Ok((one()?, if id.masked { Some(one()?) } else { None }))
 }
 
-/// Bytes in which a value and its mask are written. Options have as many as they need, a multiple of 4: their lengths are
-/// not known here, and receivers add the bytes in front.
+/// Bytes in which a value and its mask are written. Options have as many as they need, a multiple of 4: their lengths
+/// are not known here, and receivers add the bytes in front.
 pub(crate) fn written_bytes(field: Field, value: u128, mask: u128) -> usize {
     if field.option().is_none() {
         return field.bytes();

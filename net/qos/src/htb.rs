@@ -1,13 +1,13 @@
 //! Hierarchical token buckets: which class may send now, and when the next one may.
 //!
 //! A class has a guaranteed rate, up to which it sends at any time, and a ceiling, up to which it borrows what its
-//! ancestors have left. Classes that lend are inner nodes, packets wait in leaves. Rules are those of the kernel's `htb`
-//! (Devera): a packet is charged to the rate of the lender and of its ancestors, and to the ceiling of every class on its
-//! path. Among classes that may send, those that need not borrow come first, then those whose lender is farther from the
-//! root, then those of higher priority, and classes of one priority by deficit round robin.
+//! ancestors have left. Classes that lend are inner nodes, packets wait in leaves. Rules are those of the kernel's
+//! `htb` (Devera): a packet is charged to the rate of the lender and of its ancestors, and to the ceiling of every
+//! class on its path. Among classes that may send, those that need not borrow come first, then those whose lender is
+//! farther from the root, then those of higher priority, and classes of one priority by deficit round robin.
 //!
-//! Buckets may go below zero by one packet, so rates hold for every packet size. If the guarantees of the children of each
-//! class fit into its own, a port sends at most its rate, the bursts of all classes, and one packet of each.
+//! Buckets may go below zero by one packet, so rates hold for every packet size. If the guarantees of the children of
+//! each class fit into its own, a port sends at most its rate, the bursts of all classes, and one packet of each.
 
 /// Maximum classes of a port, inner ones included: work for a packet is at most a visit of each leaf and its ancestors.
 pub const MAX_CLASSES: usize = 32;

@@ -1,7 +1,7 @@
 //! Copies of packets that wait, in chunks of private memory.
 //!
-//! Chunks are allocated with the queues of a port and with each handle, and are reused. A handle copies packets into its
-//! own chunks without the lock of the queues, and exchanges full chunks for empty ones under it.
+//! Chunks are allocated with the queues of a port and with each handle, and are reused. A handle copies packets into
+//! its own chunks without the lock of the queues, and exchanges full chunks for empty ones under it.
 
 use crate::dscp::mark_congestion;
 use crate::fq_codel::Waiting;
@@ -75,7 +75,8 @@ impl Packet {
         Some(Self { first, len: len as u32, offload: frame.offload })
     }
 
-    /// Adds the packet to a burst. It must stay in place until the burst was sent. Returns `false` if the burst is full.
+    /// Adds the packet to a burst. It must stay in place until the burst was sent. Returns `false` if the burst is
+    /// full.
     pub(crate) fn push(&self, burst: &mut GeneratedBurst) -> bool {
         let len = self.len as usize;
         let at = burst.len();

@@ -1,7 +1,8 @@
 //! The queues of one port: classes with rates ([`Htb`]), each leaf with fair queues ([`FqCodel`]).
 //!
-//! Packets, their class and hash, and time go in; packets that may be sent come out ([`Scheduler::dequeue`]). Every packet
-//! that was added leaves exactly once: sent, or in the list of dropped ones. Nothing is allocated after construction.
+//! Packets, their class and hash, and time go in; packets that may be sent come out ([`Scheduler::dequeue`]). Every
+//! packet that was added leaves exactly once: sent, or in the list of dropped ones. Nothing is allocated after
+//! construction.
 
 use crate::fq_codel::{ClassCounts, FqCodel, FqParams, Shared, Stored, Waiting};
 use crate::htb::{ClassRates, Htb, Node};

@@ -1,9 +1,9 @@
 //! Queues of a port between workers and its transmit queues.
 //!
-//! All handles of workers put copies of packets into one [`Scheduler`] under a lock. One receive queue of the port, which
-//! brings no packets ([`ReleaseRx`]), takes those that may be sent and sends them through a handle of its own: the worker
-//! that polls it owns the departures, so rates hold for the port without being divided among workers. While that worker
-//! sleeps, a timer is set to the next departure. Packets are copied and sent outside the lock.
+//! All handles of workers put copies of packets into one [`Scheduler`] under a lock. One receive queue of the port,
+//! which brings no packets ([`ReleaseRx`]), takes those that may be sent and sends them through a handle of its own:
+//! the worker that polls it owns the departures, so rates hold for the port without being divided among workers. While
+//! that worker sleeps, a timer is set to the next departure. Packets are copied and sent outside the lock.
 //!
 //! A packet counts as sent when it leaves, and as dropped when it is dropped; what the owner counts is reported by the
 //! next [`TxQueue::flush`] of any handle. A source's buffers are never held.

@@ -1,7 +1,7 @@
 //! Arbitrary bytes as BPDUs, links and seconds of a bridge.
 //!
-//! Invariants: nothing panics, a decoded BPDU is decoded to the same one after it was encoded, the state machines settle
-//! (`debug_assert` in `settle`), and one frame does not cause more frames than the hold count allows.
+//! Invariants: nothing panics, a decoded BPDU is decoded to the same one after it was encoded, the state machines
+//! settle (`debug_assert` in `settle`), and one frame does not cause more frames than the hold count allows.
 
 use crate::{Bpdu, Bridge, BridgeConfig, Event, FRAME_LEN, PortConfig, Protocol};
 use std::time::Duration;

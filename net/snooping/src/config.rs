@@ -24,8 +24,8 @@ pub struct Config {
 /// The querier of a bridge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Querier {
-    /// Source of IGMP queries. With 0.0.0.0 every other querier is preferred, and other bridges do not forward reports to
-    /// this one (RFC 4541, section 2.1.1).
+    /// Source of IGMP queries. With 0.0.0.0 every other querier is preferred, and other bridges do not forward reports
+    /// to this one (RFC 4541, section 2.1.1).
     pub address: Ipv4Addr,
 }
 

@@ -1,7 +1,7 @@
 //! Membership messages, with every check of their RFCs.
 //!
-//! The Router Alert option is required in MLD (RFC 3810, section 6), and optional in IGMP, where hosts of version 1 do not
-//! send it. Auxiliary data and unknown record types are skipped (RFC 3376, sections 4.2.6 and 4.2.12).
+//! The Router Alert option is required in MLD (RFC 3810, section 6), and optional in IGMP, where hosts of version 1 do
+//! not send it. Auxiliary data and unknown record types are skipped (RFC 3376, sections 4.2.6 and 4.2.12).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;

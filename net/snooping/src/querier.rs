@@ -1,5 +1,5 @@
-//! Queries of one VLAN: routers and other queriers that were heard, the election, and when the next general query is due
-//! (RFC 3376, section 6.6; RFC 3810, section 7.6).
+//! Queries of one VLAN: routers and other queriers that were heard, the election, and when the next general query is
+//! due (RFC 3376, section 6.6; RFC 3810, section 7.6).
 
 use crate::config::Config;
 use crate::query::ROBUSTNESS;

@@ -103,8 +103,8 @@ impl Snooper {
     }
 
     /// The spanning tree has changed: members may be behind other ports now. All hosts are queried, and memberships of
-    /// these ports end soon unless they are reported (RFC 4541, section 2.1.1). Without a querier this is so for IGMP only,
-    /// because MLD has no source address for such queries.
+    /// these ports end soon unless they are reported (RFC 4541, section 2.1.1). Without a querier this is so for IGMP
+    /// only, because MLD has no source address for such queries.
     pub fn topology_changed(&mut self, ports: &BTreeSet<u16>, now: Duration) {
         let own = self.own_addresses();
         let end = now + LAST_MEMBER * (ROBUSTNESS + 1);
@@ -171,8 +171,8 @@ impl Snooper {
         }
     }
 
-    /// A querier or router was heard. Returns whether it counts: queries without an address are of other bridges, and no
-    /// routers (RFC 4541, section 2.1.1).
+    /// A querier or router was heard. Returns whether it counts: queries without an address are of other bridges, and
+    /// no routers (RFC 4541, section 2.1.1).
     fn hear(&mut self, port: u16, vlan: u16, source: IpAddr, is_query: bool, now: Duration) -> bool {
         if source.is_unspecified() || port_config(&self.ports, port).router == RouterPort::Never {
             return false;

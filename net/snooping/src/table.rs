@@ -4,7 +4,8 @@ use crate::traffic::is_always_flooded;
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-/// The ports of all groups of a bridge. Numbers of ports are in ascending order. Immutable: control publishes a new one.
+/// The ports of all groups of a bridge. Numbers of ports are in ascending order. Immutable: control publishes a new
+/// one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     /// Members and router ports, by VLAN and group.

@@ -57,8 +57,8 @@ impl Traffic {
     }
 }
 
-/// Whether membership of a group is tracked. That of 224.0.0.0/24, of `ff02::1` and of groups that are not to leave a node
-/// is not: their packets go to all ports (RFC 4541, sections 2.1.2 and 3).
+/// Whether membership of a group is tracked. That of 224.0.0.0/24, of `ff02::1` and of groups that are not to leave a
+/// node is not: their packets go to all ports (RFC 4541, sections 2.1.2 and 3).
 pub(crate) fn is_snooped(group: IpAddr) -> bool {
     match group {
         IpAddr::V4(group) => group.is_multicast() && !is_local(group),

@@ -2,7 +2,8 @@
 
 use crate::{Kind, open};
 
-/// Opens a packet as each kind of tunnel. The first byte says by how much the packet is longer than the bytes that follow.
+/// Opens a packet as each kind of tunnel. The first byte says by how much the packet is longer than the bytes that
+/// follow.
 ///
 /// # Panics
 /// If an offset exceeds the packet.

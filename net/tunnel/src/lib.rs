@@ -1,8 +1,8 @@
 //! Tunnels: their headers, and the addresses of a switch on the networks that carry them.
 //!
 //! [`open`] validates a received tunnel packet, [`Tunnels`] finds its tunnel, and a [`Template`] writes the headers of
-//! packets to send. An [`Underlay`] answers for the addresses of the switch and resolves next hops, with packets and the
-//! time passed in. The crate knows neither flows nor ports, starts no threads and reads no clock.
+//! packets to send. An [`Underlay`] answers for the addresses of the switch and resolves next hops, with packets and
+//! the time passed in. The crate knows neither flows nor ports, starts no threads and reads no clock.
 
 #![forbid(unsafe_code)]
 

@@ -31,7 +31,8 @@ pub enum Malformed {
     /// An option or extension header is cut off, or must be known and is not.
     #[error("an option is cut off, has another length than expected, or is critical and not known")]
     Options,
-    /// The payload is not that of the tunnel: neither Ethernet frames nor IP packets, or a message of the protocol itself.
+    /// The payload is not that of the tunnel: neither Ethernet frames nor IP packets, or a message of the protocol
+    /// itself.
     #[error("the payload is not that of the tunnel")]
     Payload,
 }

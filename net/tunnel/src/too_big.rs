@@ -1,7 +1,7 @@
 //! Path MTU: the error about a packet that does not fit through a tunnel.
 //!
-//! The error comes from the destination of the packet, as that of the kernel's tunnels, because the bridge has no address
-//! on the network of the sender.
+//! The error comes from the destination of the packet, as that of the kernel's tunnels, because the bridge has no
+//! address on the network of the sender.
 
 use std::net::{IpAddr, Ipv4Addr};
 use wire::checksum::{Sum, protocol};

@@ -1,8 +1,8 @@
 //! Interfaces of the TCP/IP stack for programs on the same thread.
 //!
-//! [`queue`] is a loop of the program instead of callbacks. [`token`] and [`aio`] share one state per connection (`net`):
-//! received data, whether the peer has finished, and the waiter of each direction. A waiter is the queue of an operation
-//! or the waker of a task.
+//! [`queue`] is a loop of the program instead of callbacks. [`token`] and [`aio`] share one state per connection
+//! (`net`): received data, whether the peer has finished, and the waiter of each direction. A waiter is the queue of an
+//! operation or the waker of a task.
 #![forbid(unsafe_code)]
 
 pub mod aio;

@@ -15,8 +15,8 @@
 //! # }
 //! ```
 //!
-//! The module must not look up user data by hashing, and must not allocate for a completion once its tables have grown to
-//! the number of connections.
+//! The module must not look up user data by hashing, and must not allocate for a completion once its tables have grown
+//! to the number of connections.
 
 mod users;
 

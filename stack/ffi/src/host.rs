@@ -118,13 +118,13 @@ pub unsafe extern "C" fn linerate_host_new(
     })
 }
 
-/// Creates `count` hosts, 1 to LINERATE_MAX_WORKERS, for as many threads, and stores them at `hosts`. They have the same
-/// addresses and share their ports. Each must call the same functions linerate_open_... in the same order: the first
-/// call opens the port, the others join it, and the settings of the first call hold. Addresses, routes, listeners and UDP
-/// sockets are those of one host and are added to each; DHCP gives its lease to all if it is started on the first.
-/// `steering` is LINERATE_HASH or LINERATE_ARRIVAL. Once a port is open, all hosts must be used: each serves its own
-/// connections, and packets for a host whose thread does not wait are lost after some time. The port is closed with the
-/// last host.
+/// Creates `count` hosts, 1 to LINERATE_MAX_WORKERS, for as many threads, and stores them at `hosts`. They have the
+/// same addresses and share their ports. Each must call the same functions linerate_open_... in the same order: the
+/// first call opens the port, the others join it, and the settings of the first call hold. Addresses, routes, listeners
+/// and UDP sockets are those of one host and are added to each; DHCP gives its lease to all if it is started on the
+/// first. `steering` is LINERATE_HASH or LINERATE_ARRIVAL. Once a port is open, all hosts must be used: each serves its
+/// own connections, and packets for a host whose thread does not wait are lost after some time. The port is closed with
+/// the last host.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linerate_workers_new(
     options: *const linerate_options,
@@ -175,8 +175,8 @@ fn boxed(host: Host, options: &linerate_options, worker: Option<Worker>) -> *mut
     Box::into_raw(Box::new(host))
 }
 
-/// Closes the ports of a host and frees it. Connections that are open end without a FIN. Does nothing for NULL. Must not
-/// be called by a release function. Buffers that the program keeps stay valid.
+/// Closes the ports of a host and frees it. Connections that are open end without a FIN. Does nothing for NULL. Must
+/// not be called by a release function. Buffers that the program keeps stay valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linerate_host_free(host: *mut linerate_host) -> c_int {
     call(|| {

@@ -80,8 +80,8 @@ fn listens(mode: u32) -> Result<bool, Failure> {
     }
 }
 
-/// Opens a port named by the text at `name`, with this many queue pairs, and adds it to a host. Returns the number of the
-/// interface.
+/// Opens a port named by the text at `name`, with this many queue pairs, and adds it to a host. Returns the number of
+/// the interface.
 ///
 /// # Safety
 /// By the contract of the interface.
@@ -169,8 +169,8 @@ pub unsafe extern "C" fn linerate_open_virtio_user(
     unsafe { add(host, socket, interface, open) }
 }
 
-/// Opens a memif port. `socket` is a path, or "@name" for an abstract socket. `id` is the number of the interface behind
-/// the socket, the same at both ends. `secret` may be NULL. Otherwise as linerate_open_vhost_user.
+/// Opens a memif port. `socket` is a path, or "@name" for an abstract socket. `id` is the number of the interface
+/// behind the socket, the same at both ends. `secret` may be NULL. Otherwise as linerate_open_vhost_user.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linerate_open_memif(
     host: *mut linerate_host,
@@ -209,8 +209,8 @@ unsafe fn place(name: &str, netns: *const c_char) -> Result<Place, Failure> {
     Ok(Place { interface: name.to_owned(), netns: netns.map(Namespace::new) })
 }
 
-/// Opens an AF_XDP port on an interface of the kernel, which must have one queue for each host that opens it. The program
-/// receives all of its frames. Parameters as of linerate_open_tap.
+/// Opens an AF_XDP port on an interface of the kernel, which must have one queue for each host that opens it. The
+/// program receives all of its frames. Parameters as of linerate_open_tap.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linerate_open_af_xdp(
     host: *mut linerate_host,

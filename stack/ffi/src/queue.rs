@@ -175,8 +175,8 @@ impl Inner {
     }
 }
 
-/// Sends what the program has queued, and waits for completions, at most `timeout_ms` milliseconds. Stores the address of
-/// an array of at most `max` completions (1 to LINERATE_MAX_BATCH), and returns its length, which is 0 after the
+/// Sends what the program has queued, and waits for completions, at most `timeout_ms` milliseconds. Stores the address
+/// of an array of at most `max` completions (1 to LINERATE_MAX_BATCH), and returns its length, which is 0 after the
 /// timeout. The array and its data are valid until the next call of this function; linerate_buffer_keep keeps data
 /// longer. One call receives at most one burst of each receive queue, and nothing while completions are pending.
 #[unsafe(no_mangle)]

@@ -57,8 +57,8 @@ pub unsafe extern "C" fn linerate_unlisten(host: *mut linerate_host, listener: u
 }
 
 /// Opens a connection with these options (NULL: the defaults) and this user data. `local` may be NULL; its unspecified
-/// address and port 0 are chosen by the stack. The connection completes as LINERATE_CONNECTED, or as LINERATE_CLOSED with
-/// the reason.
+/// address and port 0 are chosen by the stack. The connection completes as LINERATE_CONNECTED, or as LINERATE_CLOSED
+/// with the reason.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linerate_connect(
     host: *mut linerate_host,
@@ -111,9 +111,9 @@ fn fits(inner: &Inner, length: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sends `length` bytes of a buffer from offset `offset`, without a copy. All of them are queued, or none. The buffer may
-/// be freed at once; its bytes are released when the peer has acknowledged them. Returns -EAGAIN if the send buffer is
-/// full; LINERATE_WRITABLE reports space.
+/// Sends `length` bytes of a buffer from offset `offset`, without a copy. All of them are queued, or none. The buffer
+/// may be freed at once; its bytes are released when the peer has acknowledged them. Returns -EAGAIN if the send buffer
+/// is full; LINERATE_WRITABLE reports space.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linerate_send(
     host: *mut linerate_host,

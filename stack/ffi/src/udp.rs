@@ -72,8 +72,8 @@ fn send(inner: &mut Inner, socket: u64, to: Option<Endpoint>, data: Slice<Buffer
     sent.map(|()| 0).map_err(failure)
 }
 
-/// Sends `length` bytes of a buffer from offset `offset` as a datagram, without a copy. `to` may be NULL for a connected
-/// socket.
+/// Sends `length` bytes of a buffer from offset `offset` as a datagram, without a copy. `to` may be NULL for a
+/// connected socket.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linerate_udp_send(
     host: *mut linerate_host,

@@ -34,8 +34,8 @@ impl Worker {
         (0..count).map(move |index| Self { index, count, rule, ports: Arc::clone(&ports) })
     }
 
-    /// Adds the share of a port to its host, and opens the port first, with a queue pair for each host, if no other host
-    /// has.
+    /// Adds the share of a port to its host, and opens the port first, with a queue pair for each host, if no other
+    /// host has.
     pub(crate) fn add(
         &self,
         host: &mut Host,

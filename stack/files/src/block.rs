@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Alignment in bytes of the address, offset and length of a direct read. Logical blocks of current disks are not longer.
+/// Alignment in bytes of the address, offset and length of a direct read. Logical blocks of current disks are not
+/// longer.
 pub const ALIGNMENT: usize = 4096;
 /// Maximum number of blocks in use that are passed over in the search for a free one.
 const TRIES: usize = 16;

@@ -132,8 +132,8 @@ impl<T> Files<T> {
         self.calls + self.ring.as_ref().map_or(0, Ring::calls)
     }
 
-    /// Opens a file for reading. `path` is relative to the directory. The descriptor has `O_NONBLOCK`, because the kind of
-    /// the file is not known yet; [`Files::prepare`] must be called before it is read.
+    /// Opens a file for reading. `path` is relative to the directory. The descriptor has `O_NONBLOCK`, because the kind
+    /// of the file is not known yet; [`Files::prepare`] must be called before it is read.
     pub fn open(&mut self, path: CString, token: T) {
         self.start(Op::Open { token, path });
     }
@@ -147,8 +147,8 @@ impl<T> Files<T> {
         self.start(Op::Read { token, file: file.clone(), offset, len, block });
     }
 
-    /// Receives at most `len` bytes into a block that has no other handle, as soon as there are some. The socket must be
-    /// blocking, and have one such request at a time; in [`Mode::Copy`] the thread blocks until there are bytes.
+    /// Receives at most `len` bytes into a block that has no other handle, as soon as there are some. The socket must
+    /// be blocking, and have one such request at a time; in [`Mode::Copy`] the thread blocks until there are bytes.
     pub fn receive(&mut self, socket: &Arc<OwnedFd>, len: u32, mut block: Block, token: T) {
         if !is_usable(&mut block, len) {
             return self.done.push_back(Done::Read(token, block, Err(Errno::INVAL)));

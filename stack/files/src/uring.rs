@@ -1,7 +1,7 @@
 //! Unsafe code of `io_uring`: requests that name memory which the kernel reads or writes later.
 //!
-//! Each request in the ring owns what it names (path, file, socket, block) and is an entry of `in_flight`, which nothing
-//! reads until its completion has arrived. Dropping the ring waits for all completions.
+//! Each request in the ring owns what it names (path, file, socket, block) and is an entry of `in_flight`, which
+//! nothing reads until its completion has arrived. Dropping the ring waits for all completions.
 
 use crate::{ALIGNMENT, Block, Done, OPEN, Op, RESOLVE, Submission};
 use io_uring::types::{CancelBuilder, Fd, OpenHow};

@@ -82,8 +82,8 @@ impl Indirection {
 }
 
 stack::counters! {
-    /// Counts of one worker's share of a port. `received + copied + forwarded == kept + handed_over + handoff_full`, and
-    /// all workers hand over as many packets as they take.
+    /// Counts of one worker's share of a port. `received + copied + forwarded == kept + handed_over + handoff_full`,
+    /// and all workers hand over as many packets as they take.
     DistributorCounts {
         /// Packets received from the port.
         received: "rss_received",
@@ -308,8 +308,8 @@ impl Distributor {
     }
 }
 
-/// Owner of a frame that starts with `head` and arrived at worker `me` of `workers`; `None` if its flow hash selects the
-/// worker.
+/// Owner of a frame that starts with `head` and arrived at worker `me` of `workers`; `None` if its flow hash selects
+/// the worker.
 #[inline]
 fn owner_of(head: &[u8], (me, workers): (usize, usize), rule: FlowSteering) -> Option<Owner> {
     let Some(layers) = Layers::of(head) else { return Some(owner_of_link(head, me)) };

@@ -2,8 +2,8 @@
 //!
 //! The stack of the first worker obtains it. The other workers look for a change when they run the control of their
 //! ports, as for questions of other threads, and a doorbell ends their sleep. The place between them holds the latest
-//! lease only, so its size is bounded, and a slow worker misses nothing but leases that were replaced. A follower must not
-//! wait for another worker: if the place is locked, it looks again at the next control.
+//! lease only, so its size is bounded, and a slow worker misses nothing but leases that were replaced. A follower must
+//! not wait for another worker: if the place is locked, it looks again at the next control.
 
 use crate::clock::Clock;
 use rustix::event::{EventfdFlags, eventfd};
@@ -65,7 +65,8 @@ impl SharedLease {
         self.place.changes.fetch_add(1, Ordering::Release);
     }
 
-    /// Passes the lease of the first worker on if it has changed since the last call, with its end in the time of `clock`.
+    /// Passes the lease of the first worker on if it has changed since the last call, with its end in the time of
+    /// `clock`.
     pub(crate) fn take_change(&mut self, clock: Clock, each: impl FnOnce(Option<Lease>)) {
         let Place { lease, changes, doorbells } = &*self.place;
         if changes.load(Ordering::Acquire) == self.seen {

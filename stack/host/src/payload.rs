@@ -49,8 +49,8 @@ impl std::fmt::Debug for Kind {
 }
 
 impl Buffer {
-    /// A handle of bytes in memory of any kind. `as_ref` must return the same bytes each time; the owner is dropped with
-    /// the last handle.
+    /// A handle of bytes in memory of any kind. `as_ref` must return the same bytes each time; the owner is dropped
+    /// with the last handle.
     pub fn owned(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
         Self(Kind::Owned(Arc::new(bytes)))
     }

@@ -15,9 +15,9 @@ const TRIES: usize = 4;
 const LAST_TRIES: usize = 64;
 /// Number of sizes.
 const CLASSES: usize = 4;
-/// Sizes of buffers in bytes: short messages, segments of an Ethernet MTU, jumbo and coalesced segments. No size is more
-/// than eight times the one before: a stack counts the bytes of a payload, so a buffer is at most eight times as long as
-/// what it counts for, and a peer of a slow reader cannot occupy most of the pool.
+/// Sizes of buffers in bytes: short messages, segments of an Ethernet MTU, jumbo and coalesced segments. No size is
+/// more than eight times the one before: a stack counts the bytes of a payload, so a buffer is at most eight times as
+/// long as what it counts for, and a peer of a slow reader cannot occupy most of the pool.
 const SIZES: [usize; CLASSES] = [256, 2048, 8192, 65_536];
 
 /// Maximum number of buffers of each size: 256 bytes, 2 KiB, 8 KiB and 64 KiB.

@@ -144,8 +144,8 @@ impl Host {
         mem::with_kernel!(chosen(), K => self.round::<K>(app, now))
     }
 
-    /// Sleeps until there may be work, at most `limit`, for a caller with a loop of its own; then runs the ports' control.
-    /// Returns at once if packets or work of the application are pending, or if the host does not sleep
+    /// Sleeps until there may be work, at most `limit`, for a caller with a loop of its own; then runs the ports'
+    /// control. Returns at once if packets or work of the application are pending, or if the host does not sleep
     /// ([`Polling::Busy`]).
     pub fn rest(&mut self, app: &mut impl App, limit: Duration) {
         if self.polling == Polling::Adaptive && self.sleep(app, limit) {

@@ -4,8 +4,8 @@
 //! time in which active workers had work, and activates or drains one at a time ([`Policy`]). A drained worker keeps
 //! its connections, because a connection cannot move between stacks, and sleeps when it has nothing to do.
 //!
-//! Nothing here is on the path of a packet but loads of lines that change when the number of workers or a worker's first
-//! or last connection does.
+//! Nothing here is on the path of a packet but loads of lines that change when the number of workers or a worker's
+//! first or last connection does.
 
 use mem::line::Padded;
 use stack::Time;
@@ -41,8 +41,8 @@ impl Activity {
     /// Default interval between two samples of the load: that of TAS.
     pub const INTERVAL: Duration = Duration::from_millis(10);
 
-    /// Workers of which the first `range.start()` are always active, and the others by the load of each `interval`; with
-    /// `None`, only [`Activity::set_active`] changes their number.
+    /// Workers of which the first `range.start()` are always active, and the others by the load of each `interval`;
+    /// with `None`, only [`Activity::set_active`] changes their number.
     pub fn new(range: RangeInclusive<usize>, interval: Option<Duration>) -> Self {
         let (least, most) = (*range.start().max(&1), *range.end());
         let workers = (0..most.max(least)).map(|_| Padded::default()).collect();

@@ -6,8 +6,8 @@
 //!
 //! No call waits for the stack. The side of the application knows how much each send buffer takes, because the stack
 //! reports the space that acknowledgements free. It chooses the identifiers of connections and listeners, so `connect`
-//! and `listen` return them at once and fail by a message. The thread of the stack waits if the ring of messages is full,
-//! and replays calls meanwhile, so the two never wait for each other. Nothing else is shared.
+//! and `listen` return them at once and fail by a message. The thread of the stack waits if the ring of messages is
+//! full, and replays calls meanwhile, so the two never wait for each other. Nothing else is shared.
 
 mod names;
 mod remote;

@@ -77,8 +77,8 @@ fn exchange(ends: &mut [Stack<Buffer>; 2], pool: &mut BufferPool, now: Time) -> 
     events
 }
 
-/// Buffers of each size that are in use after a sender has sent pieces of `len` bytes, each in a segment of its own, to a
-/// receiver that does not read.
+/// Buffers of each size that are in use after a sender has sent pieces of `len` bytes, each in a segment of its own, to
+/// a receiver that does not read.
 fn occupied(len: usize) -> [usize; 4] {
     let (mut ends, mut pool, mut now) =
         ([stack(1), stack(2)], BufferPool::new(PoolLimits::default()), Time(0));

@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Bytes that fill the smallest send buffer of the kernel (`net/unix/af_unix.c`: a socket is writable while a quarter of
-/// its buffer is used).
+/// Bytes that fill the smallest send buffer of the kernel (`net/unix/af_unix.c`: a socket is writable while a quarter
+/// of its buffer is used).
 const FILL: usize = 2048;
 /// Maximum number of bytes that announce arrivals to edge-triggered epoll.
 const EDGES: u32 = 16;

@@ -92,8 +92,8 @@ impl Options {
         }
     }
 
-    /// Changes an option. Those that have no effect here are accepted. Returns whether settings changed that the service
-    /// has.
+    /// Changes an option. Those that have no effect here are accepted. Returns whether settings changed that the
+    /// service has.
     pub(crate) fn set(&mut self, level: c_int, name: c_int, value: &[u8]) -> io::Result<bool> {
         let number = match value.first_chunk::<4>() {
             Some(bytes) => c_int::from_ne_bytes(*bytes),

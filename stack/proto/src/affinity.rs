@@ -79,8 +79,8 @@ impl Affinity {
         Self::owner(local.port, self.of).or_else(|| Some(self.flows.as_ref()?(local, remote)))
     }
 
-    /// Number of the other stack to which packets from `remote` to `local` belong; `None` if they belong to this one, or
-    /// their owner is unknown.
+    /// Number of the other stack to which packets from `remote` to `local` belong; `None` if they belong to this one,
+    /// or their owner is unknown.
     pub(crate) fn other_owner(&self, local: Endpoint, remote: Endpoint) -> Option<u16> {
         self.owner_of_flow(local, remote).filter(|owner| *owner != self.index)
     }
@@ -91,8 +91,8 @@ impl Affinity {
     }
 
     /// A port for which `is_free` is true and whose replies from `remote` come home, or another own port if none is
-    /// among those tested. `first` and `cursor` select the first port to try; the cursor advances by the ports tested, so
-    /// that the next call continues (RFC 6056 section 3.3.3). Returns `None` if none of `tries` ports is free.
+    /// among those tested. `first` and `cursor` select the first port to try; the cursor advances by the ports tested,
+    /// so that the next call continues (RFC 6056 section 3.3.3). Returns `None` if none of `tries` ports is free.
     pub(crate) fn choose(
         &self,
         (first, cursor, tries): (u16, &mut u16, u16),

@@ -23,8 +23,8 @@ impl Config {
     }
 }
 
-/// Bytes as which a received or queued piece of payload counts at least, because it occupies a buffer: a peer that sends
-/// single bytes must not hold more memory than one that sends full segments.
+/// Bytes as which a received or queued piece of payload counts at least, because it occupies a buffer: a peer that
+/// sends single bytes must not hold more memory than one that sends full segments.
 pub(crate) const MIN_BUFFER: u32 = 256;
 
 /// Bytes of send space that one call of [`crate::Stack::send`] with `len` bytes takes.
@@ -37,8 +37,8 @@ pub const fn send_cost(len: usize) -> usize {
 /// sender of short segments may exceed one receive buffer; only those below 64 bytes on average exceed this.
 pub(crate) const BUFFER_EXCESS: u32 = 4;
 
-/// Limits of a stack, so that its memory and the work that peers can cause are bounded. Bounds that a protocol fixes are
-/// constants where they are used.
+/// Limits of a stack, so that its memory and the work that peers can cause are bounded. Bounds that a protocol fixes
+/// are constants where they are used.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Connections, in any state except TIME-WAIT.

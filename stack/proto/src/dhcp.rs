@@ -1,8 +1,8 @@
 //! DHCP client for IPv4 (RFC 2131 section 4.4).
 //!
 //! Messages and the time in; messages, a lease and the time of the next call out. The caller sends ARP probes for the
-//! address before its use (RFC 5227), assigns it, and removes it when the lease ends. Must not accept a message that does not answer its last one, and must not send
-//! more often than the retransmission times allow.
+//! address before its use (RFC 5227), assigns it, and removes it when the lease ends. Must not accept a message that
+//! does not answer its last one, and must not send more often than the retransmission times allow.
 
 mod lease;
 
@@ -195,8 +195,8 @@ impl Dhcp {
         self.next.as_ref().map(Lease::address)
     }
 
-    /// The address for which an ARP probe is due (RFC 5227 section 2.1.1). The lease begins some time after the last one.
-    /// The initial delay of the RFC is that of the first message.
+    /// The address for which an ARP probe is due (RFC 5227 section 2.1.1). The lease begins some time after the last
+    /// one. The initial delay of the RFC is that of the first message.
     pub(crate) fn probe(&mut self, now: Time) -> Option<Ipv4Addr> {
         let address = self.probing().filter(|_| self.deadline <= now)?;
         if self.sent < PROBES {

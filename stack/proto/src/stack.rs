@@ -104,9 +104,9 @@ impl<P: Payload> Stack<P> {
         self.ip.add_route(route);
     }
 
-    /// The Ethernet address of a neighbour, for a caller that sends packets to it on its own. Starts the resolution of an
-    /// address that is not known; [`Stack::transmit`] sends the requests. A neighbour that is looked up at least every few
-    /// seconds is probed before its address is too old (RFC 4861 section 7.3).
+    /// The Ethernet address of a neighbour, for a caller that sends packets to it on its own. Starts the resolution of
+    /// an address that is not known; [`Stack::transmit`] sends the requests. A neighbour that is looked up at least
+    /// every few seconds is probed before its address is too old (RFC 4861 section 7.3).
     pub fn neighbour(
         &mut self,
         interface: InterfaceId,
@@ -148,8 +148,8 @@ impl<P: Payload> Stack<P> {
         }
     }
 
-    /// Processes a reassembled packet to an address that several stacks have. All of them receive the fragments of TCP, and
-    /// only the one with the connection must answer; one receives those of a datagram, and may not have its socket.
+    /// Processes a reassembled packet to an address that several stacks have. All of them receive the fragments of TCP,
+    /// and only the one with the connection must answer; one receives those of a datagram, and may not have its socket.
     fn receive_reassembled(&mut self, mut frame: PrivateFrame<P>, packet: &Packet, now: Time) {
         match packet.protocol {
             protocol::TCP if !self.tcp.has_connection(&frame, packet) => {
@@ -308,9 +308,9 @@ impl<P: Payload> Stack<P> {
         self.tcp.send(connection, data)
     }
 
-    /// Queues data like [`Stack::send`], and announces to the peer that the stream is urgent up to its end (RFC 9293 section
-    /// 3.8.5). The data stays in the stream, as with `SO_OOBINLINE`; new applications should not use it (RFC 6093
-    /// section 5). Received urgent data is in the stream too, without an indication.
+    /// Queues data like [`Stack::send`], and announces to the peer that the stream is urgent up to its end (RFC 9293
+    /// section 3.8.5). The data stays in the stream, as with `SO_OOBINLINE`; new applications should not use it
+    /// (RFC 6093 section 5). Received urgent data is in the stream too, without an indication.
     ///
     /// # Errors
     /// Those of [`Stack::send`].
@@ -329,8 +329,8 @@ impl<P: Payload> Stack<P> {
         self.tcp.consumed(connection, bytes);
     }
 
-    /// Closes the sending side after all queued data (FIN). Receiving continues until the peer closes. A connection that
-    /// is not established yet sends its queued data once it is; without any, it ends now.
+    /// Closes the sending side after all queued data (FIN). Receiving continues until the peer closes. A connection
+    /// that is not established yet sends its queued data once it is; without any, it ends now.
     pub fn close(&mut self, connection: ConnectionId) {
         let (tcp, mut io) = self.split(self.now);
         tcp.close(connection, &mut io);
@@ -372,8 +372,8 @@ impl<P: Payload> Stack<P> {
         self.tcp.connections()
     }
 
-    /// Connections in a range of slots, with their slots, for display in parts whose time is bounded. A connection keeps
-    /// its slot.
+    /// Connections in a range of slots, with their slots, for display in parts whose time is bounded. A connection
+    /// keeps its slot.
     pub fn connections_in(&self, slots: Range<u32>) -> impl Iterator<Item = (u32, ConnectionInfo)> + '_ {
         self.tcp.connections_in(slots)
     }
@@ -388,8 +388,8 @@ impl<P: Payload> Stack<P> {
         self.tcp.len()
     }
 
-    /// Whether a received segment from `remote` to `local`, with these sequence and acknowledgement numbers, belongs to a
-    /// connection or returns a SYN cookie of this stack. TIME-WAIT does not count: another stack may have a newer
+    /// Whether a received segment from `remote` to `local`, with these sequence and acknowledgement numbers, belongs to
+    /// a connection or returns a SYN cookie of this stack. TIME-WAIT does not count: another stack may have a newer
     /// connection of the same ends.
     #[inline]
     pub fn claims(&self, (local, remote): (Endpoint, Endpoint), numbers: (u32, u32), now: Time) -> bool {

@@ -158,8 +158,8 @@ impl<P: Payload> Udp<P> {
         self.table.get(socket).ok_or(UdpError::Closed)
     }
 
-    /// Adds a membership. Returns whether the socket did not have it. Its datagrams are received by one socket, as others
-    /// are.
+    /// Adds a membership. Returns whether the socket did not have it. Its datagrams are received by one socket, as
+    /// others are.
     pub(crate) fn join(
         &mut self,
         socket: SocketId,
@@ -225,7 +225,8 @@ impl<P: Payload> Udp<P> {
         Ok(())
     }
 
-    /// Number of the stack, among those with the same addresses, to which a valid datagram without a socket here belongs.
+    /// Number of the stack, among those with the same addresses, to which a valid datagram without a socket here
+    /// belongs.
     pub(crate) fn other_owner<F: Frame>(&self, frame: &F, packet: &Packet) -> Option<u16> {
         let (ends, _) = validate(frame, packet)?;
         let owner = self.table.affinity().other_owner(ends.local, ends.remote)?;

@@ -216,8 +216,8 @@ impl Link for Single {
     }
 }
 
-/// Passes frames in both directions until there are none. The first stack sends a request for each reply, and the second
-/// one returns what it receives. Returns the number of replies.
+/// Passes frames in both directions until there are none. The first stack sends a request for each reply, and the
+/// second one returns what it receives. Returns the number of replies.
 fn echo(ends: &mut [Stack<Bytes>; 2], data: &Bytes, now: Time) -> usize {
     let (mut link, mut replies, mut is_quiet) = (Single { frame: [0; 256], len: 0 }, 0, false);
     while !is_quiet {

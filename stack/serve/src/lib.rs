@@ -1,5 +1,5 @@
-//! Programs over the stack: servers of echo, discard, source, HTTP and key-value storage, a proxy, and a client that loads
-//! servers.
+//! Programs over the stack: servers of echo, discard, source, HTTP and key-value storage, a proxy, and a client that
+//! loads servers.
 #![forbid(unsafe_code)]
 
 mod discard;

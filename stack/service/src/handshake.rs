@@ -1,9 +1,9 @@
 //! The handshake over a Unix socket, in one process and between processes.
 //!
-//! The service sends one message: a magic number, the numbers of workers and of active ones, the sizes of a region, and descriptors
-//! (`SCM_RIGHTS`): the eventfd to the client, and for each worker its memory and the eventfd to it. The client sends
-//! nothing, then or later; the socket signals each side that the other ended. So the service parses no bytes of a client
-//! outside of the rings.
+//! The service sends one message: a magic number, the numbers of workers and of active ones, the sizes of a region, and
+//! descriptors (`SCM_RIGHTS`): the eventfd to the client, and for each worker its memory and the eventfd to it. The
+//! client sends nothing, then or later; the socket signals each side that the other ended. So the service parses no
+//! bytes of a client outside of the rings.
 
 use crate::limits::Sizes;
 use crate::region::{Descriptors, Own};

@@ -1,7 +1,7 @@
 //! The TCP/IP stack as a service for other threads and processes.
 //!
-//! Each worker of a [`host::Workers`], or the only host, runs a [`Service`] as its application, and a [`SlowPath`] accepts
-//! and removes clients on a thread of its own. Clients, in the same process ([`Connector`]) or in others
+//! Each worker of a [`host::Workers`], or the only host, runs a [`Service`] as its application, and a [`SlowPath`]
+//! accepts and removes clients on a thread of its own. Clients, in the same process ([`Connector`]) or in others
 //! ([`Client::connect`]), share a region of memory with each worker: two rings, for commands and completions, and two
 //! arenas, for data in each direction. A busy side makes no system call; an idle one sleeps until an eventfd is
 //! signalled. [`net`] has blocking sockets in the shape of `std::net`.

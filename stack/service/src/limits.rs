@@ -11,12 +11,13 @@ const MIN_ARENA: u32 = 1 << 20;
 /// fails with [`crate::Reason::TooMany`].
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Clients. Each has memory for its rings and arenas. That of as many clients that have left may be in use until their
-    /// data is acknowledged.
+    /// Clients. Each has memory for its rings and arenas. That of as many clients that have left may be in use until
+    /// their data is acknowledged.
     pub clients: u32,
     /// Entries of each ring; a power of two from 16 to 32,768.
     pub ring: u32,
-    /// Bytes of the arenas of each direction, at most 1 GiB. They are divided among the workers; each has 1 MiB at least.
+    /// Bytes of the arenas of each direction, at most 1 GiB. They are divided among the workers; each has 1 MiB at
+    /// least.
     pub arena: u32,
     /// Connections, listeners and UDP sockets of a client on a worker.
     pub sockets: u32,
@@ -63,7 +64,8 @@ impl Default for Limits {
     }
 }
 
-/// Number of a client's regions, one for each worker, with the number of active ones, and their sizes, which the service announces to a client.
+/// Number of a client's regions, one for each worker, with the number of active ones, and their sizes, which the
+/// service announces to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sizes {
     pub(crate) workers: u32,

@@ -1,7 +1,7 @@
 //! Messages between the slow path and the workers.
 //!
-//! A worker looks at its orders once per millisecond and after each sleep, which its eventfd ends. The number of messages
-//! on their way is bounded by that of clients and workers. Must not carry data of connections.
+//! A worker looks at its orders once per millisecond and after each sleep, which its eventfd ends. The number of
+//! messages on their way is bounded by that of clients and workers. Must not carry data of connections.
 
 use crate::Fault;
 use crate::service::Client;

@@ -1,7 +1,7 @@
 //! The memory that a client shares with one worker: two rings and two arenas in a sealed memfd, and the eventfds.
 //!
-//! The service creates all, so that a client can neither choose a size nor truncate a file. Pages are allocated up front,
-//! so that none is missing later.
+//! The service creates all, so that a client can neither choose a size nor truncate a file. Pages are allocated up
+//! front, so that none is missing later.
 
 use crate::limits::Sizes;
 use crate::ring;

@@ -1,8 +1,8 @@
 //! Single-producer, single-consumer ring of entries in memory that both ends can write at any time.
 //!
-//! Layout in words of eight bytes: `tail` (written by the producer), a line pair further `head` and `sleeps` (written by
-//! the consumer), a line pair further the entries, one cache line each. Positions increase and are never reduced; the
-//! slot of a position is its value modulo the size, a power of two.
+//! Layout in words of eight bytes: `tail` (written by the producer), a line pair further `head` and `sleeps` (written
+//! by the consumer), a line pair further the entries, one cache line each. Positions increase and are never reduced;
+//! the slot of a position is its value modulo the size, a power of two.
 //!
 //! Protocol: the producer fills slots and stores `tail` with Release, which pairs with the consumer's Acquire load. The
 //! consumer copies slots and stores `head` with Release, which pairs with the producer's Acquire load. A consumer that

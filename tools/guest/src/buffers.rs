@@ -168,7 +168,8 @@ impl Buffers {
         }
     }
 
-    /// Sets the UDP ports of the frame in buffer `id`, which has no IP options. Its checksum is 0, which is none (RFC 768).
+    /// Sets the UDP ports of the frame in buffer `id`, which has no IP options. Its checksum is 0, which is none
+    /// (RFC 768).
     #[inline(always)]
     pub(super) fn set_ports(&self, id: u16, ports: u32) {
         let frame = self.frames[usize::from(id)];

@@ -380,8 +380,8 @@ impl<R: DriverRing> GuestDevice for Device<R> {
     }
 }
 
-/// Writes packet number `id` into the buffer of that number. Returns its length in bytes, header included. A packet of the
-/// first flow, if there are flows: one of no flow might be dropped, and would never return.
+/// Writes packet number `id` into the buffer of that number. Returns its length in bytes, header included. A packet of
+/// the first flow, if there are flows: one of no flow might be dropped, and would never return.
 fn make(config: &GuestConfig, buffers: &Buffers, id: u16) -> u32 {
     let size = config.sizes.nth(usize::from(id));
     buffers.fill(id, &frame(size, config.peer, config.mac, id));

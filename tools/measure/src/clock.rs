@@ -15,8 +15,8 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Uses the time-stamp counter if it has a constant rate (`constant_tsc` and `nonstop_tsc`), else the system clock. The
-    /// first call of a process reads that and compares the counter with the system clock.
+    /// Uses the time-stamp counter if it has a constant rate (`constant_tsc` and `nonstop_tsc`), else the system clock.
+    /// The first call of a process reads that and compares the counter with the system clock.
     pub fn calibrated() -> Clock {
         static COUNTER: OnceLock<Option<f64>> = OnceLock::new();
         let rate = || {

@@ -21,8 +21,8 @@ const TIMEOUT: Duration = Duration::from_millis(500);
 /// Loads of the line between two reads of the clock.
 const SPINS: u32 = 1 << 12;
 const END: u64 = u64::MAX;
-/// Maximum round-trip times in nanoseconds of CPUs that are near and in between. Measured: 50 to 110 on one core complex,
-/// 190 to 250 on two complexes of a socket, 300 and more on two sockets.
+/// Maximum round-trip times in nanoseconds of CPUs that are near and in between. Measured: 50 to 110 on one core
+/// complex, 190 to 250 on two complexes of a socket, 300 and more on two sockets.
 const NEAR: f64 = 150.0;
 const BETWEEN: f64 = 275.0;
 /// Maximum time to wait for CPUs that are not far, and the pause between two checks.

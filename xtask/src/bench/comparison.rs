@@ -62,8 +62,8 @@ impl fmt::Display for Goal {
     }
 }
 
-/// The ratio of one subject's readings to another's, by the numbers of subjects and column. The goal applies to near CPUs,
-/// and to those whose distance is not measured.
+/// The ratio of one subject's readings to another's, by the numbers of subjects and column. The goal applies to near
+/// CPUs, and to those whose distance is not measured.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair {
     pub(super) ours: usize,

@@ -1,5 +1,5 @@
-//! `cargo xtask bench guests`: one TCP stream between two Linux guests in QEMU, over our switch and others in turn, with
-//! the same network card in the guests. Each reading uses fresh guests and a fresh switch, in a separate process
+//! `cargo xtask bench guests`: one TCP stream between two Linux guests in QEMU, over our switch and others in turn,
+//! with the same network card in the guests. Each reading uses fresh guests and a fresh switch, in a separate process
 //! (`tests/src/bin/guest_stream.rs`) that ends everything it has started.
 
 use std::process::Command;

@@ -1,6 +1,6 @@
-//! `cargo xtask bench latency`: frames of our generator at a fixed rate through a flow table; measures latency and loss.
-//! At half of the highest rate that Open vSwitch forwards without loss, both switches are compared. At a moderate rate,
-//! our switch is compared with itself while 100,000 flows are added. A script (`latency.sh`) takes one reading.
+//! `cargo xtask bench latency`: frames of our generator at a fixed rate through a flow table; measures latency and
+//! loss. At half of the highest rate that Open vSwitch forwards without loss, both switches are compared. At a moderate
+//! rate, our switch is compared with itself while 100,000 flows are added. A script (`latency.sh`) takes one reading.
 
 use std::time::Duration;
 

@@ -2,8 +2,9 @@
 //! ratio of readings of one round is meaningful.
 //!
 //! A bench is a `Comparison` (subjects, columns of a reading, pairs with goals) and a function that takes one reading.
-//! `rounds` interleaves the readings and measures the distance of the CPUs, `progress` shows the remaining time, `report`
-//! and `picture` show the result. `script` runs a shell script that takes a reading. `scale` only starts a program.
+//! `rounds` interleaves the readings and measures the distance of the CPUs, `progress` shows the remaining time,
+//! `report` and `picture` show the result. `script` runs a shell script that takes a reading. `scale` only starts a
+//! program.
 
 mod comparison;
 mod flows;

@@ -144,8 +144,8 @@ fn read(options: &Options, subject: &[String]) -> Result<Values> {
     script::read(options, SCRIPT, &variables, parse)
 }
 
-/// Parses the JSON report of `linerate guest --hostile`. Returns `None` if its format differs. Silence that stalls of the
-/// guests' own thread explain is left out.
+/// Parses the JSON report of `linerate guest --hostile`. Returns `None` if its format differs. Silence that stalls of
+/// the guests' own thread explain is left out.
 fn parse(text: &str) -> Option<Values> {
     let report: Value = serde_json::from_str(text).ok()?;
     let (fast, paced) = (&report["calm"]["fast"], &report["calm"]["paced"]);

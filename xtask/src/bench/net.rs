@@ -1,5 +1,6 @@
-//! `cargo xtask bench net`: one TCP stream, or 64-byte frames, between two network namespaces over our switch and others
-//! in turn. Each reading uses fresh namespaces and a fresh switch, which a script (`net.sh`) creates and removes.
+//! `cargo xtask bench net`: one TCP stream, or 64-byte frames, between two network namespaces over our switch and
+//! others in turn. Each reading uses fresh namespaces and a fresh switch, which a script (`net.sh`) creates and
+//! removes.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! `cargo xtask bench peers`: one guest at each switch in turn; measures rate and busy cycles of the switch per packet.
 //! Our guest is faster than DPDK's, so with it the rate is limited by the switch; with DPDK's guest the cycles are
-//! compared. A script (`peers.sh`) takes one reading. The share of empty polls of our guest says whether the guest is the
-//! limit: then it has hardly any.
+//! compared. A script (`peers.sh`) takes one reading. The share of empty polls of our guest says whether the guest is
+//! the limit: then it has hardly any.
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};

@@ -1,4 +1,5 @@
-//! Results: medians of each subject and ratios of each pair, by class of distances, as tables, as JSON and as a picture.
+//! Results: medians of each subject and ratios of each pair, by class of distances, as tables, as JSON and as a
+//! picture.
 
 use std::fs;
 

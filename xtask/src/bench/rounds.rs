@@ -1,5 +1,6 @@
 //! Interleaved readings: one of each subject, then the next round. The distance of the two CPUs is measured before and
-//! after each reading, because a hypervisor may move them, and only readings at the same class of distance are compared.
+//! after each reading, because a hypervisor may move them, and only readings at the same class of distance are
+//! compared.
 
 use std::collections::BTreeSet;
 
@@ -14,8 +15,8 @@ use super::progress::Progress;
 /// The values of a reading, by column.
 pub(super) type Values = Vec<Option<f64>>;
 
-/// A reading, with the greater class of its distances. The class is `None` if the distance cannot be measured, such as on
-/// a single CPU.
+/// A reading, with the greater class of its distances. The class is `None` if the distance cannot be measured, such as
+/// on a single CPU.
 #[derive(Clone, Debug)]
 pub(super) struct Reading {
     pub(super) values: Values,
@@ -115,8 +116,8 @@ fn one(
     Ok((Reading { values, class }, shown.join(", ")))
 }
 
-/// The median. Of pairs it is the median of the rounds' ratios and not the ratio of medians, because a round is measured
-/// within minutes.
+/// The median. Of pairs it is the median of the rounds' ratios and not the ratio of medians, because a round is
+/// measured within minutes.
 pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
     statistics::median(&mut values)
 }

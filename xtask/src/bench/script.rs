@@ -16,8 +16,8 @@ const MORE: f64 = 180.0;
 /// Maximum number of lines of each log in an error.
 const SHOWN: usize = 12;
 
-/// Runs a script with `SWITCH_CPU`, `GUEST_CPU`, `SECONDS_EACH`, `LINERATE`, `FOLDER` and `variables` in its environment.
-/// Returns its standard output; an error contains the ends of the logs in its folder.
+/// Runs a script with `SWITCH_CPU`, `GUEST_CPU`, `SECONDS_EACH`, `LINERATE`, `FOLDER` and `variables` in its
+/// environment. Returns its standard output; an error contains the ends of the logs in its folder.
 pub(super) fn run(options: &Options, text: &str, variables: &[(&str, &str)]) -> Result<String> {
     let folder =
         TempDir::with_prefix("linerate-bench-").context("cannot create a temporary folder: set TMPDIR")?;

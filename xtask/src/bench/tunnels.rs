@@ -1,6 +1,6 @@
 //! `cargo xtask bench tunnels`: frames of our generator into and out of a VXLAN tunnel of each switch in turn; measures
-//! rate and busy cycles of the switch per packet. A script (`tunnels.sh`) takes one reading. The generator sends as fast
-//! as it can, and where it is the limit, only the cycles compare the switches.
+//! rate and busy cycles of the switch per packet. A script (`tunnels.sh`) takes one reading. The generator sends as
+//! fast as it can, and where it is the limit, only the cycles compare the switches.
 
 use anyhow::{Result, bail};
 use clap::Args;

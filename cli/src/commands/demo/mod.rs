@@ -48,8 +48,8 @@ impl Cpus {
         }
     }
 
-    /// Round-trip times of a cache line between the switch's CPU and each of the guests', in nanoseconds, while they are
-    /// idle. A hypervisor may move CPUs, and rates change by a multiple with their distance.
+    /// Round-trip times of a cache line between the switch's CPU and each of the guests', in nanoseconds, while they
+    /// are idle. A hypervisor may move CPUs, and rates change by a multiple with their distance.
     fn distances(&self) -> Vec<f64> {
         let pairs = self.guests.iter().filter_map(|guest| Some([self.switch?, (*guest)?]));
         pairs.filter_map(distance::between).collect()

@@ -1,5 +1,5 @@
-//! `linerate load`: a TCP client that loads a server, over a port of any kind with its own TCP/IP stack on one thread, or
-//! with several on workers.
+//! `linerate load`: a TCP client that loads a server, over a port of any kind with its own TCP/IP stack on one thread,
+//! or with several on workers.
 //!
 //! `shown` displays the progress of a run, `report` prints its results, and `page` draws them.
 

@@ -18,8 +18,8 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
-/// Probe intervals without a controller after which a bridge forwards on its own: silence, a probe without an answer, and
-/// one attempt to reconnect.
+/// Probe intervals without a controller after which a bridge forwards on its own: silence, a probe without an answer,
+/// and one attempt to reconnect.
 const PROBES: u32 = 3;
 /// Time between two comparisons of the ports.
 const PORTS: Duration = Duration::from_millis(500);

@@ -48,7 +48,8 @@ enum ConnectError {
     Timeout,
 }
 
-/// Pauses between attempts: doubled up to a maximum, and short again once a connection has lasted longer than the pause.
+/// Pauses between attempts: doubled up to a maximum, and short again once a connection has lasted longer than the
+/// pause.
 struct Backoff {
     pause: Duration,
     most: Duration,

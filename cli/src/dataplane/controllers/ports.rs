@@ -1,8 +1,8 @@
 //! The switch that an agent controls: one bridge with its ports.
 //!
-//! A port has the state and the counters of the engine. Its address is derived from the bridge and the number, because most
-//! kinds of ports have none of their own. The local port has the name and the address of the bridge; it is a port of the
-//! engine, or the bridge itself if that has addresses ([`BridgePorts::itself`]).
+//! A port has the state and the counters of the engine. Its address is derived from the bridge and the number, because
+//! most kinds of ports have none of their own. The local port has the name and the address of the bridge; it is a port
+//! of the engine, or the bridge itself if that has addresses ([`BridgePorts::itself`]).
 
 use super::{LivePorts, LiveQueues, Plane};
 use crate::settings::wrappers::queues::LiveQueue;

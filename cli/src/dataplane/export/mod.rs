@@ -1,8 +1,9 @@
-//! Export of sampled packets and counters (sFlow, IPFIX): `bridge` encodes them, `collector` sends them, `ports` knows the
-//! interfaces.
+//! Export of sampled packets and counters (sFlow, IPFIX): `bridge` encodes them, `collector` sends them, `ports` knows
+//! the interfaces.
 //!
 //! Workers sample packets into bounded queues. One thread takes the samples and sends datagrams by sockets that do not
-//! wait. It starts if a bridge has export; without one, the pipelines are those without sampling. No worker waits for it.
+//! wait. It starts if a bridge has export; without one, the pipelines are those without sampling. No worker waits for
+//! it.
 
 mod bridge;
 mod collector;

@@ -1,10 +1,10 @@
 //! Protocols between neighbours: runs the spanning trees of bridges (`tree`), multicast snooping (`multicast`), LLDP
 //! (`discovery`), and the timers of bonds, whose events are handled where they arrive.
 //!
-//! One thread gets links and protocol frames from the engine's control thread, and the time. It publishes states of ports
-//! to the workers, flushes addresses, and sends frames through the engine. It starts with the first port that has a
-//! protocol, or the first bond. Neither the engine's control thread nor a worker waits for it, and what waits for it is
-//! bounded for each port.
+//! One thread gets links and protocol frames from the engine's control thread, and the time. It publishes states of
+//! ports to the workers, flushes addresses, and sends frames through the engine. It starts with the first port that has
+//! a protocol, or the first bond. Neither the engine's control thread nor a worker waits for it, and what waits for it
+//! is bounded for each port.
 
 mod discovery;
 mod multicast;

@@ -179,8 +179,8 @@ impl Switch {
         self.renew_mirrors()
     }
 
-    /// Replaces the settings of a bond, except name, bridge and those that ports have as well. New members join first, so
-    /// that the bond has always one that carries packets.
+    /// Replaces the settings of a bond, except name, bridge and those that ports have as well. New members join first,
+    /// so that the bond has always one that carries packets.
     pub(super) fn change_bond(
         &self,
         bond: &BondSettings,

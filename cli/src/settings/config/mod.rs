@@ -1,8 +1,8 @@
 //! Reads the configuration: converts a TOML file to a [`Topology`], or reports all of its errors at once.
 //!
 //! `sections` reads the sections of a file, `workers` and `placement` those about threads. `validate`, `security`,
-//! `openflow`, `underlay` and `peers` validate sections against each other and against this machine. Requests to the control API are read and
-//! validated by the same code. Nothing here changes the machine.
+//! `openflow`, `underlay` and `peers` validate sections against each other and against this machine. Requests to the
+//! control API are read and validated by the same code. Nothing here changes the machine.
 
 mod bonds;
 mod flows;

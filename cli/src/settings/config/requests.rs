@@ -66,8 +66,8 @@ pub(crate) fn changed_bond(
     }
 }
 
-/// Reads new limits and timeouts of connections: those of `running` with those of the request, where null stands for the
-/// default.
+/// Reads new limits and timeouts of connections: those of `running` with those of the request, where null stands for
+/// the default.
 pub(crate) fn changed_conntrack(
     json: &serde_json::Value,
     running: &ConntrackSettings,

@@ -114,7 +114,8 @@ pub(crate) fn complete_port(port: &mut PortSettings, bridges: &[BridgeSettings],
     complete_bridge(&mut port.bridge, bridges);
 }
 
-/// Completes a bond: without `bridge` it belongs to the bridge if there is only one. LACP has an address of this system.
+/// Completes a bond: without `bridge` it belongs to the bridge if there is only one. LACP has an address of this
+/// system.
 pub(super) fn complete_bond(bond: &mut BondSettings, bridges: &[BridgeSettings]) {
     complete_bridge(&mut bond.bridge, bridges);
     if bond.lacp.mode != LacpMode::Off {

@@ -3,9 +3,9 @@
 //! Rule `n` of a bridge, counted from 0 in the order of the file, has the priority 60000 - `n`. A rule is one flow for
 //! each IP version, and for each aligned block of its port ranges.
 //!
-//! On a bridge with a stateful rule, IP packets first pass through connection tracking. A stateful rule matches the first
-//! packets of connections and commits these with its number as mark, by which flows of a higher priority admit all
-//! other packets of the connection.
+//! On a bridge with a stateful rule, IP packets first pass through connection tracking. A stateful rule matches the
+//! first packets of connections and commits these with its number as mark, by which flows of a higher priority admit
+//! all other packets of the connection.
 
 use super::FilePorts;
 use crate::settings::reader::fields::Fields;

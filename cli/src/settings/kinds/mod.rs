@@ -48,8 +48,8 @@ struct Form {
     read: fn(&mut Fields<'_, '_>) -> PortKind,
 }
 
-/// Defines the enum of all kinds and its dispatch. The first kind is the default. The kind after the semicolon is not read
-/// from a section.
+/// Defines the enum of all kinds and its dispatch. The first kind is the default. The kind after the semicolon is not
+/// read from a section.
 macro_rules! kinds {
     ($($(#[$attribute:meta])* $variant:ident($settings:ty)),+ $(,)?; $made:ident($made_settings:ty)) => {
         /// Kind of a port, with its settings.

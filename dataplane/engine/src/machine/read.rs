@@ -1,7 +1,7 @@
 //! Reads a machine from sysfs (Documentation/admin-guide/cputopology.rst and ABI/stable/sysfs-devices-node).
 //!
-//! A missing optional file is not an inconsistency: kernels without NUMA have no nodes, and virtual machines may have no
-//! caches. An existing file with invalid content is an inconsistency.
+//! A missing optional file is not an inconsistency: kernels without NUMA have no nodes, and virtual machines may have
+//! no caches. An existing file with invalid content is an inconsistency.
 
 use super::{Cache, CacheKind, Cpu, Inconsistency, Machine, Node, list};
 use std::io::Read;

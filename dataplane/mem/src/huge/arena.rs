@@ -1,7 +1,7 @@
 //! Values that never move and are read at random places, in huge pages after the first few.
 //!
-//! The memory of a block is freed after the last of its values; that of a dropped value is not used again before. The lock
-//! is held only while a place is reserved, so no value may be placed for each packet.
+//! The memory of a block is freed after the last of its values; that of a dropped value is not used again before. The
+//! lock is held only while a place is reserved, so no value may be placed for each packet.
 
 use super::{HUGE, advise_at};
 use core::alloc::Layout;
@@ -68,8 +68,8 @@ impl Arena {
         // SAFETY: `reserve` returns an offset with space for the layout in the block.
         let value = unsafe { block.start.add(at) }.cast::<[T; N]>();
         for i in 0..N {
-            // SAFETY: the place is aligned, because blocks are aligned to `FIRST` at least, and it has no other value. If
-            // `element` panics, the elements before are not dropped.
+            // SAFETY: the place is aligned, because blocks are aligned to `FIRST` at least, and it has no other value.
+            // If `element` panics, the elements before are not dropped.
             unsafe { value.cast::<T>().add(i).write(element()) };
         }
         Placed { value, _block: block }

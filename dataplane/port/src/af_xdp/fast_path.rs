@@ -1,10 +1,10 @@
 //! Kernel fast path: pairs of stations whose frames the XDP programs of `AF_XDP` ports forward, without the switch.
 //!
-//! One set of maps serves all ports of the process. A port has a slot while it is open. Control installs pairs, reads their
-//! counters and removes them; workers take no part. An entry is bound to epochs: one of everything, and one of each port.
-//! Each change that could affect the forwarding of a pair must advance one of them ([`FastPath::invalidate`]), which any
-//! thread can do with one store; the program does not use an entry of older epochs. Control must read the epochs
-//! ([`FastPath::stamp`]) before it looks up what an entry depends on.
+//! One set of maps serves all ports of the process. A port has a slot while it is open. Control installs pairs, reads
+//! their counters and removes them; workers take no part. An entry is bound to epochs: one of everything, and one of
+//! each port. Each change that could affect the forwarding of a pair must advance one of them
+//! ([`FastPath::invalidate`]), which any thread can do with one store; the program does not use an entry of older
+//! epochs. Control must read the epochs ([`FastPath::stamp`]) before it looks up what an entry depends on.
 
 use super::fast_program::{BYTES, DEVICE, ENTRY, FROM, KEY, LONGEST, Lane, PACKETS, PORTS, STAMP, TO};
 use super::sys::{MAPPABLE, Map, MapKind, Mapping};
@@ -117,7 +117,7 @@ impl FastPath {
     /// Ends the use of all entries from and to `port`, or of all entries. Does not block.
     pub fn invalidate(&self, port: Option<PortId>) {
         if let Some(epoch) = self.epoch(port) {
-            // Pairs with the Acquire in `stamp`: who reads the new epoch sees the change before it.
+            // Pairs with the Acquire in `stamp`: a reader of the new epoch sees the change before it.
             epoch.fetch_add(1, Ordering::AcqRel);
         }
     }
@@ -274,7 +274,8 @@ fn sum(values: &[u8]) -> FastCounts {
     })
 }
 
-/// Number of CPUs for which the kernel has values, from a list such as `0-3` (Documentation/admin-guide/cputopology.rst).
+/// Number of CPUs for which the kernel has values, from a list such as `0-3`
+/// (Documentation/admin-guide/cputopology.rst).
 fn possible_cpus() -> Option<usize> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").ok()?;
     let last = text.trim().rsplit(['-', ',']).next()?;

@@ -1,9 +1,9 @@
 //! The part of the XDP program that forwards frames of installed pairs of stations to other interfaces.
 //!
 //! A frame whose ingress slot and addresses are a key of the map of pairs, and whose entry is as new as the epochs that
-//! it depends on, is counted in the entry and redirected to the entry's device. Every other frame continues to the socket;
-//! the keys of some frames without an entry are left for control as candidates. The program must never forward a
-//! frame that user space would change or drop: frames with VLAN tags, longer than the destination takes, or with
+//! it depends on, is counted in the entry and redirected to the entry's device. Every other frame continues to the
+//! socket; the keys of some frames without an entry are left for control as candidates. The program must never forward
+//! a frame that user space would change or drop: frames with VLAN tags, longer than the destination takes, or with
 //! headers that cannot be checked go to the socket. Partial checksums (`unfinished`) are completed.
 
 use super::assembler::{Assembler, Label, Register, Width};

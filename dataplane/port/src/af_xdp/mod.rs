@@ -1,10 +1,11 @@
 //! `AF_XDP` port on a network card or on one end of a veth pair.
 //!
 //! `control` opens the port: memory (`umem`) into which the kernel writes received frames, one `socket` with four
-//! `rings` for each queue of the interface, and a `program` that redirects frames to the sockets and passes those
-//! that match `rules` to the kernel. `assembler` encodes the program and `sys` loads it. `rx` and `tx` are the queues
-//! of the fast path. `fast_path` has the maps by which programs forward frames between ports without the switch,
-//! `fast_program` that part of the program, and `peer` enables what it needs at the other ends. `unfinished` detects checksums that a local sender left to offload.
+//! `rings` for each queue of the interface, and a `program` that redirects frames to the sockets and passes those that
+//! match `rules` to the kernel. `assembler` encodes the program and `sys` loads it. `rx` and `tx` are the queues of the
+//! fast path. `fast_path` has the maps by which programs forward frames between ports without the switch,
+//! `fast_program` that part of the program, and `peer` enables what it needs at the other ends. `unfinished` detects
+//! checksums that a local sender left to offload.
 //!
 //! The rings and the UMEM are shared with the kernel only, which is trusted. Frame contents are untrusted; headers
 //! are validated in the burst's private copy, as for all ports.

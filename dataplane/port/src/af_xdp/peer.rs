@@ -1,7 +1,7 @@
 //! The other end of a veth pair: finds it, and has it receive redirected frames.
 //!
-//! A veth end accepts frames from XDP programs (`ndo_xdp_xmit`) only if its peer processes them in NAPI, which GRO or an
-//! XDP program on the peer enables (drivers/net/veth.c, `veth_xdp_xmit`).
+//! A veth end accepts frames from XDP programs (`ndo_xdp_xmit`) only if its peer processes them in NAPI, which GRO or
+//! an XDP program on the peer enables (drivers/net/veth.c, `veth_xdp_xmit`).
 
 use crate::interface::{InterfaceError, Place, sys};
 use crate::netns::{self, Namespace, NamespaceError};
@@ -27,8 +27,8 @@ const INFORMATION: usize = 16;
 const GENERAL: usize = 4;
 const ATTRIBUTE: usize = 4;
 
-/// Enables NAPI on the peer of the veth end `index` at `place`, which must be in this thread's namespace. The peer is in
-/// the same namespace, or in `netns`. Returns its MTU.
+/// Enables NAPI on the peer of the veth end `index` at `place`, which must be in this thread's namespace. The peer is
+/// in the same namespace, or in `netns`. Returns its MTU.
 pub(super) fn prepare(place: &Place, index: u32, netns: Option<&Namespace>) -> Result<u32, InterfaceError> {
     let refused = place.refused("asking for the peer");
     let socket = sys::packet_socket().map_err(place.refused("making a packet socket"))?;

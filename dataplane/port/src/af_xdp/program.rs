@@ -1,8 +1,8 @@
 //! XDP program that runs for each received frame and decides between the kernel and the socket of the receive queue.
 //!
 //! Frames that match a [`Rule`] are passed to the kernel. All others are redirected through the socket map by receive
-//! queue number, or passed to the kernel if the map has no socket for the queue. The program parses headers only as
-//! far as the rules require, and not at all without rules. With a kernel fast path, frames of installed pairs of stations
+//! queue number, or passed to the kernel if the map has no socket for the queue. The program parses headers only as far
+//! as the rules require, and not at all without rules. With a kernel fast path, frames of installed pairs of stations
 //! are redirected to other interfaces before (`fast_program`).
 
 use super::assembler::{Assembler, Instruction, Label, Register, Width};

@@ -135,7 +135,8 @@ pub(super) struct Map {
 }
 
 impl Map {
-    /// Creates a map of `entries` entries with keys of `key` and values of `value` bytes, a value for each of `cpus` CPUs.
+    /// Creates a map of `entries` entries with keys of `key` and values of `value` bytes, a value for each of `cpus`
+    /// CPUs.
     pub(super) fn new(
         kind: MapKind,
         (key, value): (usize, usize),
@@ -165,8 +166,8 @@ impl Map {
         let key = key.as_ptr() as u64;
         let mut attributes =
             MapElement { map: raw(self.fd.as_fd()), padding: 0, key, value: value as u64, flags };
-        // SAFETY: the layout is that of the commands on elements; the key has the size of the map's keys, and each caller
-        // passes a value of the size that the command reads or writes.
+        // SAFETY: the layout is that of the commands on elements; the key has the size of the map's keys, and each
+        // caller passes a value of the size that the command reads or writes.
         unsafe { bpf(command, &mut attributes).map(drop) }
     }
 
@@ -300,8 +301,8 @@ pub(super) fn test_run(program: BorrowedFd<'_>, frame: &mut [u8]) -> Result<u32,
         repeat: 1,
         duration: 0,
     };
-    // SAFETY: the layout is that of BPF_PROG_TEST_RUN; the frame outlives the call. The kernel copies the input before it
-    // runs the program, and writes at most as many bytes.
+    // SAFETY: the layout is that of BPF_PROG_TEST_RUN; the frame outlives the call. The kernel copies the input before
+    // it runs the program, and writes at most as many bytes.
     unsafe { bpf(PROGRAM_TEST_RUN, &mut attributes)? };
     Ok(attributes.answer)
 }

@@ -184,8 +184,9 @@ impl Burst {
         sure + slots[sure..].iter().take_while(|slot| differ(slot) == 0).count()
     }
 
-    /// The private first bytes of packet `i`, for the port that receives or completes the packet. Pipelines have no access: a
-    /// packet that goes to another stage leaves in the form in which it was received, and other outputs read the same head.
+    /// The private first bytes of packet `i`, for the port that receives or completes the packet. Pipelines have no
+    /// access: a packet that goes to another stage leaves in the form in which it was received, and other outputs read
+    /// the same head.
     #[inline(always)]
     pub fn head_mut(&mut self, i: usize) -> &mut [u8] {
         let start = self.start[i] as usize;

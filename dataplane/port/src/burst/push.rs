@@ -181,8 +181,9 @@ impl Burst {
         self.n -= 1;
     }
 
-    /// Adds packets of `source`, with at most one segment after the head, as changed by an edit without patches. Returns
-    /// their number: less than that of `indices` if the next one, or the edit, is not supported by this fast path.
+    /// Adds packets of `source`, with at most one segment after the head, as changed by an edit without patches.
+    /// Returns their number: less than that of `indices` if the next one, or the edit, is not supported by this fast
+    /// path.
     #[inline(never)]
     pub(crate) fn push_spliced(&mut self, source: &Burst, indices: &[u8], edit: &crate::Edit) -> usize {
         let Some(splice) = edit.as_splice() else { return 0 };

@@ -214,8 +214,8 @@ impl Watch {
         }
     }
 
-    /// How the driver distributes TCP segments over its queues. Returns `None` if it does not say so, if it does not hash
-    /// addresses and ports of both IP versions, or if it uses another hash than Toeplitz.
+    /// How the driver distributes TCP segments over its queues. Returns `None` if it does not say so, if it does not
+    /// hash addresses and ports of both IP versions, or if it uses another hash than Toeplitz.
     pub(crate) fn rss(&self) -> Option<RssTable> {
         let (socket, interface) = (self.socket.as_fd(), &self.place.interface);
         let sys::Rss { is_toeplitz, queues, key } = sys::rss(socket, interface).ok()?;

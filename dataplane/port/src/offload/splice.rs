@@ -6,10 +6,10 @@ use super::{BadOffload, Offload, TUNNEL};
 const NETWORK_HEADER: usize = 20;
 
 impl Offload {
-    /// The offloads after [`Offload::spliced`] by outer headers of a tunnel, with the inner network header at `network`.
-    /// Segments will repeat the outer headers. `checksum` is that of the outer headers: it is left to the output only if
-    /// the payload needs no offload; otherwise it must be complete, which RFC 1071 allows because the sum of a payload
-    /// with a valid checksum is known.
+    /// The offloads after [`Offload::spliced`] by outer headers of a tunnel, with the inner network header at
+    /// `network`. Segments will repeat the outer headers. `checksum` is that of the outer headers: it is left to the
+    /// output only if the payload needs no offload; otherwise it must be complete, which RFC 1071 allows because the
+    /// sum of a payload with a valid checksum is known.
     ///
     /// # Errors
     /// [`BadOffload`] if the offloads are impossible.

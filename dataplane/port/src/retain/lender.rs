@@ -1,7 +1,7 @@
 //! Buffers of a receive queue that are lent to retained packets, and return from any thread.
 //!
-//! Only the worker that has the queue writes `out`. The queue reads the list of returned buffers only while `out` is not
-//! zero. The list is locked by the thread that drops a handle, for one push, and by the worker, for one drain.
+//! Only the worker that has the queue writes `out`. The queue reads the list of returned buffers only while `out` is
+//! not zero. The list is locked by the thread that drops a handle, for one push, and by the worker, for one drain.
 
 use crate::memory::Pages;
 use mem::VolatileSlice;

@@ -62,8 +62,8 @@ impl SoftGso {
         self.plan.packets()
     }
 
-    /// Clears `segments` and fills it with as many output packets as fit. Returns `false` if there are no more. `source`
-    /// and `i` must be those of [`SoftGso::start`].
+    /// Clears `segments` and fills it with as many output packets as fit. Returns `false` if there are no more.
+    /// `source` and `i` must be those of [`SoftGso::start`].
     pub fn fill(&mut self, source: &Burst, i: usize, segments: &mut Burst) -> bool {
         segments.begin_from(source);
         while segments.len() < crate::BURST && self.next < self.plan.packets() {

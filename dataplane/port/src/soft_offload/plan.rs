@@ -153,8 +153,8 @@ impl SegmentPlan {
         Ok(cut)
     }
 
-    /// Value of the IPv4 or IPv6 length field of `layers` for a segment with `payload` bytes; IPv6 excludes its header. No
-    /// other length field of the segment is larger than that of the outermost header.
+    /// Value of the IPv4 or IPv6 length field of `layers` for a segment with `payload` bytes; IPv6 excludes its header.
+    /// No other length field of the segment is larger than that of the outermost header.
     fn network_len(&self, layers: &Layers, payload: usize) -> usize {
         let len = self.headers - layers.network + payload;
         match layers.version {

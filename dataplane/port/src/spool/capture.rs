@@ -83,8 +83,8 @@ impl std::fmt::Debug for CaptureFeed {
 }
 
 impl CaptureFeed {
-    /// Adds a received packet of a burst with loaded heads. `epoch` is the zero of the burst's clock in nanoseconds since
-    /// the Unix epoch.
+    /// Adds a received packet of a burst with loaded heads. `epoch` is the zero of the burst's clock in nanoseconds
+    /// since the Unix epoch.
     pub fn received<K: Kernel>(&mut self, burst: &Burst, i: usize, epoch: u64) {
         self.put::<K>(burst, i, Direction::In, epoch);
     }

@@ -2,8 +2,8 @@
 //!
 //! The interface is opened at port creation, so that errors are reported at once. If a worker reports it removed, or
 //! its namespace's name refers to another namespace, its queues are stopped and all resources released; it is then
-//! created or found again with exponential back-off. While the link is down, the port waits and its queues stay. Never blocks,
-//! never reads a clock.
+//! created or found again with exponential back-off. While the link is down, the port waits and its queues stay. Never
+//! blocks, never reads a clock.
 
 use super::device::Device;
 use super::error::TapError;

@@ -3,9 +3,9 @@
 //!
 //! The front end sends requests and the back end replies, so at most one reply is pending at any time; any other
 //! message is a protocol violation, except one: the back end of a grant sends an unasked reply to `RESET_OWNER` before
-//! it disconnects, with the reason ([`GrantEnd`]). If the back end does not acknowledge requests, a request that needs a reply
-//! follows the requests for each ring: messages are processed in order, so its reply implies that the others were
-//! processed, and no requests accumulate in the socket. Never blocks; time is passed in.
+//! it disconnects, with the reason ([`GrantEnd`]). If the back end does not acknowledge requests, a request that needs
+//! a reply follows the requests for each ring: messages are processed in order, so its reply implies that the others
+//! were processed, and no requests accumulate in the socket. Never blocks; time is passed in.
 
 use super::device::Device;
 use super::negotiation::Negotiation;

@@ -7,8 +7,8 @@ pub type Sending = (Box<dyn TxQueue>, Option<Box<dyn RxQueue>>);
 
 /// Wrappers of the queues of a port.
 pub trait WrapQueues {
-    /// Engine pair number of the queue that sends a pair's delayed packets, `ORed` with the pair: a bit that no port and
-    /// no other wrapper uses.
+    /// Engine pair number of the queue that sends a pair's delayed packets, `ORed` with the pair: a bit that no port
+    /// and no other wrapper uses.
     const RELEASE_PAIR: u16;
 
     /// Wraps a receive queue of the port, or the release queue of a wrapper in it.

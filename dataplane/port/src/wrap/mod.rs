@@ -1,17 +1,17 @@
 //! Port wrappers: capture, trace, fault injection, transmit coalescing.
 //!
 //! A wrapped port is a port: [`wrap`] takes a control side and returns one whose inner port gets an [`crate::Attach`]
-//! that wraps each queue on its way to the engine (`control`, `attach`). A port without wrappers is unchanged and has no
-//! overhead.
+//! that wraps each queue on its way to the engine (`control`, `attach`). A port without wrappers is unchanged and has
+//! no overhead.
 //!
 //! Order from engine to port: *trace*, *fault*, *buffer*, *capture*. Faults model the wire between switch and port, so
 //! a capture shows packets that enter and leave the port, and a trace shows packets seen by the switch, with drops and
 //! their reasons.
 //!
-//! `gather` is the coalescing buffer. `inspect` shows a wrapper the packets of a receive queue. `record` logs the packets
-//! of queues for captures and traces; `crate::spool` writes the files. `rng` generates faults, `delay_queue` stores delayed packets, `fault_rx`, `fault_tx` and `release`
-//! are queues with faults. A wrapper may slow down packets of its own port; it must not drop packets except as
-//! configured.
+//! `gather` is the coalescing buffer. `inspect` shows a wrapper the packets of a receive queue. `record` logs the
+//! packets of queues for captures and traces; `crate::spool` writes the files. `rng` generates faults, `delay_queue`
+//! stores delayed packets, `fault_rx`, `fault_tx` and `release` are queues with faults. A wrapper may slow down packets
+//! of its own port; it must not drop packets except as configured.
 
 mod attach;
 mod control;

@@ -6,7 +6,8 @@ use measure::Kind;
 use rfc2544::Environment;
 use studies::stack::{Cell, Reading, Results, Study};
 
-/// Synthetic results of all studies: each variant has a value of its own, and `reference` is cheaper for large bodies only.
+/// Synthetic results of all studies: each variant has a value of its own, and `reference` is cheaper for large bodies
+/// only.
 fn stack_results() -> Results {
     let reading = |cell: &Cell, round: u32| {
         let place =

@@ -1,8 +1,8 @@
 //! Studies of the TCP/IP stack: each measures one mechanism of a published system with and without it, on this machine.
 //!
 //! A [`Cell`] is a variant of a study at one size, number of connections or number of workers. Every round takes one
-//! reading of each cell, so that only values of the same round are compared. Readings are taken by `benches::stack`. This
-//! module prints nothing and knows no file.
+//! reading of each cell, so that only values of the same round are compared. Readings are taken by `benches::stack`.
+//! This module prints nothing and knows no file.
 
 mod description;
 mod published;

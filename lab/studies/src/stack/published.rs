@@ -1,5 +1,5 @@
-//! Figures that the systems' authors published, for comparison by the reader. They were measured on other machines, with
-//! other programs; they enter no analysis.
+//! Figures that the systems' authors published, for comparison by the reader. They were measured on other machines,
+//! with other programs; they enter no analysis.
 
 use super::study::Study;
 

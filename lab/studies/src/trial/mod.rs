@@ -4,8 +4,8 @@
 //! seed, so that drift over minutes (clock, neighbours, heat) affects all alike. A configuration is compared with the
 //! base *of its own block*; [`measure::statistics`] uses the logarithms of those ratios. Slices are short, and a
 //! disturbed one ([`disturbance`]) is run again. Two configurations without effect, the base under a second name and
-//! `demote`, determine the smallest effect worth reporting ([`significance`]). Each finished round is passed to the caller
-//! with all earlier ones ([`record`]), so a trial can be interrupted and resumed.
+//! `demote`, determine the smallest effect worth reporting ([`significance`]). Each finished round is passed to the
+//! caller with all earlier ones ([`record`]), so a trial can be interrupted and resumed.
 //!
 //! This module neither accesses the arena nor prints; a caller observes a trial through [`Progress`].
 

@@ -53,8 +53,8 @@ pub(super) fn load(buckets: &Buckets, member: PortId) -> u64 {
 }
 
 /// Moves buckets from the members with the most load to that with the least, each at most once, as long as this brings
-/// both notably nearer to their mean. Then halves all loads, so that the past counts less. Returns the number of buckets
-/// that were moved.
+/// both notably nearer to their mean. Then halves all loads, so that the past counts less. Returns the number of
+/// buckets that were moved.
 pub(super) fn rebalance(buckets: &mut Buckets, enabled: &[PortId]) -> usize {
     let mut members: Vec<(u64, PortId)> =
         enabled.iter().map(|member| (load(buckets, *member), *member)).collect();

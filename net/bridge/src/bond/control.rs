@@ -1,8 +1,8 @@
 //! Control of bonds: passes events and time to each of them (`aggregate`).
 //!
-//! Events come from the engine's control thread (links, LACPDUs) and from timers ([`Bonds::run`]), whose next deadline is
-//! known: an event that starts an earlier one reports it. Each locks the bonds for some microseconds; none waits for a
-//! worker.
+//! Events come from the engine's control thread (links, LACPDUs) and from timers ([`Bonds::run`]), whose next deadline
+//! is known: an event that starts an earlier one reports it. Each locks the bonds for some microseconds; none waits for
+//! a worker.
 
 use super::aggregate::{Control, add_to, hashing, number};
 use super::config::{BondConfig, MemberConfig};

@@ -112,8 +112,8 @@ pub(crate) enum Admission {
     Nothing,
     /// All.
     All,
-    /// Those whose source is not in use at another port; group addresses only on the active member, because the other end
-    /// sends each such packet on every member.
+    /// Those whose source is not in use at another port; group addresses only on the active member, because the other
+    /// end sends each such packet on every member.
     Unreflected {
         /// Whether this is the active member.
         is_active: bool,

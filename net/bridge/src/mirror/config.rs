@@ -41,8 +41,8 @@ impl MirrorConfig {
 pub enum MirrorOutput {
     /// To a port, which is reserved for mirrors. Without effect as long as the bridge does not have the port.
     Port(PortId),
-    /// To all ports that carry a VLAN, with its tag in place of another one. Packets of this VLAN, and those to reserved
-    /// groups (IEEE 802.1Q, table 8-1), are not copied.
+    /// To all ports that carry a VLAN, with its tag in place of another one. Packets of this VLAN, and those to
+    /// reserved groups (IEEE 802.1Q, table 8-1), are not copied.
     Vlan(VlanId),
 }
 

@@ -29,8 +29,8 @@ impl Switch {
         Ok(())
     }
 
-    /// Changes the configuration of a bond and of its members, which stay, in this order. Its stations remain, and members
-    /// lose no packets, unless LACP negotiates again: if it was off, or its system, key or priorities change.
+    /// Changes the configuration of a bond and of its members, which stay, in this order. Its stations remain, and
+    /// members lose no packets, unless LACP negotiates again: if it was off, or its system, key or priorities change.
     ///
     /// # Errors
     /// If there is no such bond.

@@ -23,8 +23,8 @@ impl Switch {
         Ok(())
     }
 
-    /// The ports of a bridge that send packets of a VLAN, 0 for none: each with whether they send them tagged. A bond is
-    /// represented by a member.
+    /// The ports of a bridge that send packets of a VLAN, 0 for none: each with whether they send them tagged. A bond
+    /// is represented by a member.
     ///
     /// # Errors
     /// If no bridge has this name.

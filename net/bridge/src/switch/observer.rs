@@ -85,7 +85,8 @@ impl Switch {
     }
 }
 
-/// Allows the stations of stopped ports to move, and passes on the links and protocol frames of ports: LACPDUs to bonds.
+/// Allows the stations of stopped ports to move, and passes on the links and protocol frames of ports: LACPDUs to
+/// bonds.
 pub(super) struct Observer {
     pub(super) watch: Watch,
     pub(super) bonds: Arc<Bonds>,

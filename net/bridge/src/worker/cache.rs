@@ -2,8 +2,8 @@
 //! table look-ups.
 //!
 //! An entry is valid for one second, and only while no station has left the two ports of its flow, like a
-//! [`super::pass::CachedVerdict`]. Flows without a slot in a second use the table: a source that varies its address forces
-//! others to do so, and has no further effect. The index depends on a secret, so a sender cannot choose it.
+//! [`super::pass::CachedVerdict`]. Flows without a slot in a second use the table: a source that varies its address
+//! forces others to do so, and has no further effect. The index depends on a secret, so a sender cannot choose it.
 
 use crate::hash::fold;
 use port::PortId;

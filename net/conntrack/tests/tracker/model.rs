@@ -1,5 +1,5 @@
-//! Random packets against a list of connections that is searched from its start, with the rules of ovs-actions(7) and of
-//! Open vSwitch's state machines written out; without windows.
+//! Random packets against a list of connections that is searched from its start, with the rules of ovs-actions(7) and
+//! of Open vSwitch's state machines written out; without windows.
 
 use crate::{ACK, FIN, Lab, RST, SECOND, SYN, v4};
 use conntrack::bits::{ESTABLISHED, INVALID, NEW, REPLY};

@@ -70,7 +70,8 @@ impl Cache {
         self.flows.len()
     }
 
-    /// Adds a packet. Returns a flow that ends now: that of the packet without a cache, or the oldest one of a full cache.
+    /// Adds a packet. Returns a flow that ends now: that of the packet without a cache, or the oldest one of a full
+    /// cache.
     pub(super) fn add(&mut self, packet: &Packet<'_>, now: Duration) -> Option<Ended> {
         let (key, amount) = FlowKey::of(packet)?;
         if self.max_flows == 0 || self.active_timeout.is_zero() {

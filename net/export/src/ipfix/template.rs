@@ -169,8 +169,8 @@ pub(super) struct SelectorReport {
 }
 
 impl SelectorReport {
-    /// The options record. One packet in `rate` is selected at random; the elements of systematic sampling tell the same
-    /// rate to collectors that know only them.
+    /// The options record. One packet in `rate` is selected at random; the elements of systematic sampling tell the
+    /// same rate to collectors that know only them.
     pub(super) fn encode(&self) -> Vec<u8> {
         const RANDOM_N_OUT_OF_N: u16 = 3;
         let mut record = Vec::new();

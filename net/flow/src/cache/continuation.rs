@@ -1,8 +1,8 @@
 //! How packets with one head continued after connection tracking.
 //!
-//! Beside each head cache, with the same entries: where the connection of an entry's packets was found, and the megaflow
-//! of the rest of their way. A packet of this connection whose state is one that the megaflow matches continues with it,
-//! without a key and a search.
+//! Beside each head cache, with the same entries: where the connection of an entry's packets was found, and the
+//! megaflow of the rest of their way. A packet of this connection whose state is one that the megaflow matches
+//! continues with it, without a key and a search.
 
 use super::MegaflowId;
 use super::lines::Lines;

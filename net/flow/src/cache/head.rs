@@ -1,10 +1,10 @@
 //! The head cache: results by the first bytes of a frame, as received.
 //!
 //! One instance per worker. An entry is a key and the number of a megaflow, in one or two cache lines; two neighbouring
-//! entries are the places of a key. A key is masked words of a frame, with the ingress port in its last two bytes, which
-//! no mask has. Nothing is removed: an entry of a megaflow that no longer exists has another epoch than its slot, and is
-//! overwritten when the next megaflow is found for its key. The hash is keyed with a secret, so that no sender can select
-//! frames that share their places.
+//! entries are the places of a key. A key is masked words of a frame, with the ingress port in its last two bytes,
+//! which no mask has. Nothing is removed: an entry of a megaflow that no longer exists has another epoch than its slot,
+//! and is overwritten when the next megaflow is found for its key. The hash is keyed with a secret, so that no sender
+//! can select frames that share their places.
 
 use super::continuation::{Continuation, Continuations};
 use super::lines::Lines;
@@ -101,8 +101,8 @@ impl<const N: usize, const STRIDE: usize> HeadCache<N, STRIDE> {
         }
     }
 
-    /// The megaflow of a key with this place, and its entry; one of epoch 0 if there is none. A key has an EtherType, so
-    /// that it equals no entry of zeros.
+    /// The megaflow of a key with this place, and its entry; one of epoch 0 if there is none. A key has an EtherType,
+    /// so that it equals no entry of zeros.
     #[inline(always)]
     pub(crate) fn find(&mut self, place: usize, key: &[u64; N]) -> (MegaflowId, Option<Entry>) {
         let entries = self.lines.entries_mut::<STRIDE>();

@@ -1,10 +1,10 @@
 //! The megaflow cache: results by the bits of the key that they depend on.
 //!
 //! One instance per worker. Megaflows of one mask form a subtable. A lookup probes at most [`MAX_PROBES`] subtables,
-//! those with the most recent hits first, so that a sender who provokes many masks makes lookups of others slower by
-//! a bounded amount only: a packet that these do not match is translated, and finds an existing megaflow by the mask of
-//! the result. Nothing allocates except the insertion of a megaflow, and nothing grows by moving: slots are in chunks, and
-//! the buckets, which are lists of megaflows with a part of their hash, have their number from the beginning.
+//! those with the most recent hits first, so that a sender who provokes many masks makes lookups of others slower by a
+//! bounded amount only: a packet that these do not match is translated, and finds an existing megaflow by the mask of
+//! the result. Nothing allocates except the insertion of a megaflow, and nothing grows by moving: slots are in chunks,
+//! and the buckets, which are lists of megaflows with a part of their hash, have their number from the beginning.
 
 mod slab;
 mod subtable;
@@ -19,8 +19,8 @@ use subtable::Subtable;
 
 /// Maximum subtables that one lookup probes.
 const MAX_PROBES: usize = 32;
-/// Maximum subtables. One more mask replaces the smallest subtable of the half with the fewest hits: this removes at most
-/// as many megaflows as a subtable of that half has on average.
+/// Maximum subtables. One more mask replaces the smallest subtable of the half with the fewest hits: this removes at
+/// most as many megaflows as a subtable of that half has on average.
 const MAX_SUBTABLES: usize = 512;
 /// Maximum slots that are visited for a megaflow to replace. If all were used recently, the last of them is replaced.
 const MAX_EVICTION_STEPS: usize = 64;

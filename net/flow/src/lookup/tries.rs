@@ -11,8 +11,8 @@ pub(super) struct Tries {
     ipv6: [PrefixTrie<u128>; 2],
 }
 
-/// Lengths of the prefixes of some masks, for each field of [`TRIES`]: bit `n - 1` is set if a mask has `n` bits. `None`
-/// if a mask has no prefix.
+/// Lengths of the prefixes of some masks, for each field of [`TRIES`]: bit `n - 1` is set if a mask has `n` bits.
+/// `None` if a mask has no prefix.
 #[derive(Clone, Copy)]
 pub(super) struct MaskLengths([Option<u128>; 4]);
 

@@ -1,7 +1,7 @@
 //! Where the headers of a frame are.
 
-/// Offsets of headers from the start of the frame, in bytes. 0 means that the frame has no such header, or that its head
-/// does not contain it completely.
+/// Offsets of headers from the start of the frame, in bytes. 0 means that the frame has no such header, or that its
+/// head does not contain it completely.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// Number of VLAN tags before [`Layout::ethertype`], at most [`Layout::MAX_TAGS`]. The first is at offset 12.

@@ -1,8 +1,8 @@
 //! Fields of a frame, read in one pass.
 //!
-//! The result is that of Open vSwitch's `flow_extract`: a header that is cut off or contradicts itself leaves its fields
-//! and those of the headers after it 0. It is no error. Each byte is read at most once, and the work is bounded by the
-//! length of the head.
+//! The result is that of Open vSwitch's `flow_extract`: a header that is cut off or contradicts itself leaves its
+//! fields and those of the headers after it 0. It is no error. Each byte is read at most once, and the work is bounded
+//! by the length of the head.
 
 mod ipv6;
 mod transport;
@@ -17,8 +17,9 @@ const MIN_ETHERTYPE: u16 = 0x0600;
 /// LLC header for SNAP, with the organisation code of Ethernet (RFC 1042).
 const SNAP: [u8; 6] = [0xaa, 0xaa, 3, 0, 0, 0];
 
-/// Sets the fields of `key` that are read from the packet ([`Key::PACKET`]), and returns where they are. `head` holds the
-/// first bytes of a frame of `len` bytes; at most [`port::HEAD_SLOT`] of them are read. Other fields of the key are kept.
+/// Sets the fields of `key` that are read from the packet ([`Key::PACKET`]), and returns where they are. `head` holds
+/// the first bytes of a frame of `len` bytes; at most [`port::HEAD_SLOT`] of them are read. Other fields of the key are
+/// kept.
 pub fn parse(head: &[u8], len: usize, key: &mut Key) -> Layout {
     let head = head.get(..port::HEAD_SLOT).unwrap_or(head);
     key.0[Key::PACKET].fill(0);

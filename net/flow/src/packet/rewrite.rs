@@ -1,7 +1,7 @@
 //! Actions on a private copy of a frame's head, and the edit that they amount to.
 //!
-//! An action that does not fit the packet is refused and changes nothing. Checksums and the CRC of SCTP are updated with
-//! each change, so an invalid one remains invalid. A checksum that is left to an offload stays the sum of the
+//! An action that does not fit the packet is refused and changes nothing. Checksums and the CRC of SCTP are updated
+//! with each change, so an invalid one remains invalid. A checksum that is left to an offload stays the sum of the
 //! pseudo-header.
 
 mod fields;
@@ -201,8 +201,8 @@ impl Rewriter {
         !self.changed.is_empty()
     }
 
-    /// The edit that turns the frame received, which begins with `original`, into this one; `None` if they are equal. The
-    /// data path uses [`Rewriter::write_edit`], which copies less.
+    /// The edit that turns the frame received, which begins with `original`, into this one; `None` if they are equal.
+    /// The data path uses [`Rewriter::write_edit`], which copies less.
     ///
     /// # Errors
     /// [`ActionError::TooLong`] if the changes exceed the limits of an edit.

@@ -1,7 +1,7 @@
 //! Control API: changes of the tables of a bridge.
 //!
-//! Several threads change tables: one that reports changes to controllers, and others that let it report theirs. Recorded
-//! changes reach it in the order in which the tables have changed.
+//! Several threads change tables: one that reports changes to controllers, and others that let it report theirs.
+//! Recorded changes reach it in the order in which the tables have changed.
 
 use super::directory::Bridge;
 use super::error::{ChangeError, UnknownBridge};

@@ -87,8 +87,8 @@ impl Place {
     }
 }
 
-/// Changes of a bridge's ports, and of the other bridges that its results contain, by their place in the sequence of all
-/// of them.
+/// Changes of a bridge's ports, and of the other bridges that its results contain, by their place in the sequence of
+/// all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PortChanges {
     /// The latest.

@@ -21,10 +21,10 @@ pub struct LearnCounts {
 }
 
 impl FlowSwitch {
-    /// Adds flows that packets have learned since the last call, and lowers the timeouts of those whose connections have
-    /// ended: [`FlowSwitch::expire`] must be called then. Workers apply them from their next burst on. Returns what
-    /// was changed, by bridge, with recorded changes. Must be called soon after the waker ([`FlowSwitch::set_waker`]),
-    /// which is called again if there may be more.
+    /// Adds flows that packets have learned since the last call, and lowers the timeouts of those whose connections
+    /// have ended: [`FlowSwitch::expire`] must be called then. Workers apply them from their next burst on. Returns
+    /// what was changed, by bridge, with recorded changes. Must be called soon after the waker
+    /// ([`FlowSwitch::set_waker`]), which is called again if there may be more.
     pub fn learn(&self, now: Now) -> Vec<(String, Changes)> {
         let mut changed: Vec<(Arc<Bridge>, Changes)> = Vec::new();
         for Noted { bridge, effect, used } in self.exchange.take_noted() {

@@ -349,9 +349,9 @@ impl Lookup {
         found
     }
 
-    /// Counts a packet of `bytes` bytes without a megaflow at its flow, and returns its output, if it has no other result
-    /// and a megaflow would replace another one. This costs less than a translation and an insertion, and keeps the
-    /// megaflows of flows with many packets.
+    /// Counts a packet of `bytes` bytes without a megaflow at its flow, and returns its output, if it has no other
+    /// result and a megaflow would replace another one. This costs less than a translation and an insertion, and keeps
+    /// the megaflows of flows with many packets.
     pub(super) fn forward_plainly(
         &mut self,
         key: &Key,

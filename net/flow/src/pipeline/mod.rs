@@ -5,9 +5,10 @@
 //! the tables look at nothing but the ingress port, the burst is not looked at either. The result is a program
 //! (`program`) that the worker executes on the packet (`execute`), possibly with the state of its connection (`track`,
 //! and for most packets `tracked`), or through a tunnel (`tunnel`, and for most packets `tunnel_runs`). Some packets
-//! pass through the pipeline again (`recirculation`). [`FlowSwitch`] is the control API (`switch`, `change`), `observer`
-//! receives the reports of the engine. Workers pass learned flows and what tunnels need to it (`exchange`, `learn`,
-//! `underlay`), and execute its packet-outs (`packet_out`). `station_pair` is for what forwards in place of workers.
+//! pass through the pipeline again (`recirculation`). [`FlowSwitch`] is the control API (`switch`, `change`),
+//! `observer` receives the reports of the engine. Workers pass learned flows and what tunnels need to it (`exchange`,
+//! `learn`, `underlay`), and execute its packet-outs (`packet_out`). `station_pair` is for what forwards in place of
+//! workers.
 //!
 //! A worker never waits for control and takes snapshots of the tables at burst boundaries only. Nothing is written that
 //! other workers write, except counters once a millisecond, the rates of meters, and connections. Packets of other

@@ -1,8 +1,8 @@
 //! Packet-outs: actions of a controller on a frame that it sends (OpenFlow 1.3.5, 7.3.7).
 //!
-//! The engine has a worker process the frame at a stage of its own, which names the slot where the actions wait. A worker
-//! takes a slot without waiting: the only other access at that time would be by control, if it gives up a packet-out
-//! whose worker has not come for [`LOST`].
+//! The engine has a worker process the frame at a stage of its own, which names the slot where the actions wait. A
+//! worker takes a slot without waiting: the only other access at that time would be by control, if it gives up a
+//! packet-out whose worker has not come for [`LOST`].
 
 use super::directory::{Bridge, Member};
 use super::error::UnknownBridge;

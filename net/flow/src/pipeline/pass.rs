@@ -85,9 +85,9 @@ impl Pass<'_> {
         self.execute(id, packets, bytes, None);
     }
 
-    /// Looks all packets up before the first is executed, so that the processor loads the entries of several packets, and
-    /// then their megaflows, at the same time. Packets of one head that follow each other are looked up together, and
-    /// those that follow each other to one port are emitted together.
+    /// Looks all packets up before the first is executed, so that the processor loads the entries of several packets,
+    /// and then their megaflows, at the same time. Packets of one head that follow each other are looked up together,
+    /// and those that follow each other to one port are emitted together.
     fn runs(&mut self) {
         let mut runs = std::mem::take(&mut self.lookup.runs);
         let n = self.lookup.split(self.burst, self.origin(), &mut runs);
@@ -250,8 +250,8 @@ impl Pass<'_> {
         self.run(i, &translation.operations);
     }
 
-    /// Executes the program of a megaflow for some packets. Returns `false` if its result is not current any more. `key`:
-    /// that of the first packet, if it is known.
+    /// Executes the program of a megaflow for some packets. Returns `false` if its result is not current any more.
+    /// `key`: that of the first packet, if it is known.
     fn execute(&mut self, id: MegaflowId, packets: Range<usize>, bytes: u64, key: Option<&Key>) -> bool {
         self.continuation = None;
         let Some(megaflow) = self.lookup.current(id) else { return false };
@@ -313,7 +313,8 @@ impl Pass<'_> {
     }
 }
 
-/// Passes the verdict of a form for some packets. Returns `false` for operations, which are executed one packet at a time.
+/// Passes the verdict of a form for some packets. Returns `false` for operations, which are executed one packet at a
+/// time.
 #[inline(always)]
 pub(super) fn decide(form: &Form, packets: Range<usize>, verdicts: &mut Verdicts) -> bool {
     match form {

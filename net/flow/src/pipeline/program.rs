@@ -157,7 +157,8 @@ impl Program {
             && [high & mask[0], low & mask[1]] == *value
     }
 
-    /// Whether a change of the tables may make the result wrong for packets that agree with `key` in the bits of `mask`.
+    /// Whether a change of the tables may make the result wrong for packets that agree with `key` in the bits of
+    /// `mask`.
     pub(super) fn is_affected(&self, change: &Change, (key, mask): &(Key, Key)) -> bool {
         match change {
             Change::Flow(entry) => self.seen.iter().any(|seen| seen.may_find(entry, key, mask)),

@@ -1,9 +1,9 @@
-//! Forwarding outside the workers, as by the kernel: results that depend on nothing but the ingress port and the addresses
-//! of a frame.
+//! Forwarding outside the workers, as by the kernel: results that depend on nothing but the ingress port and the
+//! addresses of a frame.
 //!
-//! Control looks pairs of stations up here, in the same tables as the workers. Every change of the tables of a bridge, and
-//! of its ports, is told to a listener for each of its ports, after it was published: the use of pairs must end then. A
-//! result with any effect beyond its output, such as a meter or a learned flow, is no pair.
+//! Control looks pairs of stations up here, in the same tables as the workers. Every change of the tables of a bridge,
+//! and of its ports, is told to a listener for each of its ports, after it was published: the use of pairs must end
+//! then. A result with any effect beyond its output, such as a meter or a learned flow, is no pair.
 
 use super::directory::{Bridge, Directory, Scope};
 use super::exchange::Exchange;
@@ -52,8 +52,8 @@ impl Exchange {
 }
 
 impl FlowSwitch {
-    /// Sets the function that is called with each port whose pairs a change may affect. The first function stays. It must
-    /// not block.
+    /// Sets the function that is called with each port whose pairs a change may affect. The first function stays. It
+    /// must not block.
     pub fn watch_pairs(&self, listener: impl Fn(PortId) + Send + Sync + 'static) {
         let _ = self.exchange.pair_listener.set(Box::new(listener));
     }
@@ -69,8 +69,8 @@ impl FlowSwitch {
         self.published.current().by_tables(port).is_some()
     }
 
-    /// Result for all untagged frames from `source` to `destination` that are received on `from`, if it is the output to
-    /// another port and depends on nothing else.
+    /// Result for all untagged frames from `source` to `destination` that are received on `from`, if it is the output
+    /// to another port and depends on nothing else.
     pub fn pair(&self, from: PortId, source: MacAddress, destination: MacAddress) -> Option<PairResult> {
         let directory = self.published.current();
         let member = directory.by_tables(from)?;

@@ -203,7 +203,8 @@ impl FlowSwitch {
         self.update(port, |place| place.is_reserved = is_reserved);
     }
 
-    /// Sets whether a bridge ignores its tables: then its packets go to the pipeline of the port `NORMAL`. Its flows stay.
+    /// Sets whether a bridge ignores its tables: then its packets go to the pipeline of the port `NORMAL`. Its flows
+    /// stay.
     ///
     /// # Errors
     /// If there is no such bridge.
@@ -237,8 +238,8 @@ impl FlowSwitch {
         }
     }
 
-    /// Removes flows whose timeout has passed, of all bridges. Returns what was changed, by bridge, with recorded changes,
-    /// and the time of the next call.
+    /// Removes flows whose timeout has passed, of all bridges. Returns what was changed, by bridge, with recorded
+    /// changes, and the time of the next call.
     pub fn expire(&self, now: Now) -> (Vec<(String, Changes)>, Option<Now>) {
         let (mut removed, mut next) = (Vec::new(), None);
         for bridge in self.published.current().bridges.iter().flatten().map(|view| &view.bridge) {

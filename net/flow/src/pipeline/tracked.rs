@@ -1,8 +1,8 @@
 //! Packets whose first result is connection tracking alone, as long as nothing changes them.
 //!
-//! Such a packet passes through connection tracking, and continues with the megaflow of its state: the one that its head
-//! has cached, or one that is searched for. If that one only sends the packet, or only adds its connection before, the
-//! packet is done. Otherwise the executor executes the whole result, with the outcome of the passage that has taken
+//! Such a packet passes through connection tracking, and continues with the megaflow of its state: the one that its
+//! head has cached, or one that is searched for. If that one only sends the packet, or only adds its connection before,
+//! the packet is done. Otherwise the executor executes the whole result, with the outcome of the passage that has taken
 //! place: a packet must never pass through the same connection tracking twice.
 
 use super::directory::Place;
@@ -62,8 +62,8 @@ impl Pass<'_> {
         true
     }
 
-    /// Executes operations that are connection tracking alone ([`tracking`]) on packets. `key`: that of the first one, if
-    /// it is known.
+    /// Executes operations that are connection tracking alone ([`tracking`]) on packets. `key`: that of the first one,
+    /// if it is known.
     pub(super) fn track(&mut self, packets: Range<usize>, operations: &[Operation], mut key: Option<&Key>) {
         let way = tracking(operations).filter(|_| self.carried.states.is_none());
         for i in packets {
@@ -116,8 +116,8 @@ impl Pass<'_> {
     }
 }
 
-/// Sends a packet to a port after the addition of its connection, whose effort is returned. Without its connection, it is
-/// dropped.
+/// Sends a packet to a port after the addition of its connection, whose effort is returned. Without its connection, it
+/// is dropped.
 fn send(i: usize, added: Result<Outcome, Exhausted>, to: Option<&Place>, verdicts: &mut Verdicts) -> Effort {
     match (added, to) {
         (Ok(added), Some(place)) => {

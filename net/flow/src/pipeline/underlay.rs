@@ -97,8 +97,8 @@ pub struct TunnelReport {
 }
 
 impl FlowSwitch {
-    /// Gives bridges addresses: those of `interfaces`, each with the name of its bridge. The numbers of their networks are
-    /// set here. Must be called once, before [`FlowSwitch::serve_underlay`].
+    /// Gives bridges addresses: those of `interfaces`, each with the name of its bridge. The numbers of their networks
+    /// are set here. Must be called once, before [`FlowSwitch::serve_underlay`].
     ///
     /// # Errors
     /// If there is no such bridge.
@@ -152,8 +152,8 @@ impl FlowSwitch {
         directory.tunnel_ports().map(report).collect()
     }
 
-    /// Answers what workers wait for, and runs the timers of the addresses. Must be called when control is woken, and at
-    /// least ten times a second.
+    /// Answers what workers wait for, and runs the timers of the addresses. Must be called when control is woken, and
+    /// at least ten times a second.
     pub fn serve_underlay(&self, now: Now) {
         let mut control = lock(&self.underlay);
         self.report_too_long(&mut control, now);

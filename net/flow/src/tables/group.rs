@@ -57,7 +57,8 @@ impl std::fmt::Debug for Group {
 }
 
 impl Group {
-    /// A group after a change. It continues to count what `old` has counted; buckets are the same if their identifiers are.
+    /// A group after a change. It continues to count what `old` has counted; buckets are the same if their identifiers
+    /// are.
     pub(super) fn new(change: &GroupMod, old: Option<&Self>, seed: u64, now: Now) -> Self {
         let scores = |bucket: &Bucket| std::array::from_fn(|slot| score(bucket, slot as u64, seed));
         let select = change.kind == GroupKind::Select;

@@ -108,8 +108,8 @@ impl Tables {
         Ok(())
     }
 
-    /// Whether one of the groups `next` executes or watches group `to`, or too many groups follow each other. Visits each
-    /// group once for each length of a chain that leads to it.
+    /// Whether one of the groups `next` executes or watches group `to`, or too many groups follow each other. Visits
+    /// each group once for each length of a chain that leads to it.
     fn leads_to(&mut self, mut next: BTreeSet<u32>, to: u32) -> bool {
         for _ in 0..limits::CHAIN {
             if next.is_empty() || next.contains(&to) {

@@ -1,8 +1,8 @@
 //! Flows that packets add (ovs-actions(7), `learn`).
 //!
-//! `delete_learned`: flows with such an action are counted by table and cookie of the flows that it adds; the removal of
-//! the last one removes these. `limit`: the flows of its table and cookie are counted as long as a flow has the action,
-//! so that a worker need not count them.
+//! `delete_learned`: flows with such an action are counted by table and cookie of the flows that it adds; the removal
+//! of the last one removes these. `limit`: the flows of its table and cookie are counted as long as a flow has the
+//! action, so that a worker need not count them.
 
 use super::apply::{Changes, RemovedReason};
 use super::flow::{Entry, Flow, visit};
@@ -249,7 +249,8 @@ impl Tables {
 }
 
 impl Flow {
-    /// Whether an addition of `change` has made the flow, possibly before its connection ended, or would change nothing.
+    /// Whether an addition of `change` has made the flow, possibly before its connection ended, or would change
+    /// nothing.
     fn is_made_by(&self, change: &FlowMod) -> bool {
         let (entry, timeouts) = (self.entry(), (change.idle_timeout, change.hard_timeout));
         let ended = change.instructions.apply.iter().find_map(|action| match action {

@@ -1,8 +1,8 @@
 //! Flow tables, groups and meters as a snapshot, and the changes that lead to the next one.
 //!
-//! [`Tables`] is persistent: a clone shares everything, and a change copies what is on its path. Control changes its own
-//! [`Tables`] through [`Control`] and publishes an `Arc` of them; workers read published snapshots only, so that a change
-//! is visible completely or not at all. Nothing here locks, waits, starts a thread or reads a clock.
+//! [`Tables`] is persistent: a clone shares everything, and a change copies what is on its path. Control changes its
+//! own [`Tables`] through [`Control`] and publishes an `Arc` of them; workers read published snapshots only, so that a
+//! change is visible completely or not at all. Nothing here locks, waits, starts a thread or reads a clock.
 
 mod apply;
 mod control;
@@ -63,8 +63,8 @@ pub mod limits {
     pub const LOGGED_CHANGES: usize = 1024;
     /// Versions that a snapshot remembers for caches.
     pub const LOGGED_VERSIONS: usize = 64;
-    /// Work of a bundle before its last change, in units of [`super::Tables::effort`]. As one change may need as much as
-    /// the tables have flows, a bundle needs at most this and one change more.
+    /// Work of a bundle before its last change, in units of [`super::Tables::effort`]. As one change may need as much
+    /// as the tables have flows, a bundle needs at most this and one change more.
     pub const WORK: usize = 1 << 22;
     /// Flows that one call of [`super::Control::expire`] looks at.
     pub const EXPIRED: usize = 1024;

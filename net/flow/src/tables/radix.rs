@@ -11,8 +11,8 @@ use std::sync::Arc;
 const BITS: u32 = 4;
 /// Children of a branch.
 const FANOUT: usize = 1 << BITS;
-/// Values of a leaf with different keys; more split it. Most memory of a map with smaller leaves is in nodes: with 8, the
-/// leaves of 10^6 values have one or two.
+/// Values of a leaf with different keys; more split it. Most memory of a map with smaller leaves is in nodes: with 8,
+/// the leaves of 10^6 values have one or two.
 const LEAF: usize = 24;
 /// Keys that [`Radix::warm`] takes at once: about as many lines as a core loads at a time.
 pub(crate) const WARMED: usize = 16;

@@ -1,8 +1,8 @@
 //! Rates of a meter: one bucket for each band, shared by all workers.
 //!
-//! A bucket is one number, the time at which it would be full again (generic cell rate algorithm, ITU-T I.371): a packet
-//! is within the rate if that time is at most the duration of a burst ahead. Workers add to it by compare-and-exchange;
-//! a metered flow shares this line between cores, others do not.
+//! A bucket is one number, the time at which it would be full again (generic cell rate algorithm, ITU-T I.371): a
+//! packet is within the rate if that time is at most the duration of a burst ahead. Workers add to it by
+//! compare-and-exchange; a metered flow shares this line between cores, others do not.
 
 use crate::modify::{Band, MeterFlags};
 use port::Now;

@@ -6,8 +6,8 @@ use super::snapshot::Tables;
 use crate::modify::{FlowCommand, FlowMod, TableId};
 
 impl Tables {
-    /// Number of flows that a change looks at, at least 1. Those of [`FlowCommand::Add`] without a check for overlaps, and
-    /// strict ones, look at one flow; others at up to all flows of their tables.
+    /// Number of flows that a change looks at, at least 1. Those of [`FlowCommand::Add`] without a check for overlaps,
+    /// and strict ones, look at one flow; others at up to all flows of their tables.
     pub fn effort(&self, change: &FlowMod) -> usize {
         let deletes = matches!(change.command, FlowCommand::Delete | FlowCommand::DeleteStrict);
         let found = match change.command {

@@ -1,7 +1,7 @@
 //! Text that knows its place, and its division into words.
 //!
-//! A word is a key, and possibly a value: `key`, `key=value`, `key:value` or `key(value)`. Words are separated by commas
-//! and white space outside of parentheses and quotation marks, as ovs-ofctl(8) describes.
+//! A word is a key, and possibly a value: `key`, `key=value`, `key:value` or `key(value)`. Words are separated by
+//! commas and white space outside of parentheses and quotation marks, as ovs-ofctl(8) describes.
 
 use super::error::{Reason, TextError};
 

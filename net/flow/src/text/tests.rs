@@ -1,4 +1,5 @@
-//! Text as ovs-ofctl reads and prints it. Examples are from ovs-actions(7), ovs-fields(7) and the tests of Open vSwitch.
+//! Text as ovs-ofctl reads and prints it. Examples are from ovs-actions(7), ovs-fields(7) and the tests of Open
+//! vSwitch.
 
 use super::examples::{ACTIONS, MATCHES};
 use super::fuzz::fuzz_text;

@@ -66,8 +66,8 @@ pub enum Operation {
     PushPbb(u16),
     /// Removes the backbone service tag.
     PopPbb,
-    /// Decrements the time to live of the outer label stack entry. A packet at 0 or 1 goes to the controllers as invalid,
-    /// and later operations of its list do not apply.
+    /// Decrements the time to live of the outer label stack entry. A packet at 0 or 1 goes to the controllers as
+    /// invalid, and later operations of its list do not apply.
     DecMplsTtl,
     /// Decrements the time to live or hop limit, as above, with the identifiers of the controllers.
     DecNwTtl(Box<[u16]>),
@@ -151,8 +151,8 @@ pub struct ControllerOperation {
     pub cookie: u64,
     /// Data for the controller.
     pub userdata: Box<[u8]>,
-    /// Metadata, registers and the like that the pipeline has written. The others are those of the packet. A worker adds
-    /// the ingress port of a packet-out that comes from no port of the bridge.
+    /// Metadata, registers and the like that the pipeline has written. The others are those of the packet. A worker
+    /// adds the ingress port of a packet-out that comes from no port of the bridge.
     pub pipeline: Match,
 }
 
@@ -256,8 +256,8 @@ pub fn select_slot(key: &Key) -> usize {
 }
 
 impl Operation {
-    /// Whether it can be executed for a packet of another bridge: it needs neither tables, meters, connections, controllers
-    /// nor the learning bridge.
+    /// Whether it can be executed for a packet of another bridge: it needs neither tables, meters, connections,
+    /// controllers nor the learning bridge.
     pub(super) fn is_portable(&self) -> bool {
         match self {
             Self::Output(port) => *port <= PortNo::MAX,

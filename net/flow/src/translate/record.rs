@@ -1,7 +1,7 @@
 //! Records of translations: what was looked up and executed, and which fields changed.
 //!
-//! A translation is generic over its [`Recorder`]. Workers pass `()`: its methods are empty and inlined, and the closures
-//! that make events are never called.
+//! A translation is generic over its [`Recorder`]. Workers pass `()`: its methods are empty and inlined, and the
+//! closures that make events are never called.
 
 use super::operation::Resume;
 use crate::action::{Action, Instructions};

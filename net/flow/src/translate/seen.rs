@@ -1,7 +1,7 @@
 //! Record of the lookups of a translation: their tables, and the fields that differed from those of the packet.
 //!
-//! A cached result is wrong only if a changed flow may select the key that a lookup has seen. That key has the fields of
-//! the packet, except for those that actions have set before it, and those that are not known.
+//! A cached result is wrong only if a changed flow may select the key that a lookup has seen. That key has the fields
+//! of the packet, except for those that actions have set before it, and those that are not known.
 
 use super::state::State;
 use crate::key::{Key, WORDS};

@@ -1,7 +1,8 @@
 //! Tunnels, and packets for the addresses of a bridge itself.
 //!
-//! Outer headers are prepared once for all packets of a translation. They are translated on the bridge of the underlay as
-//! well, as a packet of that bridge itself, so that a cached result has everything from the inner headers to the port.
+//! Outer headers are prepared once for all packets of a translation. They are translated on the bridge of the underlay
+//! as well, as a packet of that bridge itself, so that a cached result has everything from the inner headers to the
+//! port.
 
 use super::operation::{Encapsulation, Operation};
 use super::pipeline::{Progress, Translator};
@@ -80,8 +81,8 @@ impl<E: Environment, R: Recorder> Translator<'_, E, R> {
         Ok(MacAddress::from_u64(bits))
     }
 
-    /// Whether a flooded packet concerns the bridge itself: it is sent to the address of the bridge, or ARP or ICMPv6 to
-    /// a group.
+    /// Whether a flooded packet concerns the bridge itself: it is sent to the address of the bridge, or ARP or ICMPv6
+    /// to a group.
     fn concerns(&mut self, local: &Local<'_>) -> Progress<bool> {
         let destination = self.destination()?;
         if !destination.is_group() {

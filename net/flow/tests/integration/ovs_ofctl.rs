@@ -13,8 +13,8 @@ use std::process::{Command, Stdio};
 /// Matches that are too narrow for an action are refused, so each action is tried with these.
 const MATCHING: &[&str] = &["tcp", "ipv6", "mpls", "tcp,ct_state=+trk-inv,ct_nw_proto=6", "dl_vlan=9"];
 
-/// Text that ovs-ofctl does not know, or that its messages change: actions of OpenFlow that it does not implement, notes
-/// (padded), and `vlan_tci` (OpenFlow 1.3 has no priority of absent tags).
+/// Text that ovs-ofctl does not know, or that its messages change: actions of OpenFlow that it does not implement,
+/// notes (padded), and `vlan_tci` (OpenFlow 1.3 has no priority of absent tags).
 const DIFFERENT: &[&str] = &["copy_ttl_out", "note", "vlan_tci=0"];
 
 fn is_different(text: &str) -> bool {

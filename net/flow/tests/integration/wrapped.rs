@@ -30,8 +30,8 @@ impl Punts for NoControllers {
     }
 }
 
-/// Bridge `br0` with the ports 0 to 3 of the engine, which are its ports 1 to 4; packets of port 0 are copied to port 3.
-/// Port 1 has LLDP. Its port 5 is the bond 6 of the ports 4 and 5.
+/// Bridge `br0` with the ports 0 to 3 of the engine, which are its ports 1 to 4; packets of port 0 are copied to
+/// port 3. Port 1 has LLDP. Its port 5 is the bond 6 of the ports 4 and 5.
 struct Lab {
     bridges: Arc<bridge::Switch>,
     switch: Arc<FlowSwitch>,

@@ -386,7 +386,8 @@ pub(crate) const SAME: &[(&str, &str)] = &[
     ),
 ];
 
-/// Messages with other orders of fields, unused wildcards, or unknown parts, which are written in the form of this crate.
+/// Messages with other orders of fields, unused wildcards, or unknown parts, which are written in the form of this
+/// crate.
 pub(crate) const EQUAL: &[(&str, &str)] = &[
     ("OFPT_HELLO with extra data", "0100001300000000657874726120646174610a"),
     (

@@ -6,7 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use tunnel::{Inner, Kind, Malformed, Outer, Template, geneve_options, open};
 use wire::MacAddress;
 
-/// A packet of a kind over IPv4 from the IP header on, with changed bytes after that header, and the result of opening it.
+/// A packet of a kind over IPv4 from the IP header on, with changed bytes after that header, and the result of opening
+/// it.
 fn changed(kind: Kind, key: Option<u32>, changes: &[(usize, u8)]) -> Result<tunnel::Opened, Malformed> {
     let is_it = |vector: &crate::vectors::Vector| {
         vector.kind == kind && vector.addresses.0.is_ipv4() && (key.is_none() || vector.key == key)

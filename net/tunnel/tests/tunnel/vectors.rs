@@ -1,4 +1,5 @@
-//! Outer headers compared with those of Scapy. An end-to-end test compares the vectors with those of an installed Scapy.
+//! Outer headers compared with those of Scapy. An end-to-end test compares the vectors with those of an installed
+//! Scapy.
 
 use std::net::IpAddr;
 use tunnel::{Inner, Kind, Outer, Payload, Template, open};

@@ -1,13 +1,13 @@
 //! Asynchronous Rust over a host: TCP streams, UDP sockets and timers for tasks on the host's thread.
 //!
-//! A [`Runtime`] owns a host and an executor. [`Runtime::block_on`] alternates between tasks that are ready and rounds of
-//! the host, and sleeps when there is neither. Tasks are not sent to other threads, but a waker may be used on any: it
-//! ends the sleep. [`TcpStream`] implements `futures_io::{AsyncRead, AsyncWrite}`, and with the feature `hyper` also
+//! A [`Runtime`] owns a host and an executor. [`Runtime::block_on`] alternates between tasks that are ready and rounds
+//! of the host, and sleeps when there is neither. Tasks are not sent to other threads, but a waker may be used on any:
+//! it ends the sleep. [`TcpStream`] implements `futures_io::{AsyncRead, AsyncWrite}`, and with the feature `hyper` also
 //! `hyper::rt::{Read, Write}`.
 //!
-//! Dropping a future or an object cancels it: a dropped connection attempt ends, a dropped stream is closed, or reset if
-//! received data was not read, as a socket of the kernel is. At most one task waits for each direction of a stream, for
-//! a listener, and for a socket: a second one replaces the first, which is not woken any more.
+//! Dropping a future or an object cancels it: a dropped connection attempt ends, a dropped stream is closed, or reset
+//! if received data was not read, as a socket of the kernel is. At most one task waits for each direction of a stream,
+//! for a listener, and for a socket: a second one replaces the first, which is not woken any more.
 //!
 //! ```no_run
 //! use api::aio::{Handle, Runtime, TcpListener};

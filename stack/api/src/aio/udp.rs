@@ -23,8 +23,9 @@ impl UdpSocket {
         Ok(Self(Owned { shared: net.shared.clone(), end }))
     }
 
-    /// Receives datagrams to a multicast group as well, on the interface with the address `local`; by default, on the one
-    /// over which datagrams to the group leave. The socket must be bound to the unspecified address or to the group.
+    /// Receives datagrams to a multicast group as well, on the interface with the address `local`; by default, on the
+    /// one over which datagrams to the group leave. The socket must be bound to the unspecified address or to the
+    /// group.
     ///
     /// # Errors
     /// If the address is not a group, the socket is a member, no interface fits, or the limit of groups is reached.

@@ -27,8 +27,8 @@ impl<D: Device> Queues<D> {
         self.device.bound(queue.end)
     }
 
-    /// Receives datagrams to a multicast group as well, on the interface with the address `local`; by default, on the one
-    /// over which datagrams to the group leave. The queue must be bound to the unspecified address or to the group.
+    /// Receives datagrams to a multicast group as well, on the interface with the address `local`; by default, on the
+    /// one over which datagrams to the group leave. The queue must be bound to the unspecified address or to the group.
     /// [`super::Kernel`] has no interfaces of IPv6 by address.
     ///
     /// # Errors

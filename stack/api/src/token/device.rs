@@ -7,9 +7,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::task::Poll;
 use std::time::Duration;
 
-/// A network with connections, listeners and sockets for datagrams, which have small numbers that are used again. Calls do not block. An end
-/// whose call returned [`Poll::Pending`] is reported by [`Device::run`] when the call may succeed; reports without reason
-/// are permitted.
+/// A network with connections, listeners and sockets for datagrams, which have small numbers that are used again. Calls
+/// do not block. An end whose call returned [`Poll::Pending`] is reported by [`Device::run`] when the call may succeed;
+/// reports without reason are permitted.
 pub trait Device {
     /// Listens on an address and port.
     fn listen(&mut self, local: SocketAddr) -> Result<u32, ErrorKind>;

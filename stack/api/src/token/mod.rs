@@ -1,9 +1,9 @@
 //! Operations on queues that return a token at once, over ports of any kind and over sockets of the kernel.
 //!
 //! [`Queues`] is the interface; a [`Device`] is the network below it: [`Ports`] is a host with its own TCP/IP stack,
-//! [`Kernel`] uses sockets, and [`Mixed`] is both in one wait. A program is generic over the device, or chooses one. An operation is tried at once and
-//! again after each event of its queue; its result is taken by one of the `wait` calls, which also run the device: data
-//! leaves and arrives only there.
+//! [`Kernel`] uses sockets, and [`Mixed`] is both in one wait. A program is generic over the device, or chooses one. An
+//! operation is tried at once and again after each event of its queue; its result is taken by one of the `wait` calls,
+//! which also run the device: data leaves and arrives only there.
 //!
 //! Data is a [`Slice`] of a counted buffer: [`Ports`] passes received data on from the memory in which it arrived and
 //! sends from the memory of the program; [`Kernel`] copies, as sockets do. Operations and received data are entries of
@@ -164,8 +164,8 @@ impl<D: Device> Queues<D> {
         self.submit(queue, Action::Finish)
     }
 
-    /// Closes a queue after all pushed data. Pending pops and accepts fail. Received data that was not popped resets the
-    /// connection.
+    /// Closes a queue after all pushed data. Pending pops and accepts fail. Received data that was not popped resets
+    /// the connection.
     pub fn close(&mut self, queue: Queue) -> Token {
         let token = self.submit(queue, Action::Close);
         if let Some(pending) = self.pending(queue) {
@@ -215,8 +215,8 @@ impl<D: Device> Queues<D> {
         Token { at, number }
     }
 
-    /// An operation of a queue that is closed. Closing it again succeeds, so that a program may close a queue after each
-    /// failed operation.
+    /// An operation of a queue that is closed. Closing it again succeeds, so that a program may close a queue after
+    /// each failed operation.
     #[cold]
     fn submit_failed(&mut self, mut operation: Operation) -> Token {
         let number = operation.number;

@@ -31,8 +31,8 @@ impl<D: Device> Queues<D> {
         self.wait_any(&[token], limit).map(|(_, outcome)| outcome)
     }
 
-    /// Waits for any of several operations. Returns the position of the token, and its result. Of several complete ones,
-    /// the first that completed is taken.
+    /// Waits for any of several operations. Returns the position of the token, and its result. Of several complete
+    /// ones, the first that completed is taken.
     ///
     /// # Errors
     /// [`WaitError::TimedOut`] after the limit, [`WaitError::Unknown`] if a result was taken before.
@@ -47,7 +47,8 @@ impl<D: Device> Queues<D> {
     /// Waits for all of several operations and appends their results to `outcomes`, in the order of the tokens.
     ///
     /// # Errors
-    /// [`WaitError::TimedOut`] after the limit, without taking a result; [`WaitError::Unknown`] if one was taken before.
+    /// [`WaitError::TimedOut`] after the limit, without taking a result; [`WaitError::Unknown`] if one was taken
+    /// before.
     pub fn wait_all(
         &mut self,
         tokens: &[Token],

@@ -1,10 +1,11 @@
 //! Owners of flows if the number of active workers changes ([`crate::Activity`]).
 //!
-//! A new flow belongs to the active worker that its hash selects by linear hashing (Litwin, 1980). So an older flow has at
-//! most six candidates: the workers that its hash selects for the possible numbers of active workers. A segment whose
-//! connection its worker does not have goes on to the next candidate that has connections, as in Beamer (NSDI 2018), in
-//! an order in which no worker is twice. The last one answers it, with a reset if it belongs to no connection. A SYN visits
-//! the other candidates first, so that one that is repeated reaches the connection that it has opened.
+//! A new flow belongs to the active worker that its hash selects by linear hashing (Litwin, 1980). So an older flow has
+//! at most six candidates: the workers that its hash selects for the possible numbers of active workers. A segment
+//! whose connection its worker does not have goes on to the next candidate that has connections, as in Beamer (NSDI
+//! 2018), in an order in which no worker is twice. The last one answers it, with a reset if it belongs to no
+//! connection. A SYN visits the other candidates first, so that one that is repeated reaches the connection that it has
+//! opened.
 //!
 //! Workers see a change of the number at different times. A segment that is between two workers then may end at one
 //! without its connection, so segments without a connection are dropped for a short time after a change, and sent again
@@ -16,8 +17,8 @@ use std::sync::Arc;
 use wire::checksum::protocol;
 use wire::{Layers, Tcp, TcpFlags};
 
-/// Time after a change in which segments from other workers without a connection are dropped, in nanoseconds. It is longer
-/// than a sleep and than packets wait in handoff queues.
+/// Time after a change in which segments from other workers without a connection are dropped, in nanoseconds. It is
+/// longer than a sleep and than packets wait in handoff queues.
 const SETTLE: u64 = 200_000_000;
 
 /// Ends and numbers of a received TCP segment.
@@ -76,11 +77,11 @@ fn candidates(hash: u32, (least, most): (usize, usize)) -> impl Iterator<Item = 
     workers.skip_while(move |at| *at >= most).take_while(move |at| *at >= last)
 }
 
-/// The next worker for a segment whose connection worker `me` does not have. `is_taken` if another worker handed it over.
-/// Returns `None` if no other worker can have it.
+/// The next worker for a segment whose connection worker `me` does not have. `is_taken` if another worker handed it
+/// over. Returns `None` if no other worker can have it.
 ///
-/// The order is: the active worker of the flow, then the other candidates with connections. It is the reverse for a SYN,
-/// which the active worker accepts if no worker has a connection of the same ends.
+/// The order is: the active worker of the flow, then the other candidates with connections. It is the reverse for a
+/// SYN, which the active worker accepts if no worker has a connection of the same ends.
 #[inline]
 fn next(
     hash: u32,
@@ -190,8 +191,8 @@ mod tests {
     }
 
     proptest! {
-        /// Any worker that may have the connection is reached, and a worker at most twice: at arrival, and in order. A SYN
-        /// ends at the active worker.
+        /// Any worker that may have the connection is reached, and a worker at most twice: at arrival, and in order. A
+        /// SYN ends at the active worker.
         #[test]
         fn a_segment_visits_every_candidate_with_connections_and_ends(
             hash: u32, me in 0..32_usize, least in 1..=32_usize, more in 0..32_usize, at in 0..32_usize, held: u32,

@@ -1,8 +1,9 @@
 //! Questions of other threads to a running host, and its bounded answers.
 //!
-//! An [`Inspector`] posts one question at a time. The host looks for one each time it runs the control of its ports: every
-//! millisecond while it polls, and at once while it sleeps. An answer is a copy of at most [`PAGE`] entries, so a question
-//! delays packets at most for the time that the copy takes. No other thread touches the stack, and packets pay nothing.
+//! An [`Inspector`] posts one question at a time. The host looks for one each time it runs the control of its ports:
+//! every millisecond while it polls, and at once while it sleeps. An answer is a copy of at most [`PAGE`] entries, so a
+//! question delays packets at most for the time that the copy takes. No other thread touches the stack, and packets pay
+//! nothing.
 
 mod capture;
 mod recording;
@@ -92,8 +93,8 @@ struct Asker {
 }
 
 impl Inspector {
-    /// The page of connections that begins at slot `from`, first 0. Connections that open or close between two pages may
-    /// be missing; none is returned twice.
+    /// The page of connections that begins at slot `from`, first 0. Connections that open or close between two pages
+    /// may be missing; none is returned twice.
     ///
     /// # Errors
     /// If the host does not answer.

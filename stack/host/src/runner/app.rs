@@ -39,8 +39,8 @@ pub trait App<S = Stack<Buffer>> {
     /// Handles the loss of a port that carried packets: its name and its state as text. Called between two rounds.
     fn port_lost(&mut self, _name: &str, _state: &str) {}
 
-    /// Handles the failure of [`crate::Calls::connect`] on another thread than the stack's. By default, an event that the
-    /// connection was closed.
+    /// Handles the failure of [`crate::Calls::connect`] on another thread than the stack's. By default, an event that
+    /// the connection was closed.
     fn connect_failed(&mut self, stack: &mut S, connection: ConnectionId, error: ConnectError, now: Time) {
         let reason = match error {
             ConnectError::NoRoute => Closed::Unreachable,

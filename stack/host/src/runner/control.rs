@@ -34,8 +34,8 @@ impl Host {
         self.ports.interfaces.iter().all(|interface| interface.port.has_pair())
     }
 
-    /// Waits until all ports carry packets. Returns `false` if `stop` was set or all ports have ended before. The caller
-    /// then runs the host or its control regularly, because peers of ports wait for answers to their requests.
+    /// Waits until all ports carry packets. Returns `false` if `stop` was set or all ports have ended before. The
+    /// caller then runs the host or its control regularly, because peers of ports wait for answers to their requests.
     pub fn connect(&mut self, stop: &AtomicBool) -> bool {
         loop {
             self.control(self.clock.now());

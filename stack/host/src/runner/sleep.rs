@@ -24,8 +24,8 @@ impl Host {
         }
     }
 
-    /// Sleeps until there may be work, at most for `limit`. Returns `false`, without sleeping, if packets or work of the
-    /// application are pending.
+    /// Sleeps until there may be work, at most for `limit`. Returns `false`, without sleeping, if packets or work of
+    /// the application are pending.
     #[cold]
     pub(super) fn sleep(&mut self, app: &mut impl App, limit: Duration) -> bool {
         self.flush_delayed(Flush::All);

@@ -1,7 +1,8 @@
 //! Formatted output to descriptors, which the C library writes without a call that can be replaced.
 //!
-//! Stable Rust cannot define functions with variable arguments. Their entry points are therefore a few instructions that
-//! build a `va_list` as the C compiler does (System V ABI for AMD64 section 3.5.7; AAPCS64, appendix B) and pass it on.
+//! Stable Rust cannot define functions with variable arguments. Their entry points are therefore a few instructions
+//! that build a `va_list` as the C compiler does (System V ABI for AMD64 section 3.5.7; AAPCS64, appendix B) and pass
+//! it on.
 
 use super::stdio::write_all;
 use crate::{real, table};
@@ -20,9 +21,11 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// Calls `$to` with the first `$named` arguments and a `va_list` of the others, whose address is in the register `$list`.
+/// Calls `$to` with the first `$named` arguments and a `va_list` of the others, whose address is in the register
+/// `$list`.
 ///
-/// On the stack: the `va_list` (24 bytes, then 8 unused), 6 integer registers, 8 vector registers, 8 bytes for alignment.
+/// On the stack: the `va_list` (24 bytes, then 8 unused), 6 integer registers, 8 vector registers, 8 bytes for
+/// alignment.
 #[cfg(target_arch = "x86_64")]
 macro_rules! pass_on {
     ($named:literal, $list:literal, $to:path) => {
@@ -63,8 +66,9 @@ macro_rules! pass_on {
     };
 }
 
-/// As on x86-64; the register is numbered by the argument. On the stack: frame pointer and return address, the `va_list`
-/// (32 bytes), 8 integer registers, 8 vector registers. Offsets in the list are negative, from the ends of the registers.
+/// As on x86-64; the register is numbered by the argument. On the stack: frame pointer and return address, the
+/// `va_list` (32 bytes), 8 integer registers, 8 vector registers. Offsets in the list are negative, from the ends of
+/// the registers.
 #[cfg(target_arch = "aarch64")]
 macro_rules! pass_on {
     ($named:literal, $_:literal, $to:path) => {
@@ -82,7 +86,8 @@ macro_rules! pass_on {
             "stp q2, q3, [sp, 144]",
             "stp q4, q5, [sp, 176]",
             "stp q6, q7, [sp, 208]",
-            // Arguments on the stack of the caller, where the vector registers end, and the end of the integer registers.
+            // Arguments on the stack of the caller, where the vector registers end, and the end of the integer
+            // registers.
             "add x9, sp, 240",
             "add x10, sp, 112",
             "stp x9, x10, [sp, 16]",

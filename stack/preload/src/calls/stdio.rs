@@ -1,5 +1,5 @@
-//! Streams of the C library (stdio) over sockets: `fdopen` returns a stream whose functions are the calls of this library,
-//! because the streams of the C library reach the kernel without a call that can be replaced.
+//! Streams of the C library (stdio) over sockets: `fdopen` returns a stream whose functions are the calls of this
+//! library, because the streams of the C library reach the kernel without a call that can be replaced.
 
 use super::descriptors::close;
 use super::receive::read;

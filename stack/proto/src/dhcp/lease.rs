@@ -71,8 +71,8 @@ impl Lease {
     }
 }
 
-/// T1 and T2: each that of the message, or else a half and seven eighths of the lease time (RFC 2131 section 4.4.5). The
-/// latter also if they are not in order.
+/// T1 and T2: each that of the message, or else a half and seven eighths of the lease time (RFC 2131 section 4.4.5).
+/// The latter also if they are not in order.
 fn times(view: &View<'_>, seconds: u32) -> (Duration, Duration) {
     let lease = Duration::from_secs(seconds.into());
     let given = |seconds: Option<u32>| seconds.map(|seconds| Duration::from_secs(seconds.into()));

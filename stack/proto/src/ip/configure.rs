@@ -220,8 +220,8 @@ impl<P: Payload> Ip<P> {
         control.is_some()
     }
 
-    /// Processes a datagram for the DHCP client of its interface. Returns false if there is none, or the datagram is for
-    /// another port.
+    /// Processes a datagram for the DHCP client of its interface. Returns false if there is none, or the datagram is
+    /// for another port.
     pub(super) fn take_dhcp<F: Frame>(
         &mut self,
         frame: &F,

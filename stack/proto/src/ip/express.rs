@@ -1,8 +1,8 @@
-//! The common form of received packets: to the interface's own Ethernet address, without VLAN tag, IP options, extension
-//! headers and fragmentation.
+//! The common form of received packets: to the interface's own Ethernet address, without VLAN tag, IP options,
+//! extension headers and fragmentation.
 //!
-//! A packet of this form that belongs to a known connection needs no further checks: its addresses were checked when the
-//! connection was created. All others are processed by [`super::input`].
+//! A packet of this form that belongs to a known connection needs no further checks: its addresses were checked when
+//! the connection was created. All others are processed by [`super::input`].
 
 use super::{InterfaceId, Ip, Packet};
 use crate::{Address, Frame, Payload};

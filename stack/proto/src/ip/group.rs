@@ -1,8 +1,8 @@
 //! Multicast groups that this host receives, and their reports: IGMP version 3 (RFC 3376) with fallback to version 2
 //! (RFC 2236), MLD version 2 (RFC 3810) with fallback to version 1 (RFC 2710).
 //!
-//! Groups are received from any source. Must not hold more groups than the limit allows, besides those of own addresses,
-//! and must not answer queries more often than once in [`MIN_DELAY`] for each group.
+//! Groups are received from any source. Must not hold more groups than the limit allows, besides those of own
+//! addresses, and must not answer queries more often than once in [`MIN_DELAY`] for each group.
 
 mod member;
 mod querier;

@@ -86,8 +86,8 @@ impl<P: Payload> Ip<P> {
         counters.icmp_errors += u64::from(!is_valid);
     }
 
-    /// Sends Time Exceeded about a packet of which fragments are missing; `first` is its first fragment. Of several stacks
-    /// that all have the fragments of TCP, one sends it.
+    /// Sends Time Exceeded about a packet of which fragments are missing; `first` is its first fragment. Of several
+    /// stacks that all have the fragments of TCP, one sends it.
     pub(super) fn report_expired(&mut self, first: Vec<u8>, now: Time, counters: &mut Counters) {
         let v4 =
             Ipv4::new(&first).map(|view| (11, pair(view.source_and_destination()), Some(view.protocol())));
@@ -277,7 +277,8 @@ fn message<P>(
     }
 }
 
-/// Whether a Hop-by-Hop Options header after the IPv6 header has the option Router Alert for MLD (RFC 2711 section 2.1).
+/// Whether a Hop-by-Hop Options header after the IPv6 header has the option Router Alert for MLD (RFC 2711 section
+/// 2.1).
 fn has_router_alert(headers: &[u8]) -> bool {
     let (Some(0), Some([_, units, options @ ..])) = (headers.get(6), headers.get(IPV6_HEADER..)) else {
         return false;

@@ -3,9 +3,9 @@
 use crate::Time;
 use crate::random::Random;
 
-/// A token bucket that holds the tokens of a tenth of a second. An error costs one to two tokens at random: with a constant
-/// cost, a host that uses up the bucket learns how many errors this host has sent to others, and so which ports are open
-/// (CVE-2020-25705).
+/// A token bucket that holds the tokens of a tenth of a second. An error costs one to two tokens at random: with a
+/// constant cost, a host that uses up the bucket learns how many errors this host has sent to others, and so which
+/// ports are open (CVE-2020-25705).
 pub(super) struct Limiter {
     /// Tokens per second.
     rate: u64,

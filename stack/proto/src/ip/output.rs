@@ -48,8 +48,8 @@ impl<P: Payload> Ip<P> {
         Ok((path.plan.interface, path.template.write(mac, &fields, head)))
     }
 
-    /// Queues a packet: until there is room on the link, and, if necessary, until the neighbour is resolved. Counted and
-    /// dropped if the queues are full.
+    /// Queues a packet: until there is room on the link, and, if necessary, until the neighbour is resolved. Counted
+    /// and dropped if the queues are full.
     pub(crate) fn send(&mut self, packet: Outgoing<P>, now: Time, counters: &mut Counters) {
         let Some(path) = self.paths.get_used(packet.path, now) else {
             counters.ip_no_route += 1;

@@ -179,8 +179,8 @@ impl Paths {
         }
     }
 
-    /// Path MTU after the report that packets of `len` bytes are too long for a router, whose next link has this MTU, or
-    /// 0 if it does not say. Returns `None` if there is no such path or the link's MTU is not larger.
+    /// Path MTU after the report that packets of `len` bytes are too long for a router, whose next link has this MTU,
+    /// or 0 if it does not say. Returns `None` if there is no such path or the link's MTU is not larger.
     pub(super) fn reported(&self, ends: (Address, Address), len: usize, mtu: u32) -> Option<u16> {
         let path = self.slab.get(*self.index.get(&ends)?)?;
         let mtu = reported_mtu(ends.0.is_v4(), len, mtu)?;

@@ -129,10 +129,10 @@ impl<P: Payload> Stack<P> {
         self.ip.owner(address)
     }
 
-    /// Receives datagrams to a multicast group on an interface; by default, on the one over which datagrams to the group
-    /// leave. Returns whether the socket was no member there. The socket must be bound to the unspecified address or to
-    /// the group. Of several sockets with the port, one receives a datagram ([`Stack::udp_bind`]). Datagrams that this
-    /// stack sends to the group are not received.
+    /// Receives datagrams to a multicast group on an interface; by default, on the one over which datagrams to the
+    /// group leave. Returns whether the socket was no member there. The socket must be bound to the unspecified address
+    /// or to the group. Of several sockets with the port, one receives a datagram ([`Stack::udp_bind`]). Datagrams that
+    /// this stack sends to the group are not received.
     ///
     /// # Errors
     /// If the address is not a group of the socket's IP version, the limit of groups is reached, or no interface has an

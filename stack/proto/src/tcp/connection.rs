@@ -147,7 +147,8 @@ impl<P: Payload> Connection<P> {
         self.tx.nxt.since(self.tx.una)
     }
 
-    /// Whether nothing is left to be sent: data, FIN, retransmissions, probes and acknowledgements. False in handshakes.
+    /// Whether nothing is left to be sent: data, FIN, retransmissions, probes and acknowledgements. False in
+    /// handshakes.
     #[inline]
     pub(crate) fn has_sent_all(&self) -> bool {
         self.tx.nxt == self.end()
@@ -178,7 +179,8 @@ impl<P: Payload> Connection<P> {
         (now.millis() as u32).wrapping_add(self.ts_offset)
     }
 
-    /// IPv6 flow label, the same for all segments of the connection: a hash of addresses and ports (RFC 6437 section 3).
+    /// IPv6 flow label, the same for all segments of the connection: a hash of addresses and ports (RFC 6437 section
+    /// 3).
     #[inline]
     pub(crate) fn flow_label(&self, seed: u32) -> u32 {
         let ports = u32::from(self.key.local_port) << 16 | u32::from(self.key.remote_port);

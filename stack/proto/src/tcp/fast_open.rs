@@ -51,7 +51,8 @@ fn cookie_of<P: Payload>(shared: &Shared<P>, c: &Connection<P>) -> [u8; 8] {
 }
 
 impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
-    /// A SYN with a cookie, or with a request for one, for a new connection. The payload is taken if the cookie is valid.
+    /// A SYN with a cookie, or with a request for one, for a new connection. The payload is taken if the cookie is
+    /// valid.
     pub(super) fn open_fast(mut self, cookie: &FastOpenCookie) {
         if cookie.bytes() != cookie_of(self.shared, self.connection) {
             return self.connection.flags.set(Flags::GIVES_COOKIE);

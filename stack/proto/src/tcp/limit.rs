@@ -1,8 +1,8 @@
 //! The limit of connections.
 //!
-//! At the limit, a connection in LAST-ACK gives way to a new one: its data was delivered in both directions, and only the
-//! acknowledgement of the FIN is missing. Otherwise peers that do not send it, or whose acknowledgements are lost, keep
-//! others out until retransmissions end.
+//! At the limit, a connection in LAST-ACK gives way to a new one: its data was delivered in both directions, and only
+//! the acknowledgement of the FIN is missing. Otherwise peers that do not send it, or whose acknowledgements are lost,
+//! keep others out until retransmissions end.
 
 use super::connection::{Connection, State};
 use super::input::Outcome;

@@ -114,8 +114,8 @@ impl<P: Payload> Held<P> {
         Some(self.bytes - before)
     }
 
-    /// Joins the ranges `from..to`, with parts of `data` before the first, between them and after the last one. Ranges do
-    /// not touch each other, so that there is a gap between any two.
+    /// Joins the ranges `from..to`, with parts of `data` before the first, between them and after the last one. Ranges
+    /// do not touch each other, so that there is a gap between any two.
     fn fill(&mut self, from: usize, to: usize, (seq, end): (Seq, Seq), data: &Slice<P>) {
         let (bytes, costs) = (&mut self.bytes, &mut self.cost);
         let mut part = |start: Seq, stop: Seq| {

@@ -12,8 +12,8 @@ const CORRUPT: u64 = 50;
 /// Bytes of requests and answers, in eighths.
 const TOP: u64 = 4_000;
 
-/// Time of a few requests over IPv6 or IPv4, from the call to open until both sides have closed, and the counters of both
-/// stacks.
+/// Time of a few requests over IPv6 or IPv4, from the call to open until both sides have closed, and the counters of
+/// both stacks.
 #[expect(clippy::large_stack_arrays, reason = "two hosts")]
 fn run(seed: u64, is_v4: bool) -> (Duration, Counters) {
     let mut rng = Rng::new(seed);
@@ -41,8 +41,8 @@ fn run(seed: u64, is_v4: bool) -> (Duration, Counters) {
     (Duration::from_micros(net.now.micros_since(START)), counters)
 }
 
-/// Most exchanges that lose a SYN or the first data are repaired by the initial timeout of a second and by probes. Longer
-/// ones need several losses of the same segment, whose timeout doubles.
+/// Most exchanges that lose a SYN or the first data are repaired by the initial timeout of a second and by probes.
+/// Longer ones need several losses of the same segment, whose timeout doubles.
 #[test]
 fn exchanges_over_a_corrupting_path_end_soon() {
     for is_v4 in [false, true] {

@@ -1,4 +1,5 @@
-//! Offloads of a simulated port: checksums completed and segments cut on transmit (TSO), segments merged on receive (LRO).
+//! Offloads of a simulated port: checksums completed and segments cut on transmit (TSO), segments merged on receive
+//! (LRO).
 
 use super::packet::{ETHERNET, Packet};
 use super::segment::{Segment, flag};

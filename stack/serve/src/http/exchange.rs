@@ -81,8 +81,8 @@ impl<S: Calls> Turn<'_, S> {
         }
     }
 
-    /// Bytes that the peer has not acknowledged, in whole slices. All of the send buffer if the connection has ended and
-    /// its last event is still to come.
+    /// Bytes that the peer has not acknowledged, in whole slices. All of the send buffer if the connection has ended
+    /// and its last event is still to come.
     pub(super) fn unacknowledged(&self) -> u32 {
         let free = self.stack.send_space(self.c.id);
         self.stack.send_buffer().saturating_sub(free) as u32
@@ -277,8 +277,8 @@ impl<S: Calls> Turn<'_, S> {
         }
     }
 
-    /// Closes the sending side. The client's end is awaited, so that it reads the response before a reset could discard it
-    /// (RFC 9112 section 9.6).
+    /// Closes the sending side. The client's end is awaited, so that it reads the response before a reset could discard
+    /// it (RFC 9112 section 9.6).
     pub(super) fn close(&mut self) {
         (self.c.state, self.c.since) = (State::Closing, self.now);
         self.stack.close(self.c.id);

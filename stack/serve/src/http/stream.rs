@@ -1,5 +1,5 @@
-//! Bodies of large files: blocks are read as acknowledgements free others, and sent from the memory into which they were
-//! read.
+//! Bodies of large files: blocks are read as acknowledgements free others, and sent from the memory into which they
+//! were read.
 
 use super::connection::State;
 use super::exchange::Turn;

@@ -1,8 +1,8 @@
 //! Requests between the workers that share a store: a key belongs to one of them, which executes its commands.
 //!
 //! Each pair of workers has two rings in each direction: requests, and answers. A worker takes a request only if the
-//! ring of answers has room, and takes answers in any state, so no two workers wait for each other. Requests of a worker
-//! to another one are executed in order.
+//! ring of answers has room, and takes answers in any state, so no two workers wait for each other. Requests of a
+//! worker to another one are executed in order.
 //!
 //! The module must not parse requests or change items.
 

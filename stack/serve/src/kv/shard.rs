@@ -1,8 +1,8 @@
 //! The part of a store that belongs to one worker, with its links to the other parts.
 //!
-//! A command for a key of another worker is sent to it, and its reply keeps a place among the replies of the connection.
-//! Commands behind it go on meanwhile, so replies of one batch of requests take one exchange. Commands of a connection
-//! for the same key keep their order.
+//! A command for a key of another worker is sent to it, and its reply keeps a place among the replies of the
+//! connection. Commands behind it go on meanwhile, so replies of one batch of requests take one exchange. Commands of a
+//! connection for the same key keep their order.
 
 use super::links::{Answer, Command, Links, Ticket};
 use super::output::{Output, Replies};

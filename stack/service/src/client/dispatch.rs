@@ -72,8 +72,8 @@ impl Dispatcher {
         }
     }
 
-    /// Takes completions of all workers, at most a ring of each. Returns their number, or `None` if the service violates
-    /// the protocol.
+    /// Takes completions of all workers, at most a ring of each. Returns their number, or `None` if the service
+    /// violates the protocol.
     fn take(&mut self) -> Option<u64> {
         (0..self.completions.len()).try_fold(0, |all, worker| Some(all + self.take_from(worker)?))
     }

@@ -27,7 +27,8 @@ impl Handle {
     /// Leaves a multicast group, on any interface if `local` is unspecified.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AddrNotAvailable`] if the socket is not a member; [`io::ErrorKind::WouldBlock`] after `timeout`.
+    /// [`io::ErrorKind::AddrNotAvailable`] if the socket is not a member; [`io::ErrorKind::WouldBlock`] after
+    /// `timeout`.
     pub fn leave_group(&self, group: Address, local: Address, timeout: Option<Duration>) -> io::Result<()> {
         self.change_group(group, local, false, timeout)
     }

@@ -4,10 +4,10 @@
 //! that of its flow; a listener and a UDP socket whose port the program chose are on all, because segments of new
 //! connections and datagrams arrive at all.
 //!
-//! One thread of a client ([`dispatch`]) takes completions from the rings and changes the state of sockets. Calls work on
-//! that state and append commands. Locks are taken in one order: the state of a socket, then one of the others; only the
-//! arena's list of waiting sockets is used without holding the state of another socket. No call waits for room in the
-//! ring of commands while it holds a lock.
+//! One thread of a client ([`dispatch`]) takes completions from the rings and changes the state of sockets. Calls work
+//! on that state and append commands. Locks are taken in one order: the state of a socket, then one of the others; only
+//! the arena's list of waiting sockets is used without holding the state of another socket. No call waits for room in
+//! the ring of commands while it holds a lock.
 
 mod dispatch;
 mod group;

@@ -13,8 +13,8 @@ use std::time::Duration;
 const PREFETCH: u32 = 8;
 
 impl Client {
-    /// Opens a socket with a local port. Segments to a port that a worker may choose arrive at this worker, and those to
-    /// another one at any; so a socket that is found by its port alone (`is_passive`) is on all.
+    /// Opens a socket with a local port. Segments to a port that a worker may choose arrive at this worker, and those
+    /// to another one at any; so a socket that is found by its port alone (`is_passive`) is on all.
     fn open(&self, port: u16, is_passive: bool, command: impl FnOnce(u32) -> Command) -> io::Result<Handle> {
         let count = self.shared().lanes.len();
         let owner = Affinity::owner(port, count as u16).map(usize::from);
@@ -37,9 +37,9 @@ impl Client {
         self.open(local.port, true, |id| Command::Listen { id, local, shares })
     }
 
-    /// Starts to connect. `local` with an unspecified address and port 0 is chosen by the stack. [`Handle::wait_open`] has
-    /// the result. [`Handle::set_options`] and [`Handle::abort`] have no effect before [`Handle::wait_started`] returns,
-    /// because another worker of the service may open the connection.
+    /// Starts to connect. `local` with an unspecified address and port 0 is chosen by the stack. [`Handle::wait_open`]
+    /// has the result. [`Handle::set_options`] and [`Handle::abort`] have no effect before [`Handle::wait_started`]
+    /// returns, because another worker of the service may open the connection.
     ///
     /// # Errors
     /// If the service ended.

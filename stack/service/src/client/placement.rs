@@ -1,7 +1,7 @@
 //! On which workers a socket is, and how it gets there.
 //!
-//! An address is bound at the first worker, and at the others when the first one has bound it. So if two clients bind one
-//! address at the same time, one of them has it on all workers, and the other one nowhere.
+//! An address is bound at the first worker, and at the others when the first one has bound it. So if two clients bind
+//! one address at the same time, one of them has it on all workers, and the other one nowhere.
 
 use super::lane::WorkerSet;
 use crate::entry::Command;
@@ -34,8 +34,8 @@ impl Placement {
         first
     }
 
-    /// Begins again at the worker to which another one referred. Returns the worker and the command; `None` for a second
-    /// referral, because workers that disagree would refer to each other without end.
+    /// Begins again at the worker to which another one referred. Returns the worker and the command; `None` for a
+    /// second referral, because workers that disagree would refer to each other without end.
     pub(super) fn begin_again(&mut self, worker: usize) -> Option<(WorkerSet, Command)> {
         let command = self.command.filter(|_| !self.is_referred)?;
         let first = self.begin(WorkerSet::one(worker), command);

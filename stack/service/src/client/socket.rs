@@ -55,8 +55,8 @@ impl Socket {
         &self.shared.lanes[self.home()]
     }
 
-    /// Opens the socket at another worker, to which its segments belong. The state is locked. Returns `false` if that is not
-    /// possible.
+    /// Opens the socket at another worker, to which its segments belong. The state is locked. Returns `false` if that
+    /// is not possible.
     pub(super) fn move_to(&self, state: &mut State, worker: usize) -> bool {
         let Some((first, command)) = state.placement.begin_again(worker) else { return false };
         self.home.store(worker, Ordering::Relaxed);
@@ -123,8 +123,8 @@ impl Handle {
         self.socket.lock().readiness()
     }
 
-    /// Sets a function that is called with the readiness after each change, and now. Only the first one is used. It must
-    /// not use the socket.
+    /// Sets a function that is called with the readiness after each change, and now. Only the first one is used. It
+    /// must not use the socket.
     pub fn observe(&self, observer: impl Fn(Readiness) + Send + Sync + 'static) {
         let state = self.socket.lock();
         observer(state.readiness());

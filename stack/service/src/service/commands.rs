@@ -137,8 +137,8 @@ impl Service {
         Ok(())
     }
 
-    /// Returns the worker that opens a connection, if it is another one: segments to a port that the client chose belong to
-    /// the worker of their flow.
+    /// Returns the worker that opens a connection, if it is another one: segments to a port that the client chose
+    /// belong to the worker of their flow.
     fn check_place(
         &self,
         stack: &mut Stack<Buffer>,

@@ -102,7 +102,8 @@ impl Connection {
         true
     }
 
-    /// Counts acknowledged bytes. The client gets whole commands back, so that it and the service agree on their number.
+    /// Counts acknowledged bytes. The client gets whole commands back, so that it and the service agree on their
+    /// number.
     #[inline]
     pub(super) fn acknowledge(&mut self, bytes: u32) {
         self.in_flight = self.in_flight.saturating_sub(bytes);

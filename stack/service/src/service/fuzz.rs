@@ -132,9 +132,9 @@ impl Setup {
     }
 }
 
-/// Plays a script on the side of a client of two workers. A step begins with a byte: an entry of 64 bytes for one of them,
-/// with its kind and with fields that are mostly possible, a number stored somewhere in a ring, or the end of the client
-/// and another one.
+/// Plays a script on the side of a client of two workers. A step begins with a byte: an entry of 64 bytes for one of
+/// them, with its kind and with fields that are mostly possible, a number stored somewhere in a ring, or the end of the
+/// client and another one.
 #[cfg_attr(not(feature = "fuzz"), expect(unreachable_pub, reason = "exported with the feature fuzz"))]
 pub fn fuzz_client(script: &[u8]) {
     let mut setup = Setup::new(2);

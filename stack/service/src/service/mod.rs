@@ -1,10 +1,10 @@
 //! The fast path of a service on one worker: an application of a host that acts for its clients.
 //!
 //! In each round it takes commands from the rings of all clients, at most [`Limits::commands`] of each and
-//! [`Limits::control`] of all that open or close something, and reports what happened. It shares no lock with clients or
-//! other workers, and makes no system call for clients but signals. Must not trust anything in the memory of a client:
-//! entries are copied once and validated, and a client that violates the protocol is removed with a named reason
-//! ([`Fault`]).
+//! [`Limits::control`] of all that open or close something, and reports what happened. It shares no lock with clients
+//! or other workers, and makes no system call for clients but signals. Must not trust anything in the memory of a
+//! client: entries are copied once and validated, and a client that violates the protocol is removed with a named
+//! reason ([`Fault`]).
 
 mod client;
 mod commands;

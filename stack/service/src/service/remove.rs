@@ -1,5 +1,5 @@
-//! Removal of clients: a bounded number of sockets in each round, so that other clients do not wait for it, and those whose
-//! address another client binds.
+//! Removal of clients: a bounded number of sockets in each round, so that other clients do not wait for it, and those
+//! whose address another client binds.
 
 use super::client::Object;
 use super::{Client, Service};
@@ -9,8 +9,8 @@ use host::Buffer;
 use stack::{Stack, Time};
 
 impl Service {
-    /// Continues the removal of a client that has a fault, by at most `control` sockets, which it reduces. Returns whether
-    /// there was any work.
+    /// Continues the removal of a client that has a fault, by at most `control` sockets, which it reduces. Returns
+    /// whether there was any work.
     pub(super) fn remove_faulty(
         &mut self,
         stack: &mut Stack<Buffer>,
@@ -37,8 +37,8 @@ impl Service {
         true
     }
 
-    /// Closes those of the sockets whose clients have ended, before another client binds their address. A socket is named
-    /// by its client and number.
+    /// Closes those of the sockets whose clients have ended, before another client binds their address. A socket is
+    /// named by its client and number.
     pub(super) fn evict(
         &mut self,
         stack: &mut Stack<Buffer>,

@@ -2,8 +2,8 @@
 //!
 //! It accepts clients, allocates and maps their memory, watches for their end, and prints about them. Workers receive
 //! clients whose memory is ready, and remove their own sockets of those that left (TAS, `EuroSys` 2019: connections are
-//! opened and closed apart from the fast path; here the stacks keep that part, within [`crate::Limits::control`]). Must not
-//! touch rings, arenas or connections.
+//! opened and closed apart from the fast path; here the stacks keep that part, within [`crate::Limits::control`]). Must
+//! not touch rings, arenas or connections.
 
 mod thread;
 
@@ -112,8 +112,8 @@ impl SlowPath {
         self.connector.clone()
     }
 
-    /// Serves other processes at a Unix socket. The permissions of its file decide which users may connect, and the caller
-    /// removes the file.
+    /// Serves other processes at a Unix socket. The permissions of its file decide which users may connect, and the
+    /// caller removes the file.
     ///
     /// # Errors
     /// If the socket cannot be made non-blocking.

@@ -1,8 +1,8 @@
 //! `cargo xtask bench stack`: TCP between two CPUs by our stack, iip and the kernel, and servers on our stack beside
 //! nginx and memcached. `rows` defines what is compared with what; a script (`stack.sh`) takes one reading.
 //!
-//! Ours and iip speak over a vhost-user socket. Clients that use the kernel's TCP reach our servers over a TAP interface,
-//! and all others over a veth pair.
+//! Ours and iip speak over a vhost-user socket. Clients that use the kernel's TCP reach our servers over a TAP
+//! interface, and all others over a veth pair.
 
 mod reading;
 mod rows;

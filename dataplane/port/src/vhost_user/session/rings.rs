@@ -149,8 +149,8 @@ impl Session {
         (0..self.vrings.len() as u32).try_for_each(|index| self.settle(index, false, engine))
     }
 
-    /// Starts or stops the ring according to its state. `ran` is whether it ran before a change. A driver does not withdraw
-    /// `DRIVER_OK`; one that does keeps its running rings.
+    /// Starts or stops the ring according to its state. `ran` is whether it ran before a change. A driver does not
+    /// withdraw `DRIVER_OK`; one that does keeps its running rings.
     fn settle(&mut self, index: u32, ran: bool, engine: &mut dyn Attach) -> Result<(), RequestError> {
         let vring = &self.vrings[index as usize];
         match (vring.is_ready(self.features), vring.running) {

@@ -2,9 +2,9 @@
 //! `dataplane/engine/src/handoff`.
 //!
 //! `conformance` compares the accesses to handoff queues with a pipeline of the engine; the other accesses are kept
-//! equal by hand. The other instructions of a stage are in [`Instructions`]. Frames come from a network card that always
-//! has more (DDIO: frames and descriptors lie in the shared cache), and go to the memory of another port; device reads
-//! there cost no core time.
+//! equal by hand. The other instructions of a stage are in [`Instructions`]. Frames come from a network card that
+//! always has more (DDIO: frames and descriptors lie in the shared cache), and go to the memory of another port; device
+//! reads there cost no core time.
 
 use super::handoff::{HandoffEntry, Receiver, Sender};
 use super::places::{BURST, FRAME, Heads, Places, PortRing};

@@ -8,8 +8,8 @@ use snooping::{Receivers, Table, Traffic};
 use wire::Ethernet;
 
 impl Pass<'_> {
-    /// Sends packet `i`, whose destination is a multicast address. Answers are not cached: groups change, and addresses of
-    /// frames do not identify them.
+    /// Sends packet `i`, whose destination is a multicast address. Answers are not cached: groups change, and addresses
+    /// of frames do not identify them.
     #[inline(never)]
     pub(super) fn multicast<const TAGGED: bool>(&mut self, i: usize, plan: &Plan, groups: &Table) {
         let member = self.origin.member;
@@ -35,8 +35,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Sends packet `i` to those of `ports` that forward and carry its VLAN. If there are none, it has no verdict and is
-    /// dropped as `no-destination`.
+    /// Sends packet `i` to those of `ports` that forward and carry its VLAN. If there are none, it has no verdict and
+    /// is dropped as `no-destination`.
     fn emit_to<const TAGGED: bool>(&mut self, i: usize, plan: &Plan, ports: &[u16]) {
         self.end_flood();
         let Plan { flow, form, .. } = *plan;

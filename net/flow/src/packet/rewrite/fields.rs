@@ -38,8 +38,8 @@ impl Place {
 
 impl Rewriter {
     /// Sets the bits `mask` of a field to those of `value`. Checksums that cover the field are updated. `vlan_tci` adds
-    /// a VLAN tag if its bit 12 is set in a packet without, and removes the outer tag if the bit is cleared. Fields that
-    /// are not read from the packet are set in the key.
+    /// a VLAN tag if its bit 12 is set in a packet without, and removes the outer tag if the bit is cleared. Fields
+    /// that are not read from the packet are set in the key.
     ///
     /// # Errors
     /// If the field is read-only, or the packet does not have it.

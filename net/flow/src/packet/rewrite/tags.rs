@@ -49,8 +49,8 @@ impl Rewriter {
         Ok(())
     }
 
-    /// Adds a label stack entry: a copy of the outer one, or label 0 with the time to live of the IP header. `ethertype`
-    /// is 0x8847 or 0x8848.
+    /// Adds a label stack entry: a copy of the outer one, or label 0 with the time to live of the IP header.
+    /// `ethertype` is 0x8847 or 0x8848.
     ///
     /// # Errors
     /// For another EtherType, for a frame without, or if headers grow too long.

@@ -28,8 +28,8 @@ impl OuterPlaces {
 }
 
 impl Rewriter {
-    /// Replaces `strip` bytes at the start by outer headers. `checksum` is the offset of the UDP header in them if it has a
-    /// checksum; that must be complete if `is_complete`, and otherwise is left to an offload.
+    /// Replaces `strip` bytes at the start by outer headers. `checksum` is the offset of the UDP header in them if it
+    /// has a checksum; that must be complete if `is_complete`, and otherwise is left to an offload.
     ///
     /// # Errors
     /// If the packet has outer headers of this pass already, or the headers grow too long.
@@ -55,8 +55,8 @@ impl Rewriter {
         Ok(())
     }
 
-    /// Removes `strip` bytes at the start, and adds an Ethernet header with this EtherType and addresses of 0 if there is
-    /// one.
+    /// Removes `strip` bytes at the start, and adds an Ethernet header with this EtherType and addresses of 0 if there
+    /// is one.
     ///
     /// # Errors
     /// If the head is shorter.

@@ -14,8 +14,8 @@ fn a_flow_is_found_in_the_tables_once_and_in_the_head_cache_then() {
     assert_eq!(outcome.drops["no-flow"], 10);
 }
 
-/// Tuple space explosion (Csikor et al., `CoNEXT` 2019): each field of an allowed packet is excluded by as many prefixes as
-/// it has bits, so that packets that differ from it in chosen bits need a mask for each combination.
+/// Tuple space explosion (Csikor et al., `CoNEXT` 2019): each field of an allowed packet is excluded by as many
+/// prefixes as it has bits, so that packets that differ from it in chosen bits need a mask for each combination.
 #[test]
 fn a_sender_of_many_masks_costs_a_bounded_number_of_probes() {
     let udp_to = |field: Field, value: u128| ip().with(Field::IpProto, 17).with(field, value);

@@ -196,8 +196,8 @@ fn executed() -> Lab {
 }
 
 proptest! {
-    /// A worker that continues packets as those before them, without an executor, does the same as one that has never seen
-    /// a packet, with an executor, over the same connections.
+    /// A worker that continues packets as those before them, without an executor, does the same as one that has never
+    /// seen a packet, with an executor, over the same connections.
     #[test]
     fn continuations_agree_with_tables(
         steps in prop::collection::vec(

@@ -12,11 +12,11 @@ const MAX_LOST: u8 = 3;
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Range of sizes in bytes that is not worth a probe (RFC 4821 section 7.2).
 const PRECISION: u16 = 16;
-/// Time after a search, or a reduction, before larger packets are tried (RFC 8899 section 5.1.1, `PMTU_RAISE_TIMER`; RFC
-/// 1191 section 6.3, RFC 8201 section 4).
+/// Time after a search, or a reduction, before larger packets are tried (RFC 8899 section 5.1.1, `PMTU_RAISE_TIMER`;
+/// RFC 1191 section 6.3, RFC 8201 section 4).
 pub(super) const RAISE_TIME: Duration = Duration::from_mins(10);
-/// Time after that in which a connection can probe the path. Without a probe, the path has the MTU of its link again, as
-/// before RFC 4821.
+/// Time after that in which a connection can probe the path. Without a probe, the path has the MTU of its link again,
+/// as before RFC 4821.
 pub(super) const PROBE_WAIT: Duration = Duration::from_mins(1);
 
 /// Search on one path.

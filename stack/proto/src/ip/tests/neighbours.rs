@@ -204,8 +204,8 @@ fn configured_neighbours_need_no_resolution() {
     assert_eq!(a.ip.route(None, address("192.168.7.7"), START), Err(NoRoute));
 }
 
-/// RFC 792 and RFC 4861 section 8 let a router name a better next hop. Any host could send such a message, so a path keeps
-/// its own.
+/// RFC 792 and RFC 4861 section 8 let a router name a better next hop. Any host could send such a message, so a path
+/// keeps its own.
 #[test]
 fn redirects_change_no_path() {
     for (neighbour, remote, own) in

@@ -1,7 +1,7 @@
 //! State of a connection, and its conditions.
 
-/// State (RFC 9293 section 3.3.2). LISTEN is a listener, TIME-WAIT has entries of its own, and CLOSED is the absence of a
-/// connection.
+/// State (RFC 9293 section 3.3.2). LISTEN is a listener, TIME-WAIT has entries of its own, and CLOSED is the absence of
+/// a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     /// SYN sent.

@@ -41,8 +41,8 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         }
     }
 
-    /// Takes the window of a segment that is not older than the last one (RFC 9293 section 3.10.7.4). Returns whether it
-    /// changed.
+    /// Takes the window of a segment that is not older than the last one (RFC 9293 section 3.10.7.4). Returns whether
+    /// it changed.
     #[inline]
     fn update_window(&mut self) -> bool {
         let (tx, s) = (&mut self.connection.tx, &self.segment);

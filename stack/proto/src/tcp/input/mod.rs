@@ -1,7 +1,7 @@
 //! Segments that arrive (RFC 9293 section 3.10.7).
 //!
-//! Most segments are the expected ones: in order, in an established connection, with nothing unusual. They take the same
-//! steps as all others ([`ack`], [`text`]) without the checks that cannot fail for them.
+//! Most segments are the expected ones: in order, in an established connection, with nothing unusual. They take the
+//! same steps as all others ([`ack`], [`text`]) without the checks that cannot fail for them.
 
 mod ack;
 mod checks;

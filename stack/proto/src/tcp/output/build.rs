@@ -14,8 +14,8 @@ use wire::{MAX_TCP_HEADER, TCP_HEADER, TcpBuilder, TcpFlags};
 
 /// Longest headers before payload: Ethernet with a tag, IPv6, TCP with all options.
 pub(super) const MAX_HEADERS: u32 = 18 + 40 + 60;
-/// Payload in bytes up to which the checksum is computed although the link would. A frame that leaves an offload needs a
-/// header of its own in shared memory, which costs more than the sum of a few cache lines.
+/// Payload in bytes up to which the checksum is computed although the link would. A frame that leaves an offload needs
+/// a header of its own in shared memory, which costs more than the sum of a few cache lines.
 const SHORT: u32 = 256;
 /// ECN-capable transport, ECT(0) (RFC 3168 section 5).
 const ECT: u8 = 0b10;

@@ -88,8 +88,8 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         Progress::More
     }
 
-    /// Interface and MTU of the connection's path, which is looked up again if it was removed, and the size of a probe of
-    /// its MTU or 0.
+    /// Interface and MTU of the connection's path, which is looked up again if it was removed, and the size of a probe
+    /// of its MTU or 0.
     #[inline]
     fn path(&mut self) -> Option<(InterfaceId, u16, u16)> {
         if let Some(found) = self.io.ip.probed_path(self.connection.path) {
@@ -244,8 +244,8 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         (payload / mss * mss).max(mss)
     }
 
-    /// The next new bytes, at most `allowance` and `longest`. `None` if the windows are closed, or if it is better to wait
-    /// for more: Nagle's algorithm (RFC 9293 section 3.7.4), silly windows (section 3.8.6.2.1), and cork.
+    /// The next new bytes, at most `allowance` and `longest`. `None` if the windows are closed, or if it is better to
+    /// wait for more: Nagle's algorithm (RFC 9293 section 3.7.4), silly windows (section 3.8.6.2.1), and cork.
     #[inline(always)]
     fn new_range(&mut self, allowance: u32, longest: u32) -> Option<Range<Seq>> {
         let c = &mut *self.connection;
@@ -278,8 +278,8 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         is_closing || !c.options.cork && (c.options.no_delay || c.flight() == 0)
     }
 
-    /// Starts the timer of zero-window probes if only the peer's window stops data (RFC 9293 section 3.8.6.1), or if the
-    /// rest waits for a larger window that may never come.
+    /// Starts the timer of zero-window probes if only the peer's window stops data (RFC 9293 section 3.8.6.1), or if
+    /// the rest waits for a larger window that may never come.
     #[inline]
     fn watch_window(&mut self) {
         let c = &mut *self.connection;

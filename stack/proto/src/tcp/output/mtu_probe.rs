@@ -1,7 +1,7 @@
 //! Probes of the path MTU: data that is due anyway, in a segment longer than the path MTU (RFC 4821 sections 7 and 8).
 //!
-//! The path decides sizes and times, and loss recovery keeps the loss of a probe apart from congestion. A probe must not
-//! be sent while anything is lost or in doubt, and a connection has at most one in flight.
+//! The path decides sizes and times, and loss recovery keeps the loss of a probe apart from congestion. A probe must
+//! not be sent while anything is lost or in doubt, and a connection has at most one in flight.
 
 use super::super::connection::{Connection, Flags};
 use super::super::shared::{Io, Shared};
@@ -91,8 +91,8 @@ impl<P: Payload> Shared<P> {
         }
     }
 
-    /// A router reports that it dropped the segment at `seq` because of its length. If it is the probe, it is sent again
-    /// in segments of the usual length.
+    /// A router reports that it dropped the segment at `seq` because of its length. If it is the probe, it is sent
+    /// again in segments of the usual length.
     pub(in crate::tcp) fn drop_mtu_probe(&mut self, c: &mut Connection<P>, seq: Seq) {
         if self.mtu_probe(c).is_some_and(|probe| probe.numbers.start == seq)
             && self.end_mtu_probe(c).is_some()

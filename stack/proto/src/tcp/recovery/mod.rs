@@ -222,9 +222,9 @@ impl Recovery {
         }
     }
 
-    /// Processes an acknowledgement without SACK ranges and congestion marks, of an entry that was sent once and in order,
-    /// while nothing is lost, selectively acknowledged or in doubt, for a controller that needs no rates. Returns the bytes
-    /// delivered; `None`, without doing anything, if this is another acknowledgement.
+    /// Processes an acknowledgement without SACK ranges and congestion marks, of an entry that was sent once and in
+    /// order, while nothing is lost, selectively acknowledged or in doubt, for a controller that needs no rates.
+    /// Returns the bytes delivered; `None`, without doing anything, if this is another acknowledgement.
     #[inline(always)]
     pub(crate) fn on_plain_ack(&mut self, pool: &mut SentPool, progress: &Progress) -> Option<u32> {
         if !self.is_quiet() || !progress.is_advancing() || self.controller.bbr().is_some() {

@@ -6,8 +6,8 @@ use super::pool::SentPool;
 use super::{Phase, Probe, Recovery};
 
 impl Recovery {
-    /// Whether nothing is lost, selectively acknowledged or in doubt, so that a lost probe is recognised as the only loss
-    /// (RFC 4821 section 7.4).
+    /// Whether nothing is lost, selectively acknowledged or in doubt, so that a lost probe is recognised as the only
+    /// loss (RFC 4821 section 7.4).
     pub(in crate::tcp) fn is_undisturbed(&self) -> bool {
         let is_quiet = self.phase == Phase::Open && self.probe == Probe::None && self.duplicates == 0;
         is_quiet && self.allows_sack && self.board.sacked() | self.board.lost() == 0

@@ -236,8 +236,8 @@ fn marks_replace_losses() {
     }
 }
 
-/// BBR answers the marks of each probe for bandwidth once: rate and window stay lower until the next probe, which forgets
-/// them, and the queue causes no losses.
+/// BBR answers the marks of each probe for bandwidth once: rate and window stay lower until the next probe, which
+/// forgets them, and the queue causes no losses.
 #[test]
 fn bbr_answers_marks_until_the_next_probe() {
     let mut transfer = bottleneck(Bbr, 500_000);

@@ -55,7 +55,8 @@ fn hostile_windows_that_stay_closed_cost_a_probe_a_minute_and_end_with_the_conne
     assert!(victim.host.sent.back().unwrap().1.has(flag::RST));
 }
 
-/// RFC 6429: the application has closed, so it cannot end a connection whose window stays closed. The user timeout does.
+/// RFC 6429: the application has closed, so it cannot end a connection whose window stays closed. The user timeout
+/// does.
 #[test]
 fn hostile_windows_that_stay_closed_after_closing_end_by_the_user_timeout() {
     let options = Options { user_timeout: Duration::from_mins(2), ..Options::default() };

@@ -1,8 +1,9 @@
 //! Scripts in the language of packetdrill (<https://github.com/google/packetdrill>) over one stack.
 //!
 //! Each file of `tests/scripts` is a test. Outbound packets are compared with all their fields, as packetdrill does it,
-//! except that options may have any order and padding, and that a packet may have any window or options where the script
-//! writes none or `<...>`. Settings follow the names of Linux; `*` stands for any acknowledgement, timestamp or cookie.
+//! except that options may have any order and padding, and that a packet may have any window or options where the
+//! script writes none or `<...>`. Settings follow the names of Linux; `*` stands for any acknowledgement, timestamp or
+//! cookie.
 
 mod calls;
 mod flow;

@@ -38,7 +38,8 @@ pub(crate) fn plan_of(kind: fn(&mut Rng, u64) -> [Side; 2], rng: &mut Rng, at: T
     let opener = rng.within(0..2) as usize;
     let [mut first, mut second] = kind(rng, top);
     for side in [&mut first, &mut second] {
-        // Each call takes a minimum of send space ([`stack::send_cost`]), so a long stream of single bytes would take hours.
+        // Each call takes a minimum of send space ([`stack::send_cost`]), so a long stream of single bytes would take
+        // hours.
         side.chunk = rng.magnitude(1..4096).max(1 + side.total() / MAX_CALLS);
         if rng.chance(200) {
             side.reading = rng.micros(0..20_000);

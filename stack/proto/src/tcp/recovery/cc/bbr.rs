@@ -2,7 +2,8 @@
 //!
 //! The states and their names are those of draft-ietf-ccwg-bbr; the model is that of version 1, without bounds learnt
 //! from losses. Congestion marks must be treated as congestion (section 2 of the draft, "ECN"): each window with a mark
-//! sets the short-term bounds that the draft sets for losses, until the path is probed again. Times are in microseconds modulo 2^32, rates in bytes per second, gains in 1/1000.
+//! sets the short-term bounds that the draft sets for losses, until the path is probed again. Times are in microseconds
+//! modulo 2^32, rates in bytes per second, gains in 1/1000.
 
 use super::max_filter::MaxFilter;
 use super::{AckSample, Congestion, CongestionControl, MAX_WINDOW, Window};
