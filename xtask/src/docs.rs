@@ -1,5 +1,5 @@
-//! Document checks: link targets (files and headings), repository paths in backticks and decision numbers exist, and
-//! lines have at most 120 columns. `cargo xtask docs` runs them and builds the book in `target/book` if mdBook is
+//! Document checks: link targets (files and headings), repository paths in backticks and decision numbers exist, rows
+//! of the index of decisions agree with their pages, and lines have at most 120 columns. `cargo xtask docs` runs them and builds the book in `target/book` if mdBook is
 //! installed.
 
 use std::fs;
@@ -39,7 +39,7 @@ const SUMMARY: &str = "docs/SUMMARY.md";
 pub(crate) fn run() -> Result<Outcome> {
     let flaws = flaws(&command::root());
     if !flaws.is_empty() {
-        bail!("broken links or long lines:\n{}", flaws.join("\n"));
+        bail!("broken links, stale rows or long lines:\n{}", flaws.join("\n"));
     }
     let remedy = "cargo install mdbook --locked";
     if let Some(missing) = command::missing("mdBook", Command::new("mdbook").arg("--version"), remedy) {
@@ -50,7 +50,7 @@ pub(crate) fn run() -> Result<Outcome> {
     command::run(&build, LIMIT).map(|()| Outcome::Passed)
 }
 
-/// Each broken reference and each long line, as `FILE: ERROR`.
+/// Each broken reference, stale row and long line, as `FILE: ERROR`.
 fn flaws(root: &Path) -> Vec<String> {
     let documents: Vec<PathBuf> = [root.to_owned(), root.join("docs"), root.join("examples")]
         .iter()
@@ -60,7 +60,7 @@ fn flaws(root: &Path) -> Vec<String> {
     let broken = documents.iter().flat_map(|file| broken(root, file, &decisions));
     let configurations = files(&root.join("examples"), "toml", true);
     let wide = documents.iter().chain(&configurations).flat_map(|file| wide(root, file));
-    broken.chain(wide).collect()
+    broken.chain(stale_rows(root)).chain(wide).collect()
 }
 
 /// Files of a directory with an extension, in order of their paths.
@@ -133,6 +133,37 @@ fn numbers(text: &str) -> Vec<String> {
             && word.bytes().all(|byte| byte.is_ascii_digit())
     };
     words.filter(is_number).map(str::to_owned).collect()
+}
+
+/// Rows of the index of decisions whose status differs from that of their page.
+fn stale_rows(root: &Path) -> Vec<String> {
+    let folder = root.join("docs/decisions");
+    let index = fs::read_to_string(folder.join("README.md")).unwrap_or_default();
+    let rows =
+        index.lines().filter_map(|line| line.strip_prefix("| [")?.split_once("](")?.1.split_once(") | "));
+    let mut found = Vec::new();
+    for (page, cells) in rows {
+        let text = fs::read_to_string(folder.join(page)).unwrap_or_default();
+        let paragraph = text.split_once("\nStatus: ").and_then(|(_, rest)| rest.split("\n\n").next());
+        let of_page = status(paragraph.unwrap_or_default());
+        let of_row = status(cells.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default());
+        if of_row != of_page {
+            found.push(format!("docs/decisions/README.md: {page} has {of_row:?}, its page {of_page:?}"));
+        }
+    }
+    found
+}
+
+/// First word of a status, and the decisions that it names in order of their numbers.
+fn status(text: &str) -> Vec<String> {
+    let mut named = numbers(text);
+    named.sort();
+    named.dedup();
+    let link = |number: String| {
+        if text.contains(&format!("[{number}](")) { number } else { format!("{number} without a link") }
+    };
+    let word = text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+    [word.to_owned()].into_iter().chain(named.into_iter().map(link)).collect()
 }
 
 /// Link targets of a document, without web addresses.
@@ -245,6 +276,20 @@ mod tests {
         let folder =
             repository(&[("docs/decisions/0001-a.md", "# 0001: A"), ("docs/b.md", text), ("A.md", "0003")]);
         assert_eq!(flaws(folder.path()), ["docs/b.md: no decision 0002"]);
+    }
+
+    #[test]
+    fn rows_of_decisions_that_differ_from_their_page_are_found() {
+        let index =
+            "| [0001](0001-a.md) | A | accepted; extended by 0002 |\n| [0002](0002-b.md) | B | accepted |\n";
+        let page = "# 0001: A\n\nStatus: accepted; extended by\n[0002](0002-b.md)\n\n0003\n";
+        let folder = repository(&[
+            ("docs/decisions/README.md", index),
+            ("docs/decisions/0001-a.md", page),
+            ("docs/decisions/0002-b.md", "# 0002: B\n\nStatus: accepted\n"),
+        ]);
+        let row = r#"0001-a.md has ["accepted", "0002 without a link"], its page ["accepted", "0002"]"#;
+        assert_eq!(stale_rows(folder.path()), [format!("docs/decisions/README.md: {row}")]);
     }
 
     #[test]
