@@ -22,7 +22,7 @@ const SMALL: [&str; 10] = [
 fn invalid_stack_studies_are_refused_before_anything_runs() {
     let folder = tempfile::tempdir().unwrap();
     let case = |words: &[&str], said: &[&str]| refused(folder.path(), &[&["stack"], words].concat(), said);
-    case(&["--only", "call"], &["--only call", "calls, accept, batch"]);
+    case(&["--only", "call"], &["--only call", "calls, accept, skew"]);
     case(&["--cpus", "0"], &["--cpus", "give two"]);
     case(&["--cpus", "0,1023", "--only", "calls"], &["--cpus", "may not use CPU 1023"]);
     case(&["--cpus", "0,0", "--only", "threads"], &["--cpus", "study threads needs two CPUs", "--only"]);

@@ -37,7 +37,7 @@ const ONE_BYTE: &str = "1 byte, 32 connections, one server core, 100 GbE; read o
 const TWO_CORES: &str = "two server cores, 100 GbE";
 
 /// All published figures.
-pub const PUBLISHED: [Published; 22] = [
+pub const PUBLISHED: [Published; 23] = [
     figure(
         Study::Calls,
         "FlexSC (2010)",
@@ -48,6 +48,12 @@ pub const PUBLISHED: [Published; 22] = [
         Study::Accept,
         "Affinity-Accept (2012)",
         "time in the stack -30 %, rate +24 %",
+        "Apache, 48 cores",
+    ),
+    figure(
+        Study::Skew,
+        "Affinity-Accept (2012)",
+        "five own connections for each one stolen from a queue that is 75 % full",
         "Apache, 48 cores",
     ),
     figure(
