@@ -1,8 +1,8 @@
 //! A bridge with its agent. All tasks of the thread share it; no borrow lives across a wait.
 
 use super::Plane;
+use super::handle::Session;
 use super::ports::BridgePorts;
-use super::session::Session;
 use super::status::Controller;
 use super::tls::{Tls, TlsError, TlsFiles};
 use crate::dataplane::report::OpenflowReport;

@@ -1,12 +1,10 @@
 //! One connection: bytes between a socket and the agent.
 
 use super::bridge::Bridge;
-use agent::SessionId;
-use std::cell::RefCell;
+use super::handle::Session;
 use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::Notify;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -24,30 +22,6 @@ const FAREWELL: Duration = Duration::from_secs(1);
 pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
-
-/// Messages from other tasks to the task of a connection.
-pub(super) struct Session {
-    pub(super) id: SessionId,
-    wake: Notify,
-    end: RefCell<Option<String>>,
-}
-
-impl Session {
-    pub(super) fn new(id: SessionId) -> Self {
-        Self { id, wake: Notify::new(), end: RefCell::default() }
-    }
-
-    /// Output may wait.
-    pub(super) fn wake(&self) {
-        self.wake.notify_one();
-    }
-
-    /// The connection must be closed, for `reason`.
-    pub(super) fn end(&self, reason: &str) {
-        self.end.replace(Some(reason.to_owned()));
-        self.wake();
-    }
-}
 
 /// Output that was taken from the agent.
 struct Sending {
@@ -113,7 +87,7 @@ pub(super) async fn converse(stream: Box<dyn Stream>, bridge: &Bridge, session: 
             0
         } else {
             tokio::select! {
-                () = session.wake.notified() => match session.end.take() {
+                () = session.woken() => match session.take_end() {
                     Some(reason) => return reason,
                     None => continue,
                 },

@@ -1,6 +1,6 @@
 //! Validates `[[bond]]` sections against bridges and ports.
 
-use super::{security, validate};
+use super::{names, security, validate};
 use crate::settings::bonds::{BondMode, BondSettings, LacpMode};
 use crate::settings::links::LinkSettings;
 use crate::settings::policy::Policy;
@@ -17,7 +17,7 @@ pub(super) fn validate(topology: &Topology, notes: &mut Findings) {
 /// Validates one bond against the others.
 pub(super) fn bond(topology: &Topology, index: usize, notes: &mut Findings) {
     let (section, bond) = (Section::Bond(index), &topology.bonds[index]);
-    validate::name((section, "name"), &bond.name, notes);
+    names::validate((section, "name"), &bond.name, notes);
     named_once(topology, index, notes);
     let port = PortSettings::of_bond(bond);
     validate::membership(topology, section, &port, notes);

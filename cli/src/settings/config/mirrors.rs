@@ -19,7 +19,7 @@ pub(super) fn last(topology: &Topology, notes: &mut Findings) {
 
 fn one(topology: &Topology, index: usize, notes: &mut Findings) {
     let (section, mirror) = (Section::Mirror(index), &topology.mirrors[index]);
-    super::validate::name((section, "name"), &mirror.name, notes);
+    super::names::validate((section, "name"), &mirror.name, notes);
     if topology.mirrors[..index].iter().any(|other| other.name == mirror.name) {
         let remedy = notes.rename();
         notes.taken((section, "name"), format!("there is a mirror \"{}\" already", mirror.name), remedy);

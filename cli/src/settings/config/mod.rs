@@ -7,6 +7,7 @@
 mod bonds;
 mod flows;
 mod mirrors;
+mod names;
 mod openflow;
 mod peers;
 mod placement;

@@ -1,6 +1,5 @@
 //! `[placement]`: reads its keys, validates them against ports and workers, and resolves them for this machine.
 
-use super::workers::CPU;
 use crate::host::Host;
 use crate::settings::model::{ModelKind, Role, RoleSettings, RssMode};
 use crate::settings::placement::{Placement, Rebalance};
@@ -18,6 +17,8 @@ use engine::placement::{
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// Range of CPU numbers.
+pub(super) const CPU: std::ops::RangeInclusive<i128> = 0..=65_535;
 /// Range of NUMA node numbers.
 const NODE: std::ops::RangeInclusive<i128> = 0..=65_535;
 /// Range of worker numbers; the number of workers is validated later.

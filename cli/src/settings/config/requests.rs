@@ -1,6 +1,6 @@
 //! Reads and validates API requests that extend a running switch.
 
-use super::workers::CPU;
+use super::placement::CPU;
 use super::{sections, validate};
 use crate::host::Host;
 use crate::settings::bonds::BondSettings;

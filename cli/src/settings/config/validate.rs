@@ -1,12 +1,13 @@
 //! Validates sections against each other and against this machine. Reads the file system and the CPU mask; changes
 //! nothing.
 
+use super::names;
 use crate::host::{Host, lock_path};
 use crate::settings::MAX_PORTS;
 use crate::settings::kinds::claim::Claim;
 use crate::settings::kinds::granted::Granted;
 use crate::settings::model::{ModelKind, RssMode};
-use crate::settings::reader::notes::{Findings, Place, Section, shortened};
+use crate::settings::reader::notes::{Findings, Place, Section};
 use crate::settings::reader::paths;
 use crate::settings::reader::validation::Validation;
 use crate::settings::reader::words::exists;
@@ -19,12 +20,10 @@ use std::path::Path;
 
 /// Maximum workers of a pipeline, each with up to three roles.
 const MAX_WORKERS: usize = 40;
-/// Maximum length of the name of a switch, bridge or port.
-const MAX_NAME: usize = 32;
 
 /// Validates the whole topology.
 pub(crate) fn topology(topology: &Topology, host: &Host, control: &Path, notes: &mut Findings) {
-    name((Section::Switch, "name"), &topology.switch.name, notes);
+    names::validate((Section::Switch, "name"), &topology.switch.name, notes);
     if let Some(path) = &topology.switch.control {
         paths::socket((Section::Switch, "control"), path, notes);
     }
@@ -103,7 +102,7 @@ fn claims(ports: &[PortSettings]) -> Vec<Vec<Claim<'_>>> {
 /// Validates one port against the others.
 fn port(topology: &Topology, index: usize, claims: &[Vec<Claim<'_>>], control: &Path, notes: &mut Findings) {
     let (section, port) = (Section::Port(index), &topology.ports[index]);
-    name((section, "name"), &port.name, notes);
+    names::validate((section, "name"), &port.name, notes);
     named_once(topology, index, notes);
     // Without a valid kind, nothing else can be validated.
     if !notes.is_spoiled((section, "kind")) {
@@ -188,34 +187,6 @@ fn not_control(
     }
 }
 
-/// Validates a name, which is used in commands, tables and URLs.
-pub(super) fn name(place: Place, name: &str, notes: &mut Findings) {
-    let Some(violation) = name_violation(name) else { return };
-    // The title of a port or bridge contains its name.
-    let shown = match place.0 {
-        Section::Switch => format!("`name` \"{}\"", shortened(name)),
-        _ => "`name`".to_owned(),
-    };
-    let remedy = format!(
-        "write 1 to {MAX_NAME} letters, digits, dots, dashes or underscores, and begin with a letter or digit"
-    );
-    notes.wrong(place, format!("{shown} {violation}"), remedy);
-}
-
-/// Why `name` is invalid, if it is.
-fn name_violation(name: &str) -> Option<String> {
-    let other = name.chars().find(|c| !(c.is_ascii_alphanumeric() || "._-".contains(*c)));
-    match (name.chars().next(), name.chars().count(), other) {
-        (None, ..) => Some("is empty".to_owned()),
-        (_, length, _) if length > MAX_NAME => {
-            Some(format!("has {length} characters; the maximum is {MAX_NAME}"))
-        }
-        (.., Some(other)) => Some(format!("contains {other:?}")),
-        (Some(first), ..) if !first.is_ascii_alphanumeric() => Some(format!("begins with {first:?}")),
-        _ => None,
-    }
-}
-
 fn workers(topology: &Topology, host: &Host, notes: &mut Findings) {
     (0..topology.workers.len()).for_each(|i| worker(topology, i, host, notes));
     if topology.model.model == ModelKind::Pipeline && topology.workers.len() > MAX_WORKERS {
@@ -266,7 +237,7 @@ fn worker(topology: &Topology, i: usize, host: &Host, notes: &mut Findings) {
 
 fn bridge(topology: &Topology, index: usize, notes: &mut Findings) {
     let (place, bridge) = ((Section::Bridge(index), "name"), &topology.bridges[index]);
-    name(place, &bridge.name, notes);
+    names::validate(place, &bridge.name, notes);
     if let Some(before) = topology.bridges[..index].iter().position(|other| other.name == bridge.name) {
         let aside = notes.aside((Section::Bridge(before), "name"));
         notes.taken(place, format!("a bridge of this name already exists{aside}"), "rename one of them");

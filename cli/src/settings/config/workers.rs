@@ -1,7 +1,7 @@
 //! Reads worker configuration: `[[worker]]` sections, or one `[worker]` section for an execution model on chosen
 //! CPUs.
 
-use super::placement::StagesBy;
+use super::placement::{CPU, StagesBy};
 use crate::settings::model::{Full, ModelKind, ModelSettings, Order, Role, RssMode};
 use crate::settings::reader::fields::Fields;
 use crate::settings::reader::node::{Node, Value};
@@ -11,7 +11,6 @@ use crate::settings::topology::{Polling, QueueFull, WorkerSettings};
 use engine::HandoffConfig;
 use std::ops::RangeInclusive;
 
-pub(super) const CPU: RangeInclusive<i128> = 0..=65_535;
 /// Keys valid for pipeline stages only.
 const OF_STAGES: [&str; 5] = ["ring", "write_unit", "read_unit", "full", "order"];
 /// Reason why `rss_mode` is not supported in a pipeline.

@@ -10,6 +10,7 @@ pub(crate) mod key;
 pub(crate) mod node;
 pub(crate) mod notes;
 pub(crate) mod paths;
+mod place;
 pub(crate) mod shape;
 pub(crate) mod syntax;
 pub(crate) mod validation;

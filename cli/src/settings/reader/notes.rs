@@ -1,5 +1,6 @@
 //! Collects the errors of a configuration, each with its place, reason and remedy.
 
+pub(crate) use super::place::{Place, Section};
 use super::shape::{Recorded, Shape};
 use console::Diagnostic;
 use std::collections::{HashMap, HashSet};
@@ -7,32 +8,6 @@ use std::fmt;
 
 /// Maximum length of a name in an error, in characters.
 const MAX_SHOWN: usize = 32;
-
-/// A section of the file, by its position among its kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Section {
-    File,
-    Switch,
-    Worker(usize),
-    /// `[worker]`
-    Workers,
-    Placement,
-    Conntrack,
-    Bridge(usize),
-    Static(usize, usize),
-    Port(usize),
-    Grant(usize),
-    Bond(usize),
-    Flow(usize),
-    /// A text of `[[flow]]`.
-    FlowText(usize, usize),
-    Acl(usize),
-    Mirror(usize),
-    Underlay(usize),
-}
-
-/// One value: its section and its key. An empty key is the section itself.
-pub(crate) type Place = (Section, &'static str);
 
 /// Class of an error. The control API has a status for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

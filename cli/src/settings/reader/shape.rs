@@ -1,6 +1,6 @@
 //! Types and ranges with which the reader reads each key, recorded for the reference.
 
-use super::notes::Section;
+use super::place::Section;
 use std::ops::RangeInclusive;
 
 /// Type and allowed values of a key. A key may have several.
