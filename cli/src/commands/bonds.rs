@@ -49,7 +49,7 @@ fn add(client: &Client, args: &BondsAddArgs) -> anyhow::Result<()> {
     let given = fields.into_iter().filter(|(_, value)| !value.is_null());
     let body: Map<String, Value> = given.map(|(key, value)| (key.to_owned(), value)).collect();
     let bond: BondReport = client.post("/v1/bonds", &with_settings(body, &args.set)?)?;
-    let section = section::bond(&bond.settings)?;
+    let section = section::of("bond", &bond.settings)?;
     console::print(&bond, args.show.output, |bond| {
         format!("added {}\n{}", bond.settings, unsaved::section("bond", "", &section))
     })

@@ -26,7 +26,7 @@ pub(crate) fn run(client: &Client, command: &MirrorsCommand) -> anyhow::Result<(
         }
         MirrorsCommand::Add(args) => {
             let added: MirrorReport = client.post("/v1/mirrors", &serde_json::to_value(settings(args))?)?;
-            let section = unsaved::section("mirror", "", &section::mirror(&added.settings)?);
+            let section = unsaved::section("mirror", "", &section::of("mirror", &added.settings)?);
             console::print(&added, args.show.output, |added| {
                 format!("added {}, bridge {}\n{section}", added.settings, added.settings.bridge)
             })

@@ -124,7 +124,7 @@ fn show_ports(client: &Client, args: &PortsShowArgs) -> anyhow::Result<()> {
 
 fn add_port(client: &Client, args: &PortsAddArgs) -> anyhow::Result<()> {
     let port: PortReport = client.patient().post("/v1/ports", &port_request(args)?)?;
-    let section = unsaved::section("port", "", &section::port(&port.settings)?);
+    let section = unsaved::section("port", "", &section::of("port", &port.settings)?);
     console::print(&port, args.show.output, |port| {
         let settings = &port.settings;
         format!("added {settings}, bridge {}\n{section}", settings.bridge)

@@ -216,7 +216,8 @@ impl Parts<'_> {
             let own =
                 PortSettings { name: ["a", "b"][n.min(1)].to_owned(), bridge: bridge.to_owned(), ..own };
             let remedy = "name it as a --switch-port";
-            text += &section::port(&own).map_err(|e| Diagnostic::bad("the switch's port", e, remedy))?;
+            text +=
+                &section::of("port", &own).map_err(|e| Diagnostic::bad("the switch's port", e, remedy))?;
         }
         for ((name, bridge), socket) in [("c", "in"), ("d", last)].into_iter().zip(self.guest_sockets()) {
             text += &socket_port(name, bridge, "vhost-user", &socket, "server");

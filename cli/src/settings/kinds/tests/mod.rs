@@ -71,7 +71,7 @@ fn a_printed_section_is_the_port_that_it_was_made_of() {
         let cases = form.examples.iter().flat_map(|lines| COMMON.map(|common| (lines, common)));
         for (lines, common) in cases.filter(|(lines, common)| fits(lines, common)) {
             let before = port(form.name, &format!("{lines}\n{common}"));
-            let printed = section::port(&before).unwrap();
+            let printed = section::of("port", &before).unwrap();
             assert!(printed.starts_with("[[port]]\n"), "{printed}");
             let around = around(form.name);
             let read = config::parse(&format!("{printed}{around}"), &host(), None).unwrap().ports.remove(0);
