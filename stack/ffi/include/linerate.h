@@ -355,13 +355,13 @@ const char *linerate_version(void);
 int linerate_host_new(const struct linerate_options *options, struct linerate_host **host);
 
 /*
- Creates `count` hosts, 1 to LINERATE_MAX_WORKERS, for as many threads, and stores them at `hosts`. They have the same
- addresses and share their ports. Each must call the same functions linerate_open_... in the same order: the first
- call opens the port, the others join it, and the settings of the first call hold. Addresses, routes, listeners and UDP
- sockets are those of one host and are added to each; DHCP gives its lease to all if it is started on the first.
- `steering` is LINERATE_HASH or LINERATE_ARRIVAL. Once a port is open, all hosts must be used: each serves its own
- connections, and packets for a host whose thread does not wait are lost after some time. The port is closed with the
- last host.
+ Creates `count` hosts, 1 to LINERATE_MAX_WORKERS, for as many threads, and stores them at `hosts`. They have the
+ same addresses and share their ports. Each must call the same functions linerate_open_... in the same order: the
+ first call opens the port, the others join it, and the settings of the first call hold. Addresses, routes, listeners
+ and UDP sockets are those of one host and are added to each; DHCP gives its lease to all if it is started on the
+ first. `steering` is LINERATE_HASH or LINERATE_ARRIVAL. Once a port is open, all hosts must be used: each serves its
+ own connections, and packets for a host whose thread does not wait are lost after some time. The port is closed with
+ the last host.
  */
 int linerate_workers_new(const struct linerate_options *options,
                          size_t count,
@@ -369,8 +369,8 @@ int linerate_workers_new(const struct linerate_options *options,
                          struct linerate_host **hosts);
 
 /*
- Closes the ports of a host and frees it. Connections that are open end without a FIN. Does nothing for NULL. Must not
- be called by a release function. Buffers that the program keeps stay valid.
+ Closes the ports of a host and frees it. Connections that are open end without a FIN. Does nothing for NULL. Must
+ not be called by a release function. Buffers that the program keeps stay valid.
  */
 int linerate_host_free(struct linerate_host *host);
 
@@ -411,8 +411,8 @@ int linerate_open_virtio_user(struct linerate_host *host,
                               const struct linerate_interface *interface);
 
 /*
- Opens a memif port. `socket` is a path, or "@name" for an abstract socket. `id` is the number of the interface behind
- the socket, the same at both ends. `secret` may be NULL. Otherwise as linerate_open_vhost_user.
+ Opens a memif port. `socket` is a path, or "@name" for an abstract socket. `id` is the number of the interface
+ behind the socket, the same at both ends. `secret` may be NULL. Otherwise as linerate_open_vhost_user.
  */
 int linerate_open_memif(struct linerate_host *host,
                         const char *socket,
@@ -422,8 +422,8 @@ int linerate_open_memif(struct linerate_host *host,
                         const struct linerate_interface *interface);
 
 /*
- Opens an AF_XDP port on an interface of the kernel, which must have one queue for each host that opens it. The program
- receives all of its frames. Parameters as of linerate_open_tap.
+ Opens an AF_XDP port on an interface of the kernel, which must have one queue for each host that opens it. The
+ program receives all of its frames. Parameters as of linerate_open_tap.
  */
 int linerate_open_af_xdp(struct linerate_host *host,
                          const char *name,
@@ -566,8 +566,8 @@ int linerate_unlisten(struct linerate_host *host, uint32_t listener);
 
 /*
  Opens a connection with these options (NULL: the defaults) and this user data. `local` may be NULL; its unspecified
- address and port 0 are chosen by the stack. The connection completes as LINERATE_CONNECTED, or as LINERATE_CLOSED with
- the reason.
+ address and port 0 are chosen by the stack. The connection completes as LINERATE_CONNECTED, or as LINERATE_CLOSED
+ with the reason.
  */
 int linerate_connect(struct linerate_host *host,
                      const struct linerate_endpoint *local,
@@ -577,9 +577,9 @@ int linerate_connect(struct linerate_host *host,
                      uint64_t *connection);
 
 /*
- Sends `length` bytes of a buffer from offset `offset`, without a copy. All of them are queued, or none. The buffer may
- be freed at once; its bytes are released when the peer has acknowledged them. Returns -EAGAIN if the send buffer is
- full; LINERATE_WRITABLE reports space.
+ Sends `length` bytes of a buffer from offset `offset`, without a copy. All of them are queued, or none. The buffer
+ may be freed at once; its bytes are released when the peer has acknowledged them. Returns -EAGAIN if the send buffer
+ is full; LINERATE_WRITABLE reports space.
  */
 int linerate_send(struct linerate_host *host,
                   uint64_t connection,
@@ -656,8 +656,8 @@ int linerate_udp_open(struct linerate_host *host,
 int linerate_udp_connect(struct linerate_host *host, uint64_t socket, const struct linerate_endpoint *remote);
 
 /*
- Sends `length` bytes of a buffer from offset `offset` as a datagram, without a copy. `to` may be NULL for a connected
- socket.
+ Sends `length` bytes of a buffer from offset `offset` as a datagram, without a copy. `to` may be NULL for a
+ connected socket.
  */
 int linerate_udp_send(struct linerate_host *host,
                       uint64_t socket,
@@ -704,8 +704,8 @@ int linerate_udp_set_hop_limits(struct linerate_host *host,
 int linerate_udp_close(struct linerate_host *host, uint64_t socket);
 
 /*
- Sends what the program has queued, and waits for completions, at most `timeout_ms` milliseconds. Stores the address of
- an array of at most `max` completions (1 to LINERATE_MAX_BATCH), and returns its length, which is 0 after the
+ Sends what the program has queued, and waits for completions, at most `timeout_ms` milliseconds. Stores the address
+ of an array of at most `max` completions (1 to LINERATE_MAX_BATCH), and returns its length, which is 0 after the
  timeout. The array and its data are valid until the next call of this function; linerate_buffer_keep keeps data
  longer. One call receives at most one burst of each receive queue, and nothing while completions are pending.
  */
