@@ -67,11 +67,14 @@ impl Three {
         packets.into_iter().map(|packet| packet.try_into().expect("three fields")).collect()
     }
 
-    /// Packets of `left`, sent packets of `probe`, and copies of the mirror `m`, when no packet is on its way.
+    /// Packets of `left`, sent packets of `probe`, and copies of the mirror `m`, when no packet is on its way. Workers add
+    /// to the counters of mirrors later than to those of ports.
     fn counts(&self) -> [u64; 3] {
-        let counters = self.switch.settled(&["left", "right", "probe"]);
-        let copied = self.mirror("m")["packets"].as_u64().expect("a number");
-        [counters[0].rx_packets + counters[0].tx_packets, counters[2].tx_packets, copied]
+        wait::settled(Duration::from_secs(1), LIMIT, || {
+            let counters = ["left", "probe"].map(|name| self.switch.counters(name));
+            let copied = self.mirror("m")["packets"].as_u64().expect("a number");
+            [counters[0].rx_packets + counters[0].tx_packets, counters[1].tx_packets, copied]
+        })
     }
 
     fn mirror(&self, name: &str) -> Value {
@@ -96,13 +99,10 @@ fn a_port_gets_copies_of_received_and_sent_packets() {
     assert_eq!(echoes(&packets), [PINGS as usize; 2], "{packets:?}");
     let mirror = three.mirror("m");
     assert_eq!((mirror["active"].as_bool(), mirror["output_port"].as_str()), (Some(true), Some("probe")));
-    // Workers add to the counters of mirrors later than to those of ports.
-    let agree = || {
-        let after = three.counts();
-        let counted: Vec<_> = after.iter().zip(before).map(|(after, before)| after - before).collect();
-        (counted[0] >= 2 * PINGS && counted.iter().all(|n| *n == counted[0])).then_some(())
-    };
-    assert!(wait::until(LIMIT, agree).is_some(), "{before:?}, {:?}", three.counts());
+    let after = three.counts();
+    let counted: Vec<_> = after.iter().zip(before).map(|(after, before)| after - before).collect();
+    assert!(counted[0] >= 2 * PINGS, "{before:?}, {after:?}");
+    assert!(counted.iter().all(|n| *n == counted[0]), "{before:?}, {after:?}");
     // The output port is reserved.
     three.probe.ip("address add 10.9.0.3/24 dev eth0");
     assert!(three.probe.attempt("ping", &["-c", "1", "-W", "1", "10.9.0.1"]).is_err());
