@@ -30,14 +30,10 @@ pub struct Pair {
     connections: u32,
 }
 
-/// Rounds of the server in a turn. Without a limit, a server whose ring is full would wait for the client, which has its
-/// turn on the same thread.
-const ROUNDS: usize = 4;
-
 /// The server's rounds until it has answered all requests that arrived, or its ring is full.
 #[inline(never)]
 fn serve_part(server: &mut Host, app: &mut Http) {
-    let _ = (0..ROUNDS).all(|_| server.poll(app));
+    while server.poll(app) {}
 }
 
 impl Pair {

@@ -118,7 +118,7 @@ impl Interface {
             self.burst.set_now(Now(now.0));
             let from = self.sent;
             self.sent += self.port.send(&self.burst, &PLACES[from..len]);
-            self.is_published = true;
+            self.is_published |= self.sent > from;
             if let Some(capture) = capture {
                 capture.sent(&self.burst, &PLACES[from..self.sent]);
             }

@@ -46,9 +46,12 @@ impl Host {
 
     /// Time until the next timer of the application (`deadline`), the stack or a port, at most `limit`.
     fn sleep_limit(&self, deadline: Time, limit: Duration) -> Duration {
-        let limit = if self.has_backlog() { limit.min(ROOM_INTERVAL) } else { limit };
-        let due = self.stack.deadline().min(deadline);
-        let of_stack = Duration::from_nanos(due.0.saturating_sub(self.clock.now().0));
+        let (now, has_backlog) = (self.clock.now(), self.has_backlog());
+        let limit = if has_backlog { limit.min(ROOM_INTERVAL) } else { limit };
+        let due = self.stack.deadline();
+        // Frames that are due follow those of the backlog.
+        let due = if has_backlog && due == Time(0) { deadline } else { due.min(deadline) };
+        let of_stack = Duration::from_nanos(due.0.saturating_sub(now.0));
         let deadlines = self.ports.interfaces.iter().filter_map(|interface| interface.port.deadline());
         let instant = Instant::now();
         let of_ports = deadlines.map(|at| at.saturating_duration_since(instant)).min();

@@ -5,9 +5,9 @@ use host::{App, Buffer, Host, Options, Report};
 use port::memif;
 use port::patch::{Exchange, Patch};
 use serve::{Echo, Served, Server};
-use stack::ip::InterfaceConfig;
+use stack::ip::{InterfaceConfig, InterfaceId};
 use stack::tcp::ConnectionId;
-use stack::{Address, Closed, Endpoint, Event, Slice, Stack, Time};
+use stack::{Address, Closed, Endpoint, Event, Slice, SocketId, Stack, Time, UdpOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -120,4 +120,60 @@ fn connections_of_two_hosts_carry_bytes_unchanged() {
 #[test]
 fn busy_hosts_never_sleep() {
     assert_eq!(echo(10_000, 1, Polling::Busy).1.rounds.2, 0);
+}
+
+/// Sends more datagrams than a ring takes.
+struct Sender {
+    socket: SocketId,
+    left: usize,
+}
+
+impl App for Sender {
+    fn event(&mut self, _stack: &mut Stack<Buffer>, event: Event<Buffer>, _now: Time) {
+        panic!("{event:?}");
+    }
+
+    fn poll(&mut self, stack: &mut Stack<Buffer>, now: Time) -> bool {
+        let part = self.left.min(64);
+        for _ in 0..part {
+            let payload = vec![Slice::new(Buffer::from(Arc::from([0; 64])))];
+            stack.udp_send(self.socket, None, payload, now).unwrap();
+        }
+        self.left -= part;
+        part > 0
+    }
+}
+
+/// The peer takes nothing, so that the ring stays full and frames wait.
+#[test]
+fn a_host_sleeps_while_a_port_has_no_room() {
+    let exchange = Exchange::default();
+    let mut server = host("a", "b", &exchange, SERVER, Polling::Adaptive);
+    let mut client = host("b", "a", &exchange, CLIENT, Polling::Adaptive);
+    let connecting = std::thread::spawn(move || {
+        assert!(server.connect(&AtomicBool::new(false)));
+        server
+    });
+    assert!(client.connect(&AtomicBool::new(false)));
+    let mut server = connecting.join().unwrap();
+    let peer = Endpoint::new(Address::v4([10, 9, 0, 2]), PORT);
+    let (now, any) = (client.now(), Endpoint::new(Address::v4([0; 4]), 0));
+    assert!(client.stack().add_neighbour(InterfaceId(0), peer.address, MacAddress::new([2; 6]), now));
+    let socket = client.stack().udp_bind(any, UdpOptions::default()).unwrap();
+    client.stack().udp_connect(socket, peer, now).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let timer = std::thread::spawn({
+        let stop = stop.clone();
+        move || {
+            std::thread::sleep(Duration::from_millis(300));
+            stop.store(true, Ordering::Relaxed);
+        }
+    });
+    client.run(&mut Sender { socket, left: 2048 }, &stop);
+    timer.join().unwrap();
+    let waiting = client.stack().counters().udp_out;
+    let report = client.close();
+    assert_eq!(waiting, 2048, "{report:?}");
+    assert!(report.rounds.2 > 0, "the host did not sleep: {:?}", report.rounds);
+    assert!(server.poll(&mut Echo::default()), "the ring was not empty");
 }
