@@ -12,7 +12,9 @@ use linerate_tests::stack_server::{ADDRESSES, KERNEL};
 use linerate_tests::{binary, folder, scope, tcp, wait};
 use serde_json::Value;
 
-const LIMIT: Duration = Duration::from_secs(40);
+const LIMIT: Duration = Duration::from_mins(2);
+/// Memory in bytes that a server takes for all connections together.
+const BUFFERS: u64 = 64 << 20;
 const SERVER: [&str; 2] = ["10.9.0.1", "fd09::1"];
 
 /// A namespace with servers, whose interface `web0` appears when a client starts.
@@ -260,4 +262,46 @@ fn signals_and_lost_ports_end_a_run_with_a_partial_result() {
     link.netns.ip("link delete web0");
     let run = finish(process);
     assert!(run.code == Some(1) && run.output.contains("stopped carrying packets"), "{}", run.output);
+}
+
+/// Open connections, of which only a few have requests: the server's memory grows by at most 1 KiB for each.
+#[test]
+#[ignore = "run by `cargo xtask test`"]
+fn a_million_connections_are_open_at_once() {
+    let connections: u64 = scope::pick(1_000_000, 10_000);
+    let folder = folder();
+    let socket = folder.path().join("peer").display().to_string();
+    let port = format!("kind=vhost-user,mode=server,socket={socket}");
+    let most = (connections + 4096).to_string();
+    let words = ["serve", "echo", "--address", "10.9.0.2/16", "--max-connections", &most, "--port", &port];
+    let server = Process::spawn(folder.path(), "server", binary::linerate(), &words);
+    assert!(
+        wait::until(LIMIT, || Path::new(&socket).exists().then_some(())).is_some(),
+        "{}",
+        server.output()
+    );
+    let before = peak_memory(&server);
+    // A source address has 64,512 ports.
+    let sources = connections.div_ceil(64_512);
+    let words = format!(
+        "load echo -o json --port kind=virtio-user,mode=client,socket={socket} --address 10.9.1.1/16 \
+         --sources {sources} --to 10.9.0.2:7 -c {connections} --rate 1000 --warm-up 0s --duration 1s --timeout 60s"
+    );
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let run = finish(Process::spawn(folder.path(), "load", binary::linerate(), &words));
+    run.succeeded();
+    assert_eq!(run.number("/connections/open"), connections, "{}", run.output);
+    assert_eq!(run.number("/connections/attempted"), connections, "{}", run.output);
+    let grown = peak_memory(&server) - before;
+    let limit = connections * 1024 + BUFFERS;
+    assert!(grown <= limit, "{grown} bytes more for {connections} connections, {limit} at most");
+}
+
+/// Largest memory of a process in bytes.
+fn peak_memory(process: &Process) -> u64 {
+    let status =
+        std::fs::read_to_string(format!("/proc/{}/status", process.pid())).expect("a running process");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line of its memory");
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+    kib * 1024
 }

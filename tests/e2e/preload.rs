@@ -258,11 +258,11 @@ fn redis_answers_clients_of_the_kernel() {
     // Bound to an address of the kernel as well, so that one epoll has descriptors of both.
     let local = service.socket.with_extension("redis");
     let local = local.to_str().expect("a path of text");
-    let words = ["--port", "6379", "--bind", "10.9.0.2", "--save", "", "--protected-mode", "no"];
+    let words = ["--port", "6379", "--bind", STACK[0], STACK[1], "--save", "", "--protected-mode", "no"];
     let words = [&words[..], &["--dir", directory, "--unixsocket", local]].concat();
     let mut server = Running(service.command("redis-server", &words).spawn().expect("redis starts"));
     service.netns().enter(|| {
-        let mut streams: Vec<_> = (0..8).map(|_| connect(STACK[0], 6379)).collect();
+        let mut streams: Vec<_> = (0..8).map(|i| connect(STACK[i % 2], 6379)).collect();
         for (i, stream) in streams.iter_mut().enumerate() {
             redis(stream, &format!("SET key{i} value{i}\r\n"), "+OK\r\n");
         }
