@@ -136,6 +136,10 @@ pub(crate) struct Connection {
     pub(crate) helper: Helper,
     /// Port whose packet has begun it.
     pub(crate) port: u16,
+    /// Number of its watch; 0 for none.
+    pub(crate) watch: u16,
+    /// Whether packets may have passed that it did not see, so that windows are not known.
+    pub(crate) has_gaps: bool,
 }
 
 /// Translation of a connection.
@@ -182,7 +186,7 @@ impl Connection {
         let is_assured = self.is_assured();
         let (update, timer) = match (&mut self.protocol, &packet.content) {
             (Protocol::Tcp(state), Content::Tcp(segment)) => {
-                state.update(segment, is_reply, rules.checks_window())
+                state.update(segment, is_reply, rules.checks_window() && !self.has_gaps)
             }
             (Protocol::Icmp(state), Content::Icmp { .. }) => state.update(is_reply),
             (Protocol::Other(state), Content::Other) => state.update(is_reply),

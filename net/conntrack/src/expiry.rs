@@ -69,6 +69,7 @@ impl Tracker {
 
     /// Completes the removal of a connection. No shard may be locked.
     pub(crate) fn forget(&self, gone: &Connection) {
+        self.listener.tell(gone);
         self.limits.release(gone.original.zone(), gone.port);
         if let Some(nat) = &gone.nat {
             let hash = self.hasher.hash(&nat.reply);

@@ -29,6 +29,7 @@ mod tcp;
 mod tracker;
 mod tuple;
 mod udp;
+mod watch;
 
 pub use config::{Config, Timeouts, Timer};
 pub use connection::{Effort, Outcome, Place, Rewrite, State};
@@ -39,6 +40,7 @@ pub use show::Listed;
 pub use tcp::Phase;
 pub use tracker::{Exhausted, Parsed, Request, Search, Tracker};
 pub use tuple::Tuple;
+pub use watch::Watched;
 
 /// Bits of [`State::bits`], as in ovs-fields(7), `ct_state`.
 pub mod bits {

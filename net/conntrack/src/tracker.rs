@@ -16,6 +16,7 @@ use crate::nat::{Direction, Nat, Numbers, candidates};
 use crate::packet::{Content, Packet};
 use crate::table::{Locked, Shard, prefetch_connection};
 use crate::tuple::{Hasher, Tuple};
+use crate::watch::Listener;
 use mem::huge::Arena;
 use mem::line::Padded;
 use std::sync::MutexGuard;
@@ -66,6 +67,7 @@ pub struct Tracker {
     expected: Bounded<Parent>,
     /// Whether a connection was ever expected.
     has_expected: AtomicBool,
+    pub(crate) listener: Listener,
 }
 
 /// A search that is expected.
@@ -104,6 +106,7 @@ impl Tracker {
             fragments: Bounded::new(FRAGMENTS),
             expected: Bounded::new(EXPECTATIONS),
             has_expected: AtomicBool::new(false),
+            listener: Listener::default(),
             rules: Rules::new(config),
         }
     }
@@ -239,7 +242,7 @@ impl Tracker {
     }
 
     /// The locked shard, the slot and the direction of a tuple.
-    fn lookup(&self, mut hash: u64, tuple: &Tuple) -> Option<(MutexGuard<'_, Shard>, u32, bool)> {
+    pub(crate) fn lookup(&self, mut hash: u64, tuple: &Tuple) -> Option<(MutexGuard<'_, Shard>, u32, bool)> {
         for _ in 0..2 {
             let shard = self.shard(hash);
             if let Some((slot, is_reply)) = shard.find(hash, tuple) {
@@ -275,6 +278,9 @@ impl Tracker {
             self.announce(connection, packet, is_reply, *now);
         }
         set(connection, request);
+        if connection.watch != 0 && (sets(request) || !connection.is_settled()) {
+            self.listener.tell(connection);
+        }
         let state = connection.state(connection.bits(packet, is_reply, update));
         let address = std::ptr::from_ref(&*connection).addr();
         let place = Place { shard: shard_of(connection.hash) as u16, slot, address, is_reply };
@@ -336,6 +342,8 @@ impl Tracker {
             nat: None,
             helper: if request.helper.fits(&tuple) { request.helper } else { Helper::None },
             port: request.port,
+            watch: 0,
+            has_gaps: false,
         };
         self.commit(connection, passage)
     }
@@ -465,6 +473,11 @@ fn set(connection: &mut Connection, request: &Request) {
         connection.mark = connection.mark & !request.mark.1 | request.mark.0 & request.mark.1;
         connection.label = connection.label & !request.label.1 | request.label.0 & request.label.1;
     }
+}
+
+/// Whether a request sets anything of a connection.
+fn sets(request: &Request) -> bool {
+    request.mark.1 != 0 || request.label.1 != 0
 }
 
 fn translate(outcome: &mut Outcome, connection: &Connection, packet: &Packet, is_reply: bool) {

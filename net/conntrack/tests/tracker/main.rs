@@ -7,6 +7,7 @@ mod model;
 mod nat;
 mod protocols;
 mod replay;
+mod watch;
 
 use conntrack::{Config, Exhausted, Outcome, Request, State, Tracker, Tuple};
 
