@@ -69,6 +69,8 @@ pub(crate) struct ConnectionLimits {
     pub(crate) zones: Vec<ZoneConnections>,
     /// Ports whose packets have begun connections.
     pub(crate) ports: Vec<PortConnections>,
+    /// Whether TCP segments outside of the window are invalid.
+    pub(crate) tcp_window_check: bool,
     /// Timeouts by the name of their timer.
     pub(crate) timeouts: BTreeMap<String, String>,
 }
@@ -129,6 +131,7 @@ pub(super) fn limits(
         refused: RefusedConnections { total, zone: of_zone, port: of_port },
         zones: (0..=u16::MAX).filter_map(zone).collect(),
         ports: names.iter().filter_map(port).collect(),
+        tcp_window_check: settings.tcp_window_check,
         timeouts: timeouts.collect(),
     }
 }

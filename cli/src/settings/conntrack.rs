@@ -31,6 +31,8 @@ pub(crate) struct ConntrackSettings {
     /// Connections of single zones.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) zones: BTreeMap<u16, u32>,
+    /// Whether TCP segments outside of the window are invalid.
+    pub(crate) tcp_window_check: bool,
     /// Timeouts by the name of their timer, of all timers.
     pub(crate) timeouts: BTreeMap<&'static str, Span>,
 }
@@ -38,7 +40,14 @@ pub(crate) struct ConntrackSettings {
 impl Default for ConntrackSettings {
     fn default() -> Self {
         let (zones, timeouts) = (BTreeMap::new(), Timer::NAMES.map(|(timer, name)| (name, usual(timer))));
-        Self { max: DEFAULT_MAX, max_per_zone: None, max_per_port: None, zones, timeouts: timeouts.into() }
+        Self {
+            max: DEFAULT_MAX,
+            max_per_zone: None,
+            max_per_port: None,
+            zones,
+            tcp_window_check: true,
+            timeouts: timeouts.into(),
+        }
     }
 }
 
@@ -54,9 +63,10 @@ impl ConntrackSettings {
         let (max, max_per_zone) = (number("max").unwrap_or(DEFAULT_MAX), number("max_per_zone"));
         let max_per_port = number("max_per_port");
         let zones = zones(&mut fields).unwrap_or_default();
+        let tcp_window_check = fields.flag("tcp_window_check").unwrap_or(true);
         let timeouts = timeouts(&mut fields);
         fields.finish();
-        Self { max, max_per_zone, max_per_port, zones, timeouts }
+        Self { max, max_per_zone, max_per_port, zones, tcp_window_check, timeouts }
     }
 
     /// Maximum connections of a port.
@@ -75,8 +85,8 @@ impl ConntrackSettings {
             zone_limit: self.max_per_zone,
             zones: self.zones.clone(),
             port_limit: Some(self.per_port()),
+            checks_window: self.tcp_window_check,
             timeouts,
-            ..Config::default()
         }
     }
 
@@ -127,6 +137,7 @@ impl fmt::Display for ConntrackSettings {
         if let Some(zone) = self.max_per_zone {
             write!(f, ", {zone} of one zone")?;
         }
-        self.zones.iter().try_for_each(|(zone, max)| write!(f, ", {max} of zone {zone}"))
+        self.zones.iter().try_for_each(|(zone, max)| write!(f, ", {max} of zone {zone}"))?;
+        if self.tcp_window_check { Ok(()) } else { write!(f, ", without a check of TCP windows") }
     }
 }

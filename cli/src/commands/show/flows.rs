@@ -93,8 +93,7 @@ pub(crate) fn connections(report: &ConnectionReport) -> String {
 
 /// `linerate ct limits show`
 pub(crate) fn connection_limits(limits: &ConnectionLimits) -> String {
-    let ConnectionLimits { connections, max, max_per_zone, max_per_port, refused, zones, ports, timeouts } =
-        limits;
+    let ConnectionLimits { connections, max, max_per_zone, max_per_port, refused, zones, ports, .. } = limits;
     let or_none = |limit: Option<u32>| limit.map_or_else(|| "none".to_owned(), |limit| limit.to_string());
     let RefusedConnections { total, zone, port } = refused;
     let row = |what: String, used: String, limit: String, refused: String| vec![what, used, limit, refused];
@@ -110,8 +109,10 @@ pub(crate) fn connection_limits(limits: &ConnectionLimits) -> String {
     });
     let rows = [all, every_zone].into_iter().chain(zones).chain([every_port]).chain(ports);
     let mut text = table(&["OF", ">CONNECTIONS", ">LIMIT", ">REFUSED"], rows);
-    let timeouts = timeouts.iter().map(|(name, timeout)| vec![name.clone(), timeout.clone()]);
+    let timeouts = limits.timeouts.iter().map(|(name, timeout)| vec![name.clone(), timeout.clone()]);
     // Writing to a String cannot fail.
     let _ = write!(text, "\n{}", table(&["TIMEOUT", ">AFTER"], timeouts));
+    let check = if limits.tcp_window_check { "invalid" } else { "accepted" };
+    let _ = write!(text, "\nTCP segments outside of the window are {check}");
     text
 }

@@ -64,6 +64,11 @@ pub(crate) const CONNTRACK: &[Key] = &[
         "`max_per_zone`",
         "Maximum number of connections of single zones, such as `{ 5 = 1000 }`.",
     ),
+    key(
+        "tcp_window_check",
+        "true",
+        "Whether TCP segments outside of the window are invalid. The kernel fast path forwards no TCP connection then.",
+    ),
     optional(
         "timeouts",
         "those of Open vSwitch",
