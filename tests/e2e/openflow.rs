@@ -15,7 +15,7 @@ use std::time::Duration;
 use linerate_tests::netns::Netns;
 use linerate_tests::process::Process;
 use linerate_tests::switch::Switch;
-use linerate_tests::{folder, need, wait};
+use linerate_tests::{folder, need, scope, wait};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -138,9 +138,19 @@ fn ovs_ofctl_changes_and_reads_a_bridge_in_every_version() {
         assert!(tables.contains("active=2"), "{tables}");
         let ports = lab.ofctl(version, &["dump-ports", BRIDGE]);
         assert!(ports.contains("port  1:") && ports.contains("port  2:"), "{ports}");
+        lab.ofctl(version, &["mod-flows", BRIDGE, "in_port=2,actions=output:1"]);
+        lab.left.ping("10.9.0.2", 1, &[]);
+        let settings = [("down", "up"), ("no-receive", "receive"), ("no-forward", "forward")];
+        for &(forbid, allow) in scope::first(&settings) {
+            lab.ofctl(version, &["mod-port", BRIDGE, "right", forbid]);
+            assert!(!lab.can_ping(), "{version}: the port is set to {forbid}");
+            lab.ofctl(version, &["mod-port", BRIDGE, "right", allow]);
+            lab.left.ping("10.9.0.2", 1, &[]);
+        }
+        assert!(lab.switch.port("right")["drops"]["port-blocked"].as_u64() > Some(0), "{version}");
     }
     let management = format!("unix:{}", folder.path().join("br0.mgmt").display());
-    assert!(lab.ofctl("OpenFlow13", &["dump-flows", &management]).contains("actions=drop"));
+    assert!(lab.ofctl("OpenFlow13", &["dump-flows", &management]).contains("actions=output"));
     lab.switch.stop();
     assert!(!folder.path().join("br0.mgmt").exists(), "the socket goes with the switch");
 }

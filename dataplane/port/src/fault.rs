@@ -33,6 +33,8 @@ described! {
         "Received on a bond from a station at another port: a copy of a packet that was sent to the bond.";
     BondDown, "bond-down", "source", "No member of the destination bond can send.";
     StpBlocked, "stp-blocked", "source", "Received on, or sent to, a port that its spanning tree does not forward.";
+    PortBlocked, "port-blocked", "source",
+        "Received on, or sent to, a port whose configuration by a controller forbids it.";
     ProtocolLimit, "protocol-limit", "source", "Above the limit for protocol frames from the port to the switch.";
     TooManyPieces, "too-many-pieces", "source", "More segments than a frame may have.";
     SourceStopped, "source-stopped", "source",

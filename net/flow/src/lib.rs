@@ -39,5 +39,5 @@ pub use modify::{
 pub use options::{Mapping, OptionChange, OptionError, OptionMap, OptionMapError};
 pub use pipeline::{
     AddBridgeError, AddPortError, CacheCounts, ChangeError, FlowSwitch, LearnCounts, PacketOutError,
-    PairResult, PortEvent, TableDrops, TunnelCounts, TunnelReport, UnknownBridge, check_changes,
+    PairResult, PortConfig, PortEvent, TableDrops, TunnelCounts, TunnelReport, UnknownBridge, check_changes,
 };

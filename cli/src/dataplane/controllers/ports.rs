@@ -9,7 +9,7 @@ use crate::settings::wrappers::queues::LiveQueue;
 use agent::Datapath;
 use engine::PortSnapshot;
 use flow::tables::{Changes, Modification, TableConfig, Tables};
-use flow::{Action, CacheCounts, ChangeError, FlowSwitch, PacketOutError, PortNo, TableId};
+use flow::{Action, CacheCounts, ChangeError, FlowSwitch, PacketOutError, PortConfig, PortNo, TableId};
 use openflow::{ErrorCode, Port, PortMod, PortReason, PortStats, QueueDesc, QueueStats};
 use port::{Now, PortId};
 use std::collections::BTreeMap;
@@ -19,8 +19,15 @@ use wire::MacAddress;
 
 /// Bytes of a name in OpenFlow.
 const NAME: usize = 15;
-/// `OFPPC_NO_FLOOD` of OpenFlow 1.0, the only bit that ports support.
-const NO_FLOOD: u32 = 1 << 4;
+/// Configuration bits (OpenFlow 1.3.5, 7.2.1, `ofp_port_config`; `NO_FLOOD` is one of OpenFlow 1.0).
+mod bit {
+    pub(super) const PORT_DOWN: u32 = 1 << 0;
+    pub(super) const NO_RECV: u32 = 1 << 2;
+    pub(super) const NO_FLOOD: u32 = 1 << 4;
+    pub(super) const NO_FWD: u32 = 1 << 5;
+    pub(super) const NO_PACKET_IN: u32 = 1 << 6;
+    pub(super) const ALL: u32 = PORT_DOWN | NO_RECV | NO_FLOOD | NO_FWD | NO_PACKET_IN;
+}
 /// `OFPPS_LINK_DOWN` and `OFPPS_LIVE`.
 const LINK_DOWN: u32 = 1 << 0;
 const LIVE: u32 = 1 << 2;
@@ -103,9 +110,11 @@ impl BridgePorts {
 
     fn describe(&self, number: PortNo, live: &PortSnapshot) -> Port {
         let name = if number == PortNo::LOCAL { &self.bridge } else { &live.name };
+        let config = self.config.get(&number).copied().unwrap_or(0);
+        let is_down = config & bit::PORT_DOWN != 0;
         Port {
-            config: self.config.get(&number).copied().unwrap_or(0),
-            state: if live.state == "connected" { LIVE } else { LINK_DOWN },
+            config,
+            state: if live.state == "connected" && !is_down { LIVE } else { LINK_DOWN },
             ..Port::new(number, self.address(number), short(name))
         }
     }
@@ -150,6 +159,18 @@ impl BridgePorts {
     }
 }
 
+/// The settings of these bits.
+fn port_config(bits: u32) -> PortConfig {
+    let has = |bit: u32| bits & bit != 0;
+    PortConfig {
+        is_down: has(bit::PORT_DOWN),
+        drops_received: has(bit::NO_RECV),
+        drops_sent: has(bit::NO_FWD),
+        misses_silently: has(bit::NO_PACKET_IN),
+        is_not_flooded: has(bit::NO_FLOOD),
+    }
+}
+
 /// A name as long as OpenFlow allows.
 fn short(name: &str) -> String {
     let end = (0..=NAME.min(name.len())).rfind(|end| name.is_char_boundary(*end)).unwrap_or(0);
@@ -185,20 +206,21 @@ impl Datapath for BridgePorts {
     }
 
     fn check_port(&self, change: &PortMod) -> Result<(), ErrorCode> {
-        let is_known = change.mask & change.config & !NO_FLOOD == 0;
+        let is_known = change.mask & change.config & !bit::ALL == 0;
         if is_known { Ok(()) } else { Err(ErrorCode::PortModBadConfig) }
     }
 
     fn configure_port(&mut self, change: &PortMod) -> Result<(), ErrorCode> {
         self.check_port(change)?;
-        if change.mask & NO_FLOOD == 0 {
+        let mask = change.mask & bit::ALL;
+        if mask == 0 {
             return Ok(());
         }
         let current = self.current();
         let live = current.get(&change.number).ok_or(ErrorCode::PortModBadPort)?;
-        let is_flooded = change.config & NO_FLOOD == 0;
-        self.switch.set_flooded(PortId(live.id), is_flooded);
-        self.config.insert(change.number, change.config & NO_FLOOD);
+        let config = self.config.entry(change.number).or_default();
+        *config = *config & !mask | change.config & mask;
+        self.switch.configure_port(PortId(live.id), port_config(*config));
         // The agent reports the change itself.
         let port = self.describe(change.number, live);
         if let Some(known) = self.known.get_mut(&change.number) {

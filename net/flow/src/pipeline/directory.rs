@@ -2,6 +2,7 @@
 
 use super::drops::Drops;
 use super::exchange::take;
+use super::port_config::PortConfig;
 use super::recirculation::TunnelCounts;
 use crate::Key;
 use crate::modify::PortNo;
@@ -57,6 +58,8 @@ pub(super) struct Member {
     /// Position in [`Directory::bridges`].
     pub(super) bridge: u16,
     pub(super) number: PortNo,
+    /// Whether packets of the port are processed.
+    pub(super) receives: bool,
 }
 
 /// A port as its bridge sees it.
@@ -65,8 +68,8 @@ pub(super) struct Place {
     pub(super) port: PortId,
     /// Whether it can send.
     pub(super) is_live: bool,
-    /// Whether it gets flooded packets.
-    pub(super) is_flooded: bool,
+    /// What controllers allow.
+    pub(super) config: PortConfig,
     /// Whether it gets packets of mirrors only.
     pub(super) is_reserved: bool,
     pub(super) kind: PlaceKind,
@@ -84,6 +87,11 @@ pub(super) enum PlaceKind {
 impl Place {
     pub(super) fn is_tunnel(self) -> bool {
         self.kind == PlaceKind::Tunnel
+    }
+
+    /// Whether it can send, for groups.
+    pub(super) fn is_usable(self) -> bool {
+        self.is_live && !self.config.is_down
     }
 }
 
@@ -158,6 +166,8 @@ pub(super) struct Directory {
     pub(super) bridges: Vec<Option<View>>,
     /// Tunnels by the number of their port.
     tunnel_ports: BTreeMap<PortId, Arc<Tunneling>>,
+    /// Whether controllers have forbidden any port to send, or had.
+    has_blocked: bool,
     /// Tunnels by the packets that they receive.
     pub(super) tunnels: Tunnels<PortId>,
     /// Routes and neighbours of the addresses of bridges.
@@ -218,6 +228,22 @@ impl Directory {
         !self.tunnel_ports.is_empty()
     }
 
+    /// Whether controllers have forbidden any port to send, or had.
+    #[inline]
+    pub(super) fn has_blocked_ports(&self) -> bool {
+        self.has_blocked
+    }
+
+    /// The output of packets to a port, if not the engine alone decides about them.
+    pub(super) fn output_by_tables(&self, port: PortId) -> Option<Arc<Resume>> {
+        if let Some(tunnel) = self.tunnel(port) {
+            return Some(tunnel.output.clone());
+        }
+        let Member { bridge, number, .. } = self.member(port)?;
+        let place = self.view(bridge)?.ports.get(&number)?;
+        (!place.config.sends()).then(|| Arc::new(Resume::output(number)))
+    }
+
     /// Whether the results of other bridges contain those of this one.
     pub(super) fn is_underlay(&self, bridge: u16) -> bool {
         self.has_tunnels() && self.paths.interface(bridge).is_some()
@@ -260,24 +286,32 @@ impl Directory {
             self.tunnels.remove(&found.tunnel);
             self.renew_all();
         }
-        let Some(Member { bridge, number }) = member else { return };
+        let Some(Member { bridge, number, .. }) = member else { return };
         if let Some(view) = &mut self.bridges[usize::from(bridge)] {
-            let (is_live, is_flooded, is_reserved, kind) = (true, true, false, PlaceKind::Engine);
-            view.ports.insert(number, Place { port, is_live, is_flooded, is_reserved, kind });
+            let (config, kind) = (PortConfig::default(), PlaceKind::Engine);
+            let place = Place { port, is_live: true, config, is_reserved: false, kind };
+            view.ports.insert(number, place);
         }
         self.renew(bridge);
     }
 
     /// Changes a port. Returns whether it is different then.
     pub(super) fn update(&mut self, port: PortId, change: impl FnOnce(&mut Place)) -> bool {
-        let Some(Member { bridge, number }) = self.member(port) else { return false };
+        let Some(Member { bridge, number, .. }) = self.member(port) else { return false };
         let Some(view) = self.bridges[usize::from(bridge)].as_mut() else { return false };
         let Some(place) = view.ports.get_mut(&number) else { return false };
         let before = *place;
         change(place);
         let after = *place;
-        if after.is_live != before.is_live {
+        if after.is_usable() != before.is_usable() {
             self.changed(bridge, PortChanges::revived);
+        }
+        if after.config.sends() != before.config.sends() {
+            self.has_blocked = true;
+            self.renew(bridge);
+        }
+        if let Some(member) = &mut self.members[usize::from(port.0)] {
+            member.receives = after.config.receives();
         }
         if after.is_tunnel() && after != (Place { is_live: after.is_live, ..before }) {
             // Results contain the copies of flooded packets for tunnels.
@@ -300,7 +334,7 @@ pub(super) struct Scope<'a> {
 
 impl Environment for Scope<'_> {
     fn is_live(&self, port: PortNo) -> bool {
-        self.view.ports.get(&port).is_some_and(|place| place.is_live)
+        self.view.ports.get(&port).is_some_and(|place| place.is_usable())
     }
 
     fn tunnel(&self, port: PortNo) -> Option<&Tunnel> {
@@ -309,8 +343,9 @@ impl Environment for Scope<'_> {
     }
 
     fn tunnels(&self, flooded: bool) -> Vec<PortNo> {
-        let is_member =
-            |place: &Place| place.is_tunnel() && !place.is_reserved && (place.is_flooded || !flooded);
+        let is_member = |place: &Place| {
+            place.is_tunnel() && !place.is_reserved && (!place.config.is_not_flooded || !flooded)
+        };
         self.view.ports.iter().filter(|(_, place)| is_member(place)).map(|(number, _)| *number).collect()
     }
 

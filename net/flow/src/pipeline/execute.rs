@@ -99,10 +99,10 @@ impl<'a> Executor<'a> {
         match operation {
             Operation::Output(port) => self.output(*port)?,
             Operation::All { except } => self.flood(*except, |_| true)?,
-            Operation::Flood { except } => self.flood(*except, |place| place.is_flooded)?,
+            Operation::Flood { except } => self.flood(*except, |place| !place.config.is_not_flooded)?,
             // The learning bridge forwards packets of its ports only.
             Operation::Normal { in_port } if !self.has_port => {
-                self.flood(*in_port, |place| place.is_flooded)?;
+                self.flood(*in_port, |place| !place.config.is_not_flooded)?;
             }
             Operation::Normal { .. } => self.recirculate(NORMAL)?,
             Operation::Controller(output) => self.controller(output)?,
@@ -165,9 +165,9 @@ impl<'a> Executor<'a> {
 
     fn output(&mut self, port: PortNo) -> Result<(), Stopped> {
         let edit = self.edit()?;
-        match self.scope.view.ports.get(&port) {
-            Some(place) => self.emit(place.port, edit),
-            None => self.drop(DropReason::NoDestination),
+        match self.scope.view.output(port) {
+            Ok(place) => self.emit(place.port, edit),
+            Err(reason) => self.drop(reason),
         }
         Ok(())
     }
@@ -181,7 +181,8 @@ impl<'a> Executor<'a> {
         let (edit, mut has_sent) = (self.edit()?, false);
         // Copies for tunnels are operations of their own.
         let gets = |number: PortNo, place: &Place| {
-            number != except && !place.is_reserved && !place.is_tunnel() && is_member(place)
+            let gets = !place.is_reserved && !place.is_tunnel() && place.config.sends();
+            number != except && gets && is_member(place)
         };
         for (_, place) in self.scope.view.ports.iter().filter(|(number, place)| gets(**number, place)) {
             self.verdicts.emit(self.packet, place.port, edit);
@@ -202,6 +203,10 @@ impl<'a> Executor<'a> {
     }
 
     fn controller(&mut self, output: &ControllerOperation) -> Result<(), Stopped> {
+        let place = self.scope.view.ports.get(&self.member.number);
+        if output.reason == reason::NO_MATCH && place.is_some_and(|place| place.config.misses_silently) {
+            return Ok(());
+        }
         let why = match output.reason {
             reason::NO_MATCH => PuntReason::NoMatch,
             reason::INVALID_TTL => PuntReason::InvalidTtl,

@@ -366,7 +366,7 @@ impl Lookup {
             return None;
         }
         let (entry, port) = plain(&self.tables, key, scope)?;
-        let place = scope.view.ports.get(&port)?;
+        let place = scope.view.output(port).ok()?;
         entry.count(1, bytes, now);
         Some(place.port)
     }

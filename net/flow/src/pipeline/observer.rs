@@ -39,7 +39,7 @@ pub(super) struct Observer {
 pub(super) fn set_up((changing, published, exchange): Shared<'_>, port: PortId, is_up: bool) {
     update((changing, published, exchange), port, |place| place.is_live = is_up);
     let directory = published.current();
-    let Some(Member { bridge, number }) = directory.member(port) else { return };
+    let Some(Member { bridge, number, .. }) = directory.member(port) else { return };
     if let Some(view) = directory.view(bridge) {
         let bridge = view.bridge.name.clone();
         exchange.port_changed(PortEvent { port, bridge, number, is_up });

@@ -177,7 +177,7 @@ impl FlowSwitch {
         tables.check_packet_out(actions)?;
         let place = view.ports.get(&in_port).or_else(|| view.ports.values().next());
         let port = place.ok_or_else(|| PacketOutError::NoPort(bridge.to_owned()))?.port;
-        let origin = Member { bridge: number, number: in_port };
+        let origin = Member { bridge: number, number: in_port, receives: true };
         let packet_out = PacketOut { bridge: view.bridge.clone(), origin, actions: actions.into(), tables };
         let is_put = self.exchange.packet_outs.put((port, frame), packet_out, now);
         if is_put { Ok(()) } else { Err(PacketOutError::Busy) }

@@ -211,5 +211,5 @@ pub(super) fn tracking(operations: &[Operation]) -> Option<(&CtOperation, &Arc<R
 }
 
 fn forward(view: &View, port: PortNo) -> Option<Form> {
-    view.ports.get(&port).map(|place| Form::Forward(place.port))
+    view.output(port).ok().map(|place| Form::Forward(place.port))
 }

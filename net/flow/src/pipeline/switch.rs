@@ -162,7 +162,7 @@ impl FlowSwitch {
             None => (1..=PortNo::MAX.0).map(PortNo).find(free),
         };
         let number = number.ok_or_else(|| AddPortError::Number(0, bridge.to_owned()))?;
-        directory.set(port, Some(Member { bridge: place, number }));
+        directory.set(port, Some(Member { bridge: place, number, receives: true }));
         self.publish(directory);
         Ok(number)
     }
@@ -193,11 +193,6 @@ impl FlowSwitch {
         self.exchange.take_port_events()
     }
 
-    /// Sets whether a port gets flooded packets.
-    pub fn set_flooded(&self, port: PortId, is_flooded: bool) {
-        self.update(port, |place| place.is_flooded = is_flooded);
-    }
-
     /// Sets whether a port is reserved for the copies of mirrors, so that it gets no packets for several ports.
     pub fn set_reserved(&self, port: PortId, is_reserved: bool) {
         self.update(port, |place| place.is_reserved = is_reserved);
@@ -218,7 +213,7 @@ impl FlowSwitch {
         Ok(())
     }
 
-    fn update(&self, port: PortId, change: impl FnOnce(&mut Place)) {
+    pub(super) fn update(&self, port: PortId, change: impl FnOnce(&mut Place)) {
         update((&self.changing, &self.published, &self.exchange), port, change);
     }
 

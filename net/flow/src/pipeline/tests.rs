@@ -98,6 +98,15 @@ fn to_controller() -> Action {
 }
 
 /// A UDP packet over IPv4, with valid checksums.
+/// Of a port that gets no flooded packets.
+const SILENT: PortConfig = PortConfig {
+    is_down: false,
+    drops_received: false,
+    drops_sent: false,
+    misses_silently: false,
+    is_not_flooded: true,
+};
+
 fn udp(source: u8, destination: u8, ports: (u16, u16), ttl: u8) -> Vec<u8> {
     let mut frame = [[2, 0, 0, 0, 0, destination], [2, 0, 0, 0, 0, source]].concat();
     frame.extend([8, 0, 0x45, 0, 0, 46, 0, 1, 0, 0, ttl, 17, 0, 0, 10, 0, 0, source, 10, 0, 0, destination]);

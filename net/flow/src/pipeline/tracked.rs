@@ -107,7 +107,7 @@ impl Pass<'_> {
             let added = megaflow.value.addition().filter(|(addition, _)| addition.zone == operation.zone);
             let (addition, port) = added.ok_or(Some(outcome))?;
             let added = pass(addition, &outcome.state);
-            let effort = send(i, added, scope.view.ports.get(&port), verdicts);
+            let effort = send(i, added, scope.view.output(port), verdicts);
             verdicts.charge(cost(effort));
         }
         megaflow.count(1, bytes as u64, now);
@@ -118,14 +118,19 @@ impl Pass<'_> {
 
 /// Sends a packet to a port after the addition of its connection, whose effort is returned. Without its connection, it
 /// is dropped.
-fn send(i: usize, added: Result<Outcome, Exhausted>, to: Option<&Place>, verdicts: &mut Verdicts) -> Effort {
+fn send(
+    i: usize,
+    added: Result<Outcome, Exhausted>,
+    to: Result<&Place, DropReason>,
+    verdicts: &mut Verdicts,
+) -> Effort {
     match (added, to) {
-        (Ok(added), Some(place)) => {
+        (Ok(added), Ok(place)) => {
             verdicts.emit(i, place.port, EditId::NONE);
             added.effort
         }
-        (Ok(added), None) => {
-            verdicts.drop(i, DropReason::NoDestination);
+        (Ok(added), Err(reason)) => {
+            verdicts.drop(i, reason);
             added.effort
         }
         (Err(Exhausted { tried }), _) => {

@@ -47,7 +47,7 @@ impl Executor<'_> {
     fn continue_on_underlay(&mut self, key: &Key, way: &Encapsulation) -> Result<(), Stopped> {
         let view = self.scope.directory.view(way.bridge);
         let (Some(view), Some(operations)) = (view, &way.then) else {
-            let member = Member { bridge: way.bridge, number: PortNo::LOCAL };
+            let member = Member { bridge: way.bridge, number: PortNo::LOCAL, receives: true };
             let stage = self.recirculations.enter(member, Carried::default());
             return self.recirculate(stage);
         };

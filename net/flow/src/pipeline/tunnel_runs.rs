@@ -39,8 +39,8 @@ impl Pass<'_> {
         way: &Encapsulation,
         operations: &[Operation],
     ) {
-        let place = |bridge, port| self.scope.directory.view(bridge)?.ports.get(&port);
-        let tunnel = self.scope.view.ports.get(&way.port).map(|place| place.port);
+        let place = |bridge, port| self.scope.directory.view(bridge)?.output(port).ok();
+        let tunnel = self.scope.view.output(way.port).ok().map(|place| place.port);
         let to = way.plain().and_then(|port| place(way.bridge, port)).map(|place| place.port);
         let (Some(tunnel), Some(to)) = (tunnel, to) else {
             return packets.for_each(|i| self.run(i, operations));

@@ -162,19 +162,20 @@ impl Worker {
         }
     }
 
-    /// Passes packets to the learning bridges. Packets that they send to tunnels pass through the tables once more.
+    /// Passes packets to the learning bridges. Packets that they send to tunnels, or
+    /// to ports that may not send, pass through the tables once more.
     fn normal(&mut self, burst: &mut Burst, context: &Context, verdicts: &mut Verdicts) {
         self.normal.process(burst, &Context { stage: 0, ..*context }, verdicts);
-        if !self.directory.has_tunnels() {
+        if !self.directory.has_tunnels() && !self.directory.has_blocked_ports() {
             return;
         }
         for at in 0..verdicts.batches().len() {
             let port = verdicts.batches()[at].port();
-            let Some(tunnel) = self.directory.tunnel(port) else { continue };
             let Some(own) = self.directory.member(port) else { continue };
+            let Some(output) = self.directory.output_by_tables(port) else { continue };
             let from = self.directory.member(context.from).filter(|from| from.bridge == own.bridge);
             let member = from.unwrap_or(Member { number: PortNo::ANY, ..own });
-            let (carried, cause) = (Carried::default(), Cause::Resume(tunnel.output.clone()));
+            let (carried, cause) = (Carried::default(), Cause::Resume(output));
             let stage = self.recirculations.push(Recirculation { member, carried, cause });
             verdicts.recirculate_port(port, Context { stage, ..*context });
         }
@@ -283,6 +284,9 @@ impl Pipeline for Worker {
         self.left = MAX_RESUMED;
         match self.directory.by_tables(context.from) {
             None => self.normal(burst, context, verdicts),
+            Some(Member { receives: false, .. }) => {
+                (0..burst.len()).for_each(|i| verdicts.drop(i, DropReason::PortBlocked));
+            }
             Some(member) => {
                 let nothing = Carried::default();
                 if let Some(mut pass) = self.pass(burst, context, (member, &nothing), verdicts) {

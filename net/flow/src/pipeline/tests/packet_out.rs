@@ -169,6 +169,12 @@ fn a_group_follows_the_ports_that_can_send() {
     assert_eq!(lab.send(0, std::slice::from_ref(&frame)).drops["flow-drop"], 1);
     observer.changed(PortId(1), true, lab.now);
     assert_eq!(lab.ports(0, &frame), [1]);
+    let down = PortConfig { is_down: true, ..PortConfig::default() };
+    lab.switch.configure_port(PortId(1), down);
+    observer.changed(PortId(2), true, lab.now);
+    assert_eq!(lab.ports(0, &frame), [2], "a controller has set the port down");
+    observer.changed(PortId(2), false, lab.now);
+    lab.switch.configure_port(PortId(1), PortConfig::default());
     let event = |port, is_up| PortEvent {
         port: PortId(port),
         bridge: "br0".to_owned(),
@@ -203,7 +209,7 @@ fn only_results_that_watch_ports_depend_on_whether_these_can_send() {
     lab.switch.add_bridge("br1").unwrap();
     lab.switch.add_port(PortId(9), "br1", None).unwrap();
     lab.switch.remove_port(PortId(9));
-    lab.switch.set_flooded(PortId(0), false);
+    lab.switch.configure_port(PortId(0), SILENT);
     assert_eq!((lab.ports(0, &frame), lab.ports(1, &frame)), (vec![3], vec![2]));
     assert_eq!(lab.counts().2, after);
 }

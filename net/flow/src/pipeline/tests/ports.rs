@@ -38,10 +38,52 @@ fn normal_packets_and_other_ports_go_to_the_bridge() {
 fn flooded_packets_leave_by_the_other_ports() {
     let flood = Action::Output { port: PortNo::FLOOD, max_len: 0 };
     let mut lab = Lab::new(&[flow(1, &Match::any(), vec![flood])]);
-    lab.switch.set_flooded(PortId(3), false);
+    lab.switch.configure_port(PortId(3), SILENT);
     assert_eq!(lab.ports(0, &udp(1, 2, (1, 1), 1)), [1, 2]);
     lab.switch.set_reserved(PortId(2), true);
     assert_eq!(lab.ports(0, &udp(1, 2, (1, 1), 1)), [1]);
+}
+
+#[test]
+fn ports_do_what_their_configuration_allows() {
+    let flood = Action::Output { port: PortNo::ALL, max_len: 0 };
+    let forward = flow(2, &by_port(1), vec![output(2)]);
+    let mut lab = Lab::new(&[forward, flow(1, &by_port(2), vec![flood])]);
+    let frame = udp(1, 2, (1, 1), 9);
+    assert_eq!((lab.ports(0, &frame), lab.ports(1, &frame)), (vec![1], vec![0, 2, 3]));
+    let blocked = |lab: &mut Lab, port: u16| {
+        let outcome = lab.send(port, std::slice::from_ref(&frame));
+        (
+            outcome.sent.keys().copied().collect::<Vec<_>>(),
+            outcome.drops.get("port-blocked").copied().unwrap_or(0),
+        )
+    };
+    let config = PortConfig { drops_sent: true, ..PortConfig::default() };
+    lab.switch.configure_port(PortId(1), config);
+    assert_eq!(blocked(&mut lab, 0), (vec![], 1), "a cached result is replaced");
+    assert_eq!(blocked(&mut lab, 1), (vec![0, 2, 3], 0), "it still receives");
+    let config = PortConfig { drops_received: true, ..PortConfig::default() };
+    lab.switch.configure_port(PortId(1), config);
+    assert_eq!((blocked(&mut lab, 0), blocked(&mut lab, 1)), ((vec![1], 0), (vec![], 1)));
+    let config = PortConfig { is_down: true, ..PortConfig::default() };
+    lab.switch.configure_port(PortId(1), config);
+    assert_eq!((blocked(&mut lab, 0), blocked(&mut lab, 1)), ((vec![], 1), (vec![], 1)));
+    lab.switch.configure_port(PortId(2), config);
+    lab.switch.configure_port(PortId(1), PortConfig::default());
+    assert_eq!(blocked(&mut lab, 1), (vec![0, 3], 0), "not flooded to a port that is down");
+}
+
+#[test]
+fn misses_of_a_port_may_be_silent() {
+    let miss = Action::Output { port: PortNo::CONTROLLER, max_len: 0xffff };
+    let mut lab = Lab::new(&[flow(0, &Match::any(), vec![miss.clone()]), flow(1, &by_port(2), vec![miss])]);
+    let frame = udp(1, 2, (1, 1), 9);
+    let silent = PortConfig { misses_silently: true, ..PortConfig::default() };
+    let punted = |lab: &mut Lab, port: u16| lab.send(port, std::slice::from_ref(&frame)).punted.len();
+    assert_eq!((punted(&mut lab, 0), punted(&mut lab, 1)), (1, 1));
+    lab.switch.configure_port(PortId(0), silent);
+    lab.switch.configure_port(PortId(1), silent);
+    assert_eq!((punted(&mut lab, 0), punted(&mut lab, 1)), (0, 1), "a flow that is no miss may ask for it");
 }
 
 #[test]

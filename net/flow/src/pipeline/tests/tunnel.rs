@@ -391,9 +391,9 @@ fn flooding_of_a_tunnel_changes_cached_results() {
     here.flows("br0", &[flow(9, &by_port(1), vec![flood])]);
     let ports = |here: &mut Site| here.send(GUEST, &packet).sent.into_keys().collect::<Vec<_>>();
     assert_eq!(ports(&mut here), [OTHER, UPLINK]);
-    here.switch.set_flooded(PortId(TUNNEL), false);
+    here.switch.configure_port(PortId(TUNNEL), SILENT);
     assert_eq!(ports(&mut here), [OTHER]);
-    here.switch.set_flooded(PortId(TUNNEL), true);
+    here.switch.configure_port(PortId(TUNNEL), PortConfig::default());
     assert_eq!(ports(&mut here), [OTHER, UPLINK]);
     here.switch.set_reserved(PortId(TUNNEL), true);
     assert_eq!(ports(&mut here), [OTHER]);
