@@ -183,7 +183,7 @@ async fn show_neighbors(State(service): Service) -> Json<NeighborsReport> {
 
 /// Pairs of stations whose frames the kernel forwards
 #[utoipa::path(get, path = "/v1/offload", responses(
-    (status = 200, description = "The pairs with their counters", body = OffloadReport),
+    (status = 200, description = "The entries with their counters", body = OffloadReport),
 ))]
 async fn show_offload(State(service): Service) -> Json<OffloadReport> {
     Json(service.offload())

@@ -22,6 +22,7 @@ mod log_limit;
 mod logged;
 pub(crate) mod multicast_report;
 mod offload;
+mod offload_connections;
 pub(crate) mod offload_report;
 pub(crate) mod open;
 pub(crate) mod report;

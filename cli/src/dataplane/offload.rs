@@ -1,25 +1,33 @@
-//! Kernel fast path: installs pairs of stations that the XDP programs of `AF_XDP` ports forward.
+//! Kernel fast path: installs pairs of stations, and flows between them, that the XDP programs of `AF_XDP` ports
+//! forward.
 //!
-//! One thread looks at pairs of frames that the programs had no entry for, at the counters of installed pairs, and at
-//! whether these may still be forwarded by the kernel. It starts with the first port that has `kernel_fast_path`. The
-//! end of a pair does not wait for it: bridges advance the epochs of the fast path with each change. Workers take no
-//! part, and frames of pairs that are not installed take the usual path.
+//! One thread looks at frames that the programs had no entry for, at the counters of installed entries, and at whether
+//! these may still be forwarded by the kernel. It starts with the first port that has `kernel_fast_path`. The end of an
+//! entry does not wait for it: bridges and the tracker of connections advance the epochs of the fast path with each
+//! change. Workers take no part, and frames without an entry take the usual path. A pair that can be installed is
+//! preferred to its flows.
 
-use super::offload_report::{OffloadEntry, OffloadReport};
+use super::offload_connections::Connections;
+use super::offload_report::{OffloadEntry, OffloadFlow, OffloadReport};
 use bridge::Switch;
+use conntrack::Tuple;
 use engine::{Now, PortSnapshot, Snapshot};
-use flow::{FlowSwitch, PairResult};
-use port::af_xdp::{FastCounts, FastPath, MAX_PAIRS, MAX_PAIRS_PER_PORT, Pair, Target};
+use flow::{FastRequest, FastResult, FlowSwitch};
+use port::af_xdp::{
+    ConnectionEpoch, Edits, FastCounts, FastKey, FastPath, MAX_ENTRIES, MAX_ENTRIES_PER_PORT, Target,
+};
 use port::{PortDetail, PortId};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use wire::checksum::protocol::TCP;
 
-/// Interval at which pairs are installed and reviewed.
+/// Interval at which entries are installed and reviewed.
 const INTERVAL: Duration = Duration::from_millis(200);
-/// A pair without packets for this time is removed.
+/// An entry without packets for this time is removed.
 const IDLE: Duration = Duration::from_secs(10);
 
 /// The kernel fast path of a switch.
@@ -40,7 +48,8 @@ struct State {
     /// `None` until a port uses it.
     path: Option<Arc<FastPath>>,
     members: BTreeMap<PortId, Member>,
-    entries: BTreeMap<Pair, Entry>,
+    entries: BTreeMap<FastKey, Entry>,
+    connections: Connections,
     /// By port.
     totals: BTreeMap<PortId, Totals>,
     /// Of ports that were removed.
@@ -53,16 +62,38 @@ struct Member {
     bridge: String,
 }
 
-/// An installed pair.
+/// An installed entry.
 struct Entry {
     target: Target,
     /// Counters to update besides those of the ports, if flow tables have decided.
-    result: Option<PairResult>,
+    result: Option<FastResult>,
     counts: FastCounts,
     installed: Instant,
     used: Instant,
     /// Whether it was seen after its end. Frames that were processed at its end are counted by then.
     ended: bool,
+}
+
+/// Where frames of an entry go, as a look-up finds it.
+struct Found {
+    to: PortId,
+    /// If flow tables have decided.
+    result: Option<FastResult>,
+}
+
+impl Found {
+    fn edits(&self) -> Edits {
+        self.result.as_ref().map(|result| result.edits).unwrap_or_default()
+    }
+
+    fn connection(&self) -> Option<ConnectionEpoch> {
+        self.result.as_ref().and_then(|result| ConnectionEpoch::of(result.connection?.0))
+    }
+
+    /// Whether frames are still forwarded as the entry says.
+    fn agrees(&self, target: &Target) -> bool {
+        (self.to, self.edits(), self.connection()) == (target.to, target.edits, target.connection)
+    }
 }
 
 /// Frames that the kernel forwarded from and to a port.
@@ -78,17 +109,21 @@ fn add(sum: &mut FastCounts, more: FastCounts) {
 }
 
 impl State {
-    /// Reads the counters of all pairs. Returns the pairs that had packets.
-    fn collect(&mut self, now: Now) -> Vec<Pair> {
+    /// Reads the counters of all entries. Returns the keys of those that had packets.
+    fn collect(&mut self, now: Now) -> Vec<FastKey> {
         let Some(path) = self.path.clone() else { return Vec::new() };
-        let pairs: Vec<Pair> = self.entries.keys().copied().collect();
-        let read = |pair: &Pair| path.counts(pair).is_some_and(|counts| self.account(pair, counts, now));
-        pairs.into_iter().filter(read).collect()
+        let mut keys = self.keys();
+        keys.retain(|key| path.counts(key).is_some_and(|counts| self.account(key, counts, now)));
+        keys
     }
 
-    /// Adds what a pair was counted since its last reading. Returns whether it had packets.
-    fn account(&mut self, pair: &Pair, counts: FastCounts, now: Now) -> bool {
-        let Some(entry) = self.entries.get_mut(pair) else { return false };
+    fn keys(&self) -> Vec<FastKey> {
+        self.entries.keys().copied().collect()
+    }
+
+    /// Adds what an entry was counted since its last reading. Returns whether it had packets.
+    fn account(&mut self, key: &FastKey, counts: FastCounts, now: Now) -> bool {
+        let Some(entry) = self.entries.get_mut(key) else { return false };
         let more = FastCounts {
             packets: counts.packets.saturating_sub(entry.counts.packets),
             bytes: counts.bytes.saturating_sub(entry.counts.bytes),
@@ -101,15 +136,6 @@ impl State {
             entry.result.iter().for_each(|result| result.count(more.packets, more.bytes, now));
         }
         more.packets > 0
-    }
-
-    /// Removes a pair, with its last packets.
-    fn remove(&mut self, pair: &Pair, now: Now) {
-        let counts = self.path.as_ref().and_then(|path| path.remove(pair));
-        if let Some(counts) = counts {
-            self.account(pair, counts, now);
-        }
-        self.entries.remove(pair);
     }
 
     /// Adds the packets that the kernel forwarded to the counters of ports.
@@ -128,85 +154,146 @@ impl State {
         self.members.iter().find(|(_, member)| member.name == name).map(|(id, _)| *id)
     }
 
-    /// Whether another pair from this slot may be installed.
+    /// Whether another entry from this slot may be installed.
     fn has_room(&self, slot: u32) -> bool {
-        let own = self.entries.keys().filter(|pair| pair.slot == slot).count();
-        self.entries.len() < MAX_PAIRS && own < MAX_PAIRS_PER_PORT
+        let own = self.entries.keys().filter(|key| key.pair.slot == slot).count();
+        self.entries.len() < MAX_ENTRIES && own < MAX_ENTRIES_PER_PORT
     }
 }
 
 impl Shared {
-    /// A poisoned lock is valid: each pair changes in one step.
+    /// A poisoned lock is valid: each entry changes in one step.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads counters, removes pairs and installs others.
+    /// Reads counters, removes entries and installs others.
     fn tick(&self) {
         let (mut state, now) = (self.state(), Instant::now());
         let Some(path) = state.path.clone() else { return };
-        for pair in state.collect((self.now)()) {
-            let Some(entry) = state.entries.get_mut(&pair) else { continue };
-            entry.used = now;
-            self.bridges.confirm(entry.target.from, pair.source, (self.now)());
+        for key in state.collect((self.now)()) {
+            self.confirm(&mut state, &key, now);
         }
-        let pairs: Vec<Pair> = state.entries.keys().copied().collect();
-        for pair in pairs {
-            self.review(&mut state, &path, &pair, now);
+        for key in state.keys() {
+            self.review(&mut state, &path, &key, now);
         }
-        for pair in path.take_candidates() {
-            self.install(&mut state, &path, pair, now);
+        for key in path.take_candidates() {
+            let pair = FastKey::from(key.pair);
+            if !self.install(&mut state, &path, pair, now) && pair != key {
+                self.install(&mut state, &path, key, now);
+            }
         }
     }
 
-    /// Removes a pair that has ended, that has no packets, or that has aged.
-    fn review(&self, state: &mut State, path: &FastPath, pair: &Pair, now: Instant) {
-        let Some(entry) = state.entries.get_mut(pair) else { return };
-        let Target { stamp, from, to, .. } = entry.target;
-        let has_ended = path.stamp(from, to) != stamp;
+    /// Keeps what an entry with packets depends on from ageing.
+    fn confirm(&self, state: &mut State, key: &FastKey, now: Instant) {
+        let Some(entry) = state.entries.get_mut(key) else { return };
+        entry.used = now;
+        self.bridges.confirm(entry.target.from, key.pair.source, (self.now)());
+        let connection = entry.result.as_ref().and_then(|result| result.connection);
+        if let Some(((_, tuple), flows)) = connection.zip(self.flows.as_ref()) {
+            flows.tracker().confirm(&tuple, (self.now)().0);
+        }
+    }
+
+    /// Removes an entry that has ended, that has no packets, or that has aged.
+    fn review(&self, state: &mut State, path: &FastPath, key: &FastKey, now: Instant) {
+        let Some(entry) = state.entries.get_mut(key) else { return };
+        let target = entry.target;
+        let has_ended = path.stamp(target.from, target.to, target.connection) != target.stamp;
         if has_ended && !entry.ended {
             entry.ended = true;
             return;
         }
         let is_idle = now.duration_since(entry.used) >= IDLE;
-        if has_ended || is_idle || self.find(from, pair).is_none_or(|found| found.0 != to) {
-            state.remove(pair, (self.now)());
+        let agrees = || self.find(target.from, key).is_some_and(|found| found.agrees(&target));
+        if has_ended || is_idle || !agrees() {
+            self.remove(state, key);
         }
     }
 
-    /// Installs a pair, if all that it depends on allows it.
-    fn install(&self, state: &mut State, path: &FastPath, pair: Pair, now: Instant) {
-        if state.entries.contains_key(&pair) || !state.has_room(pair.slot) {
-            return;
+    /// Removes an entry, with its last packets.
+    fn remove(&self, state: &mut State, key: &FastKey) {
+        let counts = state.path.as_ref().and_then(|path| path.remove(key));
+        if let Some(counts) = counts {
+            state.account(key, counts, (self.now)());
         }
-        let Some((target, result)) = self.target(state, path, &pair) else { return };
-        // There is a limit of pairs below that of the map, so only a port that has just been closed is refused.
-        if path.install(&pair, &target).is_ok() {
-            let counts = FastCounts::default();
-            let entry = Entry { target, result, counts, installed: now, used: now, ended: false };
-            state.entries.insert(pair, entry);
+        let Some(Entry { target, result, .. }) = state.entries.remove(key) else { return };
+        let tuple = result.and_then(|result| result.connection).map(|(_, tuple)| tuple);
+        self.release(state, target.connection.zip(tuple));
+    }
+
+    /// Ends the use of a connection by an entry.
+    fn release(&self, state: &mut State, connection: Option<(ConnectionEpoch, Tuple)>) {
+        let unused = connection.filter(|(number, _)| state.connections.release(*number));
+        if let Some(((_, tuple), flows)) = unused.zip(self.flows.as_ref()) {
+            flows.tracker().unwatch(&tuple);
         }
     }
 
-    fn target(&self, state: &State, path: &FastPath, pair: &Pair) -> Option<(Target, Option<PairResult>)> {
-        let from = state.in_slot(path, pair.slot)?;
-        let (to, _) = self.find(from, pair)?;
-        // The look-ups are repeated behind the reading of the epochs, which therefore cover them.
-        let stamp = path.stamp(from, to);
-        let slot = path.slot(&state.members.get(&to)?.name)?;
-        let (again, result) = self.find(from, pair)?;
-        let same = state.in_slot(path, pair.slot) == Some(from) && again == to;
-        same.then_some((Target { stamp, from, to, slot }, result))
-    }
-
-    /// Output port of a pair, if the kernel may forward its frames.
-    fn find(&self, from: PortId, pair: &Pair) -> Option<(PortId, Option<PairResult>)> {
-        let (source, destination) = (pair.source, pair.destination);
-        let Some(flows) = self.flows.as_ref().filter(|flows| flows.decides(from)) else {
-            return Some((self.bridges.pair(from, source, destination, (self.now)())?, None));
+    /// Installs an entry, if all that it depends on allows it. Returns whether it is installed.
+    fn install(&self, state: &mut State, path: &FastPath, key: FastKey, now: Instant) -> bool {
+        if state.entries.contains_key(&key) || !state.has_room(key.pair.slot) {
+            return state.entries.contains_key(&key);
+        }
+        let Some(from) = state.in_slot(path, key.pair.slot) else { return false };
+        let Some(found) = self.find(from, &key) else { return false };
+        let tuple = found.result.as_ref().and_then(|result| result.connection).map(|(_, tuple)| tuple);
+        let watch = tuple.map(|tuple| self.watch(state, &tuple));
+        if watch == Some(None) {
+            return false;
+        }
+        let watch = watch.flatten();
+        let target = self.target(state, path, (from, &key), found.to, watch);
+        // There is a limit of entries below that of the map, so only a port that has just been closed is refused.
+        let Some((target, result)) = target.filter(|(target, _)| path.install(&key, target).is_ok()) else {
+            self.release(state, watch.zip(tuple));
+            return false;
         };
-        let result = flows.pair(from, source, destination)?;
-        self.bridges.leaves_to_tables(from, result.to).then_some((result.to, Some(result)))
+        let counts = FastCounts::default();
+        let entry = Entry { target, result, counts, installed: now, used: now, ended: false };
+        state.entries.insert(key, entry);
+        true
+    }
+
+    /// Watches a connection for one more entry.
+    fn watch(&self, state: &mut State, tuple: &Tuple) -> Option<ConnectionEpoch> {
+        let (flows, free) = (self.flows.as_ref()?, state.connections.free()?);
+        let watched = flows.tracker().watch(tuple, free.number(), (self.now)().0)?;
+        let number = ConnectionEpoch::of(watched.number)?;
+        state.connections.hold(number);
+        Some(number)
+    }
+
+    /// The target of an entry to `to`, if a look-up after the reading of the epochs, which therefore cover it, agrees.
+    fn target(
+        &self,
+        state: &State,
+        path: &FastPath,
+        (from, key): (PortId, &FastKey),
+        to: PortId,
+        connection: Option<ConnectionEpoch>,
+    ) -> Option<(Target, Option<FastResult>)> {
+        let stamp = path.stamp(from, to, connection);
+        let slot = path.slot(&state.members.get(&to)?.name)?;
+        let found = self.find(from, key)?;
+        let target = Target { stamp, from, to, slot, edits: found.edits(), connection };
+        let same = state.in_slot(path, key.pair.slot) == Some(from) && found.agrees(&target);
+        same.then_some((target, found.result))
+    }
+
+    /// Where frames of an entry go, if the kernel may forward them.
+    fn find(&self, from: PortId, key: &FastKey) -> Option<Found> {
+        let (source, destination) = (key.pair.source, key.pair.destination);
+        let Some(flows) = self.flows.as_ref().filter(|flows| flows.decides(from)) else {
+            // Addresses decide, so a pair has all flows.
+            let to = self.bridges.pair(from, source, destination, (self.now)());
+            return to.filter(|_| key.headers.is_none()).map(|to| Found { to, result: None });
+        };
+        let request = FastRequest { from, source, destination, headers: key.headers.as_ref() };
+        let result = flows.fast(&request, (self.now)())?;
+        let is_allowed = self.bridges.leaves_to_tables(from, result.to);
+        is_allowed.then_some(Found { to: result.to, result: Some(result) })
     }
 
     fn run(&self, quit: &Receiver<()>) {
@@ -233,14 +320,14 @@ impl Offload {
         Ok(())
     }
 
-    /// Removes a port, whose programs do not run any more, with its pairs.
+    /// Removes a port, whose programs do not run any more, with its entries.
     pub(super) fn remove_port(&self, port: PortId) {
         let mut state = self.shared.state();
         let own = |entry: &Entry| entry.target.from == port || entry.target.to == port;
-        let pairs: Vec<Pair> =
-            state.entries.iter().filter(|(_, entry)| own(entry)).map(|(pair, _)| *pair).collect();
-        for pair in pairs {
-            state.remove(&pair, (self.shared.now)());
+        let keys: Vec<FastKey> =
+            state.entries.iter().filter(|(_, entry)| own(entry)).map(|(key, _)| *key).collect();
+        for key in keys {
+            self.shared.remove(&mut state, &key);
         }
         state.members.remove(&port);
         let totals = state.totals.remove(&port).unwrap_or_default();
@@ -259,7 +346,13 @@ impl Offload {
         self.shared.bridges.watch_pairs(move |port| epochs.invalidate(port));
         if let Some(flows) = &self.shared.flows {
             let epochs = path.clone();
-            flows.watch_pairs(move |port| epochs.invalidate(Some(port)));
+            flows.watch_results(move |port| epochs.invalidate(Some(port)));
+            let epochs = path.clone();
+            flows.tracker().on_end(move |number| {
+                if let Some(connection) = ConnectionEpoch::of(number) {
+                    epochs.end_connection(connection);
+                }
+            });
         }
         self.shared.state().path = Some(path);
         let (shared, (quit, quits)) = (self.shared.clone(), channel());
@@ -268,7 +361,7 @@ impl Offload {
         Ok(())
     }
 
-    /// Ends the thread and all pairs.
+    /// Ends the thread and all entries.
     pub(super) fn stop(&self) {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some((quit, thread)) = thread {
@@ -277,9 +370,8 @@ impl Offload {
             let _ = thread.join();
         }
         let mut state = self.shared.state();
-        let pairs: Vec<Pair> = state.entries.keys().copied().collect();
-        for pair in pairs {
-            state.remove(&pair, (self.shared.now)());
+        for key in state.keys() {
+            self.shared.remove(&mut state, &key);
         }
     }
 
@@ -299,17 +391,17 @@ impl Offload {
         self.shared.state().complete(ports, (self.shared.now)());
     }
 
-    /// All pairs that are installed and have not ended.
+    /// All entries that are installed and have not ended.
     pub(super) fn report(&self) -> OffloadReport {
         let mut state = self.shared.state();
         state.collect((self.shared.now)());
         let now = Instant::now();
         let is_valid = |entry: &Entry| {
-            let Target { stamp, from, to, .. } = entry.target;
-            state.path.as_ref().is_some_and(|path| path.stamp(from, to) == stamp)
+            let Target { stamp, from, to, connection, .. } = entry.target;
+            state.path.as_ref().is_some_and(|path| path.stamp(from, to, connection) == stamp)
         };
         let valid = state.entries.iter().filter(|(_, entry)| is_valid(entry));
-        let entries = valid.filter_map(|(pair, entry)| reported(&state, pair, entry, now)).collect();
+        let entries = valid.filter_map(|(key, entry)| reported(&state, key, entry, now)).collect();
         let mut all = state.removed.received;
         state.totals.values().for_each(|totals| add(&mut all, totals.received));
         OffloadReport { entries, packets: all.packets, bytes: all.bytes }
@@ -324,14 +416,25 @@ fn complete(port: &mut PortSnapshot, Totals { received, sent }: &Totals) {
     port.details.insert(PortDetail::Offloaded.name().to_owned(), received.packets.to_string());
 }
 
-fn reported(state: &State, pair: &Pair, entry: &Entry, now: Instant) -> Option<OffloadEntry> {
+fn reported(state: &State, key: &FastKey, entry: &Entry, now: Instant) -> Option<OffloadEntry> {
     let (from, to) = (state.members.get(&entry.target.from)?, state.members.get(&entry.target.to)?);
+    let Edits { addresses, decrements_ttl } = entry.target.edits;
     Some(OffloadEntry {
         bridge: from.bridge.clone(),
         from: from.name.clone(),
         to: to.name.clone(),
-        source: pair.source,
-        destination: pair.destination,
+        source: key.pair.source,
+        destination: key.pair.destination,
+        flow: key.headers.map(|headers| OffloadFlow {
+            protocol: if headers.protocol == TCP { "tcp" } else { "udp" }.to_owned(),
+            source: SocketAddr::new(headers.source, headers.ports.0),
+            destination: SocketAddr::new(headers.destination, headers.ports.1),
+            traffic_class: headers.traffic_class,
+            is_tracked: entry.target.connection.is_some(),
+        }),
+        new_source: addresses.map(|[_, source]| source),
+        new_destination: addresses.map(|[destination, _]| destination),
+        decrements_ttl,
         packets: entry.counts.packets,
         bytes: entry.counts.bytes,
         age: now.duration_since(entry.installed).as_secs(),

@@ -38,6 +38,7 @@ pub use modify::{
 };
 pub use options::{Mapping, OptionChange, OptionError, OptionMap, OptionMapError};
 pub use pipeline::{
-    AddBridgeError, AddPortError, CacheCounts, ChangeError, FlowSwitch, LearnCounts, PacketOutError,
-    PairResult, PortConfig, PortEvent, TableDrops, TunnelCounts, TunnelReport, UnknownBridge, check_changes,
+    AddBridgeError, AddPortError, CacheCounts, ChangeError, FastRequest, FastResult, FlowSwitch, LearnCounts,
+    PacketOutError, PortConfig, PortEvent, TableDrops, TunnelCounts, TunnelReport, UnknownBridge,
+    check_changes,
 };

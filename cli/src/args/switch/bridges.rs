@@ -76,10 +76,10 @@ pub(crate) struct NeighborsShowArgs {
 
 /// Commands on the kernel fast path.
 #[derive(Debug, Subcommand)]
-#[command(after_help = "Ports have the fast path if their section has `kernel_fast_path = true`. Pairs are \
-                        installed by the switch and have no `add` or `remove`.")]
+#[command(after_help = "Ports have the fast path if their section has `kernel_fast_path = true`. Entries \
+                        are installed by the switch and have no `add` or `remove`.")]
 pub(crate) enum OffloadCommand {
-    /// Show pairs of addresses whose frames the kernel forwards, with their packets
+    /// Show pairs of addresses and flows whose frames the kernel forwards, with their packets
     Show(ShowArgs),
 }
 

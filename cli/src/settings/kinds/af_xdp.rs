@@ -95,8 +95,8 @@ impl Kind for AfXdp {
         key(
             "kernel_fast_path",
             "false",
-            "Whether the kernel forwards frames of known pairs of addresses between ports that have this, without the \
-             switch; only on veth pairs.",
+            "Whether the kernel forwards frames of known pairs of addresses, and known flows, between ports that have \
+             this, without the switch; only on veth pairs.",
         ),
         optional(
             "peer_netns",

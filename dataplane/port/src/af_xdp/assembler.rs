@@ -71,6 +71,7 @@ const TO_BIG_ENDIAN: u8 = 0xdc;
 const JUMP: u8 = 0x05;
 const JUMP_EQUAL: u8 = 0x15;
 const JUMP_NOT_EQUAL: u8 = 0x55;
+const JUMP_BELOW: u8 = 0xa5;
 const JUMP_ABOVE_REGISTER: u8 = 0x2d;
 const JUMP_NOT_EQUAL_REGISTER: u8 = 0x5d;
 const CALL: u8 = 0x85;
@@ -192,6 +193,11 @@ impl Assembler {
     /// Jumps to `to` if `left != value`.
     pub(super) fn jump_unless_equal(&mut self, left: Register, value: i32, to: Label) -> &mut Self {
         self.jump_by(JUMP_NOT_EQUAL, left, 0, value, to)
+    }
+
+    /// Jumps to `to` if `left < value`, both without sign.
+    pub(super) fn jump_if_below(&mut self, left: Register, value: i32, to: Label) -> &mut Self {
+        self.jump_by(JUMP_BELOW, left, 0, value, to)
     }
 
     /// Jumps to `to` if `left > right`.

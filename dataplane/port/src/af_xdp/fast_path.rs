@@ -1,12 +1,18 @@
-//! Kernel fast path: pairs of stations whose frames the XDP programs of `AF_XDP` ports forward, without the switch.
+//! Kernel fast path: pairs of stations, and flows between them, whose frames the XDP programs of `AF_XDP` ports forward
+//! without the switch.
 //!
-//! One set of maps serves all ports of the process. A port has a slot while it is open. Control installs pairs, reads
-//! their counters and removes them; workers take no part. An entry is bound to epochs: one of everything, and one of
-//! each port. Each change that could affect the forwarding of a pair must advance one of them
-//! ([`FastPath::invalidate`]), which any thread can do with one store; the program does not use an entry of older
-//! epochs. Control must read the epochs ([`FastPath::stamp`]) before it looks up what an entry depends on.
+//! One set of maps serves all ports of the process. A port has a slot while it is open. Control installs entries, reads
+//! their counters and removes them; workers take no part. An entry is bound to epochs: one of everything, one of each
+//! port, and one of the connection that it depends on. Each change that could affect the forwarding of an entry must
+//! advance one of them ([`FastPath::invalidate`], [`FastPath::end_connection`]), which any thread can do with one
+//! store; the program does not use an entry of older epochs. Control must read the epochs ([`FastPath::stamp`]) before
+//! it looks up what an entry depends on.
 
-use super::fast_program::{BYTES, DEVICE, ENTRY, FROM, KEY, LONGEST, Lane, PACKETS, PORTS, STAMP, TO};
+use super::fast_key::{FastKey, decode, encode};
+use super::fast_program::{
+    ADDRESSES, BYTES, CHECKS_FLAGS, CONNECTION, CONNECTIONS, DEVICE, EDITS, ENTRY, FROM, KEY, LONGEST, Lane,
+    PACKETS, PORTS, STAMP, TO, WITH_ADDRESSES, WITH_TTL,
+};
 use super::sys::{MAPPABLE, Map, MapKind, Mapping};
 use crate::PortId;
 use rustix::fd::{AsFd, AsRawFd};
@@ -15,27 +21,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use wire::MacAddress;
 
-/// Maximum number of pairs.
-pub const MAX_PAIRS: usize = 4096;
-/// Maximum number of pairs of one ingress port, so that no port can use up the others' share.
-pub const MAX_PAIRS_PER_PORT: usize = 256;
+/// Maximum number of entries.
+pub const MAX_ENTRIES: usize = 4096;
+/// Maximum number of entries of one ingress port, so that no port can use up the others' share.
+pub const MAX_ENTRIES_PER_PORT: usize = 256;
+/// Bytes of all epochs.
+const EPOCHS: usize = (1 + PORTS + CONNECTIONS) * 8;
 /// Maximum number of ports.
 const SLOTS: usize = 1024;
 /// Keys of frames without an entry that are kept until control reads them; the oldest are replaced.
 const CANDIDATES: u32 = 256;
 
-/// A pair of stations, and the slot of the port at which frames from the first to the second arrive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Pair {
-    /// Slot of the ingress port.
-    pub slot: u32,
-    /// Source address.
-    pub source: MacAddress,
-    /// Destination address.
-    pub destination: MacAddress,
+/// Changes of the frames of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Edits {
+    /// Destination and source address of the frame.
+    pub addresses: Option<[MacAddress; 2]>,
+    /// Whether the time to live or hop limit is decremented. A packet that would expire stays in user space.
+    pub decrements_ttl: bool,
 }
 
-/// Where frames of a pair go.
+/// Where frames of an entry go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Epochs at the time of the look-up.
@@ -46,6 +52,31 @@ pub struct Target {
     pub to: PortId,
     /// Slot of the output port.
     pub slot: u32,
+    /// Changes of the frames; none for a pair.
+    pub edits: Edits,
+    /// Connection that it depends on. TCP segments that begin or end one stay in user space.
+    pub connection: Option<ConnectionEpoch>,
+}
+
+/// Number of the epoch of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ConnectionEpoch(u16);
+
+impl ConnectionEpoch {
+    /// All numbers.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (1..CONNECTIONS as u16).map(Self)
+    }
+
+    /// The number, which is not 0.
+    pub fn number(self) -> u16 {
+        self.0
+    }
+
+    /// The epoch with this number.
+    pub fn of(number: u16) -> Option<Self> {
+        (1..CONNECTIONS as u16).contains(&number).then_some(Self(number))
+    }
 }
 
 /// Frames that the kernel forwarded.
@@ -68,7 +99,7 @@ struct Place {
 /// The maps of the fast path, and the ports that use it.
 #[derive(Debug)]
 pub struct FastPath {
-    pairs: Map,
+    entries: Map,
     candidates: Map,
     devices: Map,
     epochs: Map,
@@ -93,12 +124,12 @@ impl FastPath {
 
     pub(super) fn new() -> Result<Self, Errno> {
         let cpus = possible_cpus().ok_or(Errno::NOSYS)?;
-        let epochs = Map::new(MapKind::Array, (4, (PORTS + 1) * 8), 1, (MAPPABLE, 1))?;
+        let epochs = Map::new(MapKind::Array, (4, EPOCHS), 1, (MAPPABLE, 1))?;
         Ok(Self {
-            pairs: Map::new(MapKind::PerCpuHash, (KEY, ENTRY), MAX_PAIRS as u32, (0, cpus))?,
+            entries: Map::new(MapKind::PerCpuHash, (KEY, ENTRY), MAX_ENTRIES as u32, (0, cpus))?,
             candidates: Map::new(MapKind::LruHash, (KEY, 8), CANDIDATES, (0, 1))?,
             devices: Map::new(MapKind::Devices, (4, 4), SLOTS as u32, (0, 1))?,
-            mapping: Mapping::new(&epochs, 0, (PORTS + 1) * 8)?,
+            mapping: Mapping::new(&epochs, 0, EPOCHS)?,
             epochs,
             cpus,
             places: Mutex::default(),
@@ -122,11 +153,23 @@ impl FastPath {
         }
     }
 
+    /// Ends the use of the entries that depend on a connection. Does not block.
+    pub fn end_connection(&self, connection: ConnectionEpoch) {
+        if let Some(epoch) = self.connection(Some(connection)) {
+            // Pairs with the Acquire in `stamp`.
+            epoch.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    fn connection(&self, connection: Option<ConnectionEpoch>) -> Option<&AtomicU64> {
+        self.mapping.counter(1 + PORTS + connection.map_or(0, |ConnectionEpoch(n)| usize::from(n)))
+    }
+
     /// The epochs that an entry between two ports depends on. Must be read before anything else that it depends on.
-    pub fn stamp(&self, from: PortId, to: PortId) -> u64 {
+    pub fn stamp(&self, from: PortId, to: PortId, connection: Option<ConnectionEpoch>) -> u64 {
         let epochs = [None, Some(from), Some(to)].map(|port| self.epoch(port));
         let read = |sum: u64, epoch: &AtomicU64| sum.wrapping_add(epoch.load(Ordering::Acquire));
-        epochs.into_iter().flatten().fold(0, read)
+        epochs.into_iter().chain([self.connection(connection)]).flatten().fold(0, read)
     }
 
     /// Slot of the open port of this name.
@@ -159,38 +202,38 @@ impl FastPath {
         Ok(port)
     }
 
-    /// Installs a pair. Its counters begin at zero, also if it is installed already.
+    /// Installs an entry. Its counters begin at zero, also if it is installed already.
     ///
     /// # Errors
-    /// If there are too many pairs, or the output port is closed.
-    pub fn install(&self, pair: &Pair, target: &Target) -> Result<(), Errno> {
+    /// If there are too many entries, or the output port is closed.
+    pub fn install(&self, key: &FastKey, target: &Target) -> Result<(), Errno> {
         let place = self.places().get(target.slot as usize).cloned().flatten().ok_or(Errno::NODEV)?;
         let entry = entry(target, place.longest);
-        self.pairs.update(&key(pair), &mut entry.repeat(self.cpus))
+        self.entries.update(&encode(key), &mut entry.repeat(self.cpus))
     }
 
-    /// Counters of a pair; `None` if it is not installed.
-    pub fn counts(&self, pair: &Pair) -> Option<FastCounts> {
+    /// Counters of an entry; `None` if it is not installed.
+    pub fn counts(&self, key: &FastKey) -> Option<FastCounts> {
         let mut values = vec![0; ENTRY * self.cpus];
-        self.pairs.look_up(&key(pair), &mut values).ok()?;
+        self.entries.look_up(&encode(key), &mut values).ok()?;
         Some(sum(&values))
     }
 
-    /// Removes a pair and returns its last counters; `None` if it is not installed.
-    pub fn remove(&self, pair: &Pair) -> Option<FastCounts> {
+    /// Removes an entry and returns its last counters; `None` if it is not installed.
+    pub fn remove(&self, key: &FastKey) -> Option<FastCounts> {
         let mut values = vec![0; ENTRY * self.cpus];
-        self.pairs.take(&key(pair), &mut values).ok()?;
+        self.entries.take(&encode(key), &mut values).ok()?;
         Some(sum(&values))
     }
 
-    /// Takes the pairs of some of the frames that had no entry.
-    pub fn take_candidates(&self) -> Vec<Pair> {
+    /// Takes the keys of some of the frames that had no entry.
+    pub fn take_candidates(&self) -> Vec<FastKey> {
         let mut found = Vec::new();
         let mut key = [0; KEY];
         while found.len() < CANDIDATES as usize && self.candidates.first_key(&mut key).is_ok() {
             // The kernel may have replaced it meanwhile.
             let _ = self.candidates.delete(&key);
-            found.push(pair(&key));
+            found.push(decode(&key));
         }
         found
     }
@@ -199,7 +242,7 @@ impl FastPath {
     pub(super) fn lane(&self, slot: u32) -> Lane {
         let raw = |map: &Map| map.as_fd().as_raw_fd();
         Lane {
-            pairs: raw(&self.pairs),
+            entries: raw(&self.entries),
             candidates: raw(&self.candidates),
             devices: raw(&self.devices),
             epochs: raw(&self.epochs),
@@ -234,20 +277,6 @@ impl Drop for FastPort {
     }
 }
 
-fn key(pair: &Pair) -> [u8; KEY] {
-    let mut key = [0; KEY];
-    key[..6].copy_from_slice(&pair.destination.octets());
-    key[6..12].copy_from_slice(&pair.source.octets());
-    key[12..].copy_from_slice(&pair.slot.to_ne_bytes());
-    key
-}
-
-fn pair(key: &[u8; KEY]) -> Pair {
-    let address = |at: usize| MacAddress::new(std::array::from_fn(|i| key[at + i]));
-    let slot = u32::from_ne_bytes(std::array::from_fn(|i| key[12 + i]));
-    Pair { slot, source: address(6), destination: address(0) }
-}
-
 fn entry(target: &Target, longest: u32) -> [u8; ENTRY] {
     let mut entry = [0; ENTRY];
     let mut put = |at: u8, value: &[u8]| {
@@ -259,6 +288,16 @@ fn entry(target: &Target, longest: u32) -> [u8; ENTRY] {
     put(TO, &epoch(target.to).to_ne_bytes());
     put(DEVICE, &target.slot.to_ne_bytes());
     put(LONGEST, &longest.to_ne_bytes());
+    let connection = target.connection.map_or(0, |connection| u32::from(connection.0) * 8);
+    put(CONNECTION, &connection.to_ne_bytes());
+    let Edits { addresses, decrements_ttl } = target.edits;
+    let bits = [
+        (addresses.is_some(), WITH_ADDRESSES),
+        (decrements_ttl, WITH_TTL),
+        (target.connection.is_some(), CHECKS_FLAGS),
+    ];
+    put(EDITS, &bits.iter().filter(|(is, _)| *is).map(|(_, bit)| bit).sum::<u32>().to_ne_bytes());
+    put(ADDRESSES, addresses.map(|both| both.map(MacAddress::octets)).unwrap_or_default().as_flattened());
     entry
 }
 
@@ -286,15 +325,10 @@ fn possible_cpus() -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn mac(last: u8) -> MacAddress {
-        MacAddress::new([2, 0, 0, 0, 0, last])
-    }
-
     #[test]
-    fn keys_and_counters_round_trip() {
-        let pair_of = Pair { slot: 7, source: mac(1), destination: mac(2) };
-        assert_eq!(pair(&key(&pair_of)), pair_of);
-        let target = Target { stamp: 9, from: PortId(1), to: PortId(65_535), slot: 3 };
+    fn counters_of_all_cpus_are_added() {
+        let (edits, connection) = (Edits::default(), None);
+        let target = Target { stamp: 9, from: PortId(1), to: PortId(65_535), slot: 3, edits, connection };
         let mut two = entry(&target, 1514).repeat(2);
         two[usize::from(PACKETS)] = 1;
         two[ENTRY + usize::from(PACKETS)] = 2;
@@ -311,12 +345,18 @@ mod tests {
             }
             path => path.unwrap(),
         };
-        let stamp = |from, to| path.stamp(PortId(from), PortId(to));
+        let stamp = |from, to| path.stamp(PortId(from), PortId(to), None);
         let before = [stamp(1, 2), stamp(2, 3), stamp(3, 65_535)];
         path.invalidate(Some(PortId(1)));
         assert_eq!([stamp(1, 2), stamp(2, 3)], [before[0] + 1, before[1]]);
         path.invalidate(None);
         path.invalidate(Some(PortId(65_535)));
         assert_eq!([stamp(2, 3), stamp(3, 65_535)], [before[1] + 1, before[2] + 2]);
+        let [one, other] = [1, 4095].map(ConnectionEpoch::of);
+        let of = |connection| path.stamp(PortId(1), PortId(2), connection);
+        let before = [of(None), of(one), of(other)];
+        path.end_connection(other.unwrap());
+        assert_eq!([of(None), of(one), of(other)], [before[0], before[1], before[2] + 1]);
+        assert_eq!([0, 4096].map(ConnectionEpoch::of), [None, None]);
     }
 }

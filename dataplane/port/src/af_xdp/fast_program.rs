@@ -1,9 +1,11 @@
-//! The part of the XDP program that forwards frames of installed pairs of stations to other interfaces.
+//! The part of the XDP program that forwards frames of installed pairs of stations, and of installed flows, to other
+//! interfaces.
 //!
-//! A frame whose ingress slot and addresses are a key of the map of pairs, and whose entry is as new as the epochs that
-//! it depends on, is counted in the entry and redirected to the entry's device. Every other frame continues to the
-//! socket; the keys of some frames without an entry are left for control as candidates. The program must never forward
-//! a frame that user space would change or drop: frames with VLAN tags, longer than the destination takes, or with
+//! The key of a pair has the ingress slot and the addresses of a frame; that of a flow also has its IP addresses,
+//! protocol, ports and traffic class. A frame that has an entry, which is as new as the epochs that it depends on, is
+//! edited as the entry says, counted in it and redirected to its device. Every other frame continues to the socket; the
+//! keys of some frames without an entry are left for control as candidates. The program must never forward a frame that
+//! user space would change in another way or drop: frames with VLAN tags, longer than the destination takes, or with
 //! headers that cannot be checked go to the socket. Partial checksums (`unfinished`) are completed.
 
 use super::assembler::{Assembler, Label, Register, Width};
@@ -13,25 +15,39 @@ use super::program::{CONTEXT, DATA, DATA_END, IPV4, IPV6, REDIRECT_MAP, TAGS, wi
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lane {
     /// Entries by [`KEY`] bytes.
-    pub(super) pairs: i32,
+    pub(super) entries: i32,
     /// Keys of frames without an entry.
     pub(super) candidates: i32,
     /// Interfaces by slot.
     pub(super) devices: i32,
-    /// Epochs: that of everything, then one for each port.
+    /// Epochs: that of everything, then one for each port, then one for each watched connection.
     pub(super) epochs: i32,
     pub(super) slot: u32,
 }
 
-/// Size of a key: destination, source, slot of the ingress interface.
-pub(super) const KEY: usize = 16;
+/// Size of a key: destination, source and slot of the ingress interface, and what follows for a flow.
+pub(super) const KEY: usize = 56;
 /// Size of an entry.
-pub(super) const ENTRY: usize = 40;
+pub(super) const ENTRY: usize = 64;
 /// Number of epochs of ports: any port number has one.
 pub(super) const PORTS: usize = 1 << 16;
-/// Bits of the offset of a port's epoch.
-const EPOCHS: i32 = 0xffff << 3;
-const _: () = assert!((PORTS - 1) * 8 == EPOCHS as usize);
+/// Number of epochs of connections. Nothing changes the first one.
+pub(super) const CONNECTIONS: usize = 1 << 12;
+/// Bits of the offset of a port's epoch from the first one.
+const OF_PORT: i32 = 0xffff << 3;
+const _: () = assert!((PORTS - 1) * 8 == OF_PORT as usize);
+/// Bits of the offset of a connection's epoch from the first one.
+const OF_CONNECTION: i32 = 0xfff << 3;
+const _: () = assert!((CONNECTIONS - 1) * 8 == OF_CONNECTION as usize);
+
+// Offsets in a key, behind the pair. They are 0 for a pair.
+pub(super) const SOURCE: u8 = 16;
+pub(super) const DESTINATION: u8 = 32;
+pub(super) const TRANSPORT_PORTS: u8 = 48;
+pub(super) const PROTOCOL: u8 = 52;
+pub(super) const TRAFFIC_CLASS: u8 = 53;
+/// As in the frame.
+pub(super) const ETHERTYPE: u8 = 54;
 
 // Offsets in an entry.
 pub(super) const STAMP: u8 = 0;
@@ -41,6 +57,18 @@ pub(super) const FROM: u8 = 24;
 pub(super) const TO: u8 = 28;
 pub(super) const DEVICE: u8 = 32;
 pub(super) const LONGEST: u8 = 36;
+pub(super) const CONNECTION: u8 = 40;
+pub(super) const EDITS: u8 = 44;
+/// Addresses of the frame as it is sent: destination, then source.
+pub(super) const ADDRESSES: u8 = 48;
+
+// Bits of `EDITS`. Only entries of flows have them.
+/// The frame gets other addresses.
+pub(super) const WITH_ADDRESSES: u32 = 1;
+/// The time to live or hop limit is decremented.
+pub(super) const WITH_TTL: u32 = 2;
+/// TCP segments with control bits that end or begin a connection stay in user space.
+pub(super) const CHECKS_FLAGS: u32 = 4;
 
 /// `XDP_REDIRECT`
 pub(super) const REDIRECT: i32 = 4;
@@ -53,9 +81,10 @@ const UPDATE: i32 = 2;
 const RANDOM: i32 = 7;
 
 // Offsets from the end of the stack frame.
-const KEY_AT: i16 = -16;
-const NOTHING_AT: i16 = -24;
-const TRANSPORT_AT: i16 = -32;
+const KEY_AT: i16 = -56;
+const _: () = assert!(KEY == KEY_AT.unsigned_abs() as usize);
+const NOTHING_AT: i16 = KEY_AT - 8;
+const TRANSPORT_AT: i16 = KEY_AT - 16;
 
 const ENTRY_REGISTER: Register = Register::of(7);
 const SUM: Register = Register::of(8);
@@ -78,22 +107,37 @@ const PIECE: i32 = 32;
 /// Maximum number of pieces of a packet whose checksum is completed.
 const PIECES: i32 = 48;
 
+/// TCP header without options, and UDP header.
+const TCP_HEADER: i32 = 20;
+const UDP_HEADER: i32 = 8;
+/// FIN, SYN and RST.
+const NOT_PLAIN: i32 = 7;
+
 /// Adds the fast path. The program continues behind it with frames for the socket.
 pub(super) fn add(a: &mut Assembler, lane: Lane) {
-    let (socket, sample, complete) = (a.label(), a.label(), a.label());
-    key(a, lane.slot, socket);
-    a.load_map(R1, lane.pairs).copy(AT, Register::STACK).add(AT, i32::from(KEY_AT)).call(LOOK_UP);
-    a.jump_if_equal(R0, 0, sample).copy(ENTRY_REGISTER, R0);
+    let [socket, sample, found, complete] = [(); 4].map(|()| a.label());
+    pair(a, lane.slot, socket);
+    look_up(a, lane.entries).jump_unless_equal(R0, 0, found);
+    flow(a, sample);
+    look_up(a, lane.entries).jump_if_equal(R0, 0, sample);
+    a.place(found).copy(ENTRY_REGISTER, R0);
     is_valid(a, lane.epochs, socket);
     is_short(a, socket);
+    is_editable(a, socket);
     finish_checksum(a, complete, socket);
     a.place(complete).load_map(R1, lane.devices).load(Width::Word, AT, ENTRY_REGISTER, i16::from(DEVICE));
     a.set(END, 0).call(REDIRECT_MAP).jump_unless_equal(R0, REDIRECT, socket);
+    edit(a, socket);
     count(a);
-    a.exit();
+    a.set(R0, REDIRECT).exit();
     a.place(sample);
     candidate(a, lane.candidates, socket);
     a.place(socket);
+}
+
+/// Looks the key on the stack up.
+fn look_up(a: &mut Assembler, entries: i32) -> &mut Assembler {
+    a.load_map(R1, entries).copy(AT, Register::STACK).add(AT, i32::from(KEY_AT)).call(LOOK_UP)
 }
 
 /// Loads the bounds of the frame. Continues only if it has `n` bytes.
@@ -107,8 +151,8 @@ fn reach(a: &mut Assembler, n: i32, to: Label) {
     a.copy(R1, AT).add(R1, n).jump_if_above(R1, END, to);
 }
 
-/// Writes the key of an untagged frame to the stack.
-fn key(a: &mut Assembler, slot: u32, socket: Label) {
+/// Writes the key of the pair of an untagged frame to the stack.
+fn pair(a: &mut Assembler, slot: u32, socket: Label) {
     bounds(a, 34, socket);
     a.load(Width::Half, R5, AT, 12);
     for tag in TAGS {
@@ -118,16 +162,93 @@ fn key(a: &mut Assembler, slot: u32, socket: Label) {
         a.load(Width::Word, R1, AT, at).store(Width::Word, Register::STACK, KEY_AT + at, R1);
     }
     a.set(R1, slot.cast_signed()).store(Width::Word, Register::STACK, KEY_AT + 12, R1);
+    a.set(R1, 0);
+    for at in (i16::from(SOURCE)..-KEY_AT).step_by(8) {
+        a.store(Width::Double, Register::STACK, KEY_AT + at, R1);
+    }
 }
 
-/// Continues only if none of the three epochs has changed since the entry was installed: epochs only grow, so their sum
+/// Completes the key for the flow of a TCP or UDP packet without IP options and extension headers. Continues only with
+/// headers from which user space reads the same.
+fn flow(a: &mut Assembler, sample: Label) {
+    let (six, transport, udp) = (a.label(), a.label(), a.label());
+    bounds(a, 42, sample);
+    a.load(Width::Half, R5, AT, 12).jump_if_equal(R5, wire(IPV6), six);
+    a.jump_unless_equal(R5, wire(IPV4), sample);
+    flow_v4(a, sample);
+    a.jump(transport).place(six);
+    flow_v6(a, sample);
+    a.place(transport);
+    reach(a, UDP_HEADER, sample);
+    a.load(Width::Word, R1, AT, 0).store(
+        Width::Word,
+        Register::STACK,
+        KEY_AT + i16::from(TRANSPORT_PORTS),
+        R1,
+    );
+    a.jump_if_equal(R4, UDP, udp).jump_unless_equal(R4, TCP, sample);
+    reach(a, TCP_HEADER, sample);
+    // Its own length, within the packet.
+    a.load(Width::Byte, R1, AT, 12).shift_right(R1, 4).shift_left(R1, 2).jump_if_above(R1, R0, sample);
+    a.jump_if_below(R1, TCP_HEADER, sample);
+    a.place(udp).store(Width::Byte, Register::STACK, KEY_AT + i16::from(PROTOCOL), R4);
+    a.store(Width::Half, Register::STACK, KEY_AT + i16::from(ETHERTYPE), R5);
+}
+
+/// Writes addresses and traffic class. Leaves the position at the transport header, and its protocol (`R4`) and length
+/// with payload (`R0`).
+fn flow_v4(a: &mut Assembler, sample: Label) {
+    a.load(Width::Byte, R1, AT, 14).jump_unless_equal(R1, 0x45, sample);
+    a.load(Width::Half, R1, AT, 20).and(R1, wire(0x3fff)).jump_unless_equal(R1, 0, sample);
+    a.load(Width::Half, R0, AT, 16).swap_half(R0);
+    a.copy(R1, AT).add_register(R1, R0).add(R1, 14).jump_if_above(R1, END, sample);
+    a.jump_if_below(R0, 20 + UDP_HEADER, sample);
+    addresses(a, 26, 1);
+    a.load(Width::Byte, R1, AT, 15).store(
+        Width::Byte,
+        Register::STACK,
+        KEY_AT + i16::from(TRAFFIC_CLASS),
+        R1,
+    );
+    a.load(Width::Byte, R4, AT, 23).add(R0, -20).add(AT, 34);
+}
+
+/// As [`flow_v4`].
+fn flow_v6(a: &mut Assembler, sample: Label) {
+    reach(a, 54 + UDP_HEADER, sample);
+    a.load(Width::Byte, R4, AT, 14).copy(R1, R4).and(R1, 0xf0).jump_unless_equal(R1, 0x60, sample);
+    a.load(Width::Half, R0, AT, 18).swap_half(R0);
+    a.copy(R1, AT).add_register(R1, R0).add(R1, 54).jump_if_above(R1, END, sample);
+    a.jump_if_below(R0, UDP_HEADER, sample);
+    addresses(a, 22, 4);
+    // Between version and flow label.
+    a.and(R4, 15).shift_left(R4, 4).load(Width::Byte, R1, AT, 15).shift_right(R1, 4).add_register(R1, R4);
+    a.store(Width::Byte, Register::STACK, KEY_AT + i16::from(TRAFFIC_CLASS), R1);
+    a.load(Width::Byte, R4, AT, 20).add(AT, 54);
+}
+
+/// Copies source and destination address, which have so many words, from this offset.
+fn addresses(a: &mut Assembler, from: i16, words: i16) {
+    for (address, to) in [(0, SOURCE), (1, DESTINATION)] {
+        for word in 0..words {
+            a.load(Width::Word, R1, AT, from + 4 * (address * words + word));
+            a.store(Width::Word, Register::STACK, KEY_AT + i16::from(to) + 4 * word, R1);
+        }
+    }
+}
+
+/// Continues only if none of the four epochs has changed since the entry was installed: epochs only grow, so their sum
 /// tells.
 fn is_valid(a: &mut Assembler, epochs: i32, socket: Label) {
     a.load_map_value(SUM, epochs).load(Width::Double, R1, SUM, 0);
-    for port in [FROM, TO] {
-        // The entry has the offset of the port's epoch; the mask bounds it for the verifier.
-        a.load(Width::Word, AT, ENTRY_REGISTER, i16::from(port)).and(AT, EPOCHS);
-        a.copy(END, SUM).add_register(END, AT).load(Width::Double, END, END, 8).add_register(R1, END);
+    let of_connections = 8 + OF_PORT + 8;
+    for (which, bits, from) in
+        [(FROM, OF_PORT, 8), (TO, OF_PORT, 8), (CONNECTION, OF_CONNECTION, of_connections)]
+    {
+        // The entry has the offset of the epoch; the mask bounds it for the verifier.
+        a.load(Width::Word, AT, ENTRY_REGISTER, i16::from(which)).and(AT, bits);
+        a.copy(END, SUM).add_register(END, AT).add(END, from).load(Width::Double, END, END, 0);
+        a.add_register(R1, END);
     }
     a.load(Width::Double, AT, ENTRY_REGISTER, i16::from(STAMP)).jump_if_different(R1, AT, socket);
 }
@@ -137,6 +258,64 @@ fn is_short(a: &mut Assembler, socket: Label) {
     bounds(a, 34, socket);
     a.copy(LENGTH, END).subtract_register(LENGTH, AT);
     a.load(Width::Word, R1, ENTRY_REGISTER, i16::from(LONGEST)).jump_if_above(LENGTH, R1, socket);
+}
+
+/// Jumps to `label` unless the entry has this bit of [`EDITS`].
+fn unless(a: &mut Assembler, bit: u32, label: Label) {
+    a.load(Width::Word, R1, ENTRY_REGISTER, i16::from(EDITS))
+        .and(R1, bit.cast_signed())
+        .jump_if_equal(R1, 0, label);
+}
+
+/// Continues only if the time to live can be decremented, and the control bits are allowed. The position is at the
+/// frame; the headers of a flow were checked.
+fn is_editable(a: &mut Assembler, socket: Label) {
+    let (flags, six, is) = (a.label(), a.label(), a.label());
+    unless(a, WITH_TTL, flags);
+    ttl(a);
+    a.jump_if_below(R4, 2, socket);
+    a.place(flags);
+    unless(a, CHECKS_FLAGS, is);
+    a.load(Width::Half, R5, AT, 12).jump_if_equal(R5, wire(IPV6), six);
+    a.load(Width::Byte, R4, AT, 23).jump_unless_equal(R4, TCP, is);
+    has_no_flags(a, 47, (is, socket));
+    a.place(six);
+    a.load(Width::Byte, R4, AT, 20).jump_unless_equal(R4, TCP, is);
+    has_no_flags(a, 67, (is, socket));
+    a.place(is);
+}
+
+/// Jumps by the control bits at this offset.
+fn has_no_flags(a: &mut Assembler, at: i16, (plain, other): (Label, Label)) {
+    reach(a, i32::from(at) + 1, other);
+    a.load(Width::Byte, R4, AT, at).and(R4, NOT_PLAIN).jump_if_equal(R4, 0, plain).jump(other);
+}
+
+/// Loads the time to live or hop limit (`R4`) of the frame at the position, and the EtherType (`R5`).
+fn ttl(a: &mut Assembler) {
+    let (six, loaded) = (a.label(), a.label());
+    a.load(Width::Half, R5, AT, 12).jump_if_equal(R5, wire(IPV6), six);
+    a.load(Width::Byte, R4, AT, 22).jump(loaded);
+    a.place(six).load(Width::Byte, R4, AT, 21).place(loaded);
+}
+
+/// Edits the frame, which is redirected. The bounds do not fail: they did not before.
+fn edit(a: &mut Assembler, socket: Label) {
+    let (addresses, six, edited) = (a.label(), a.label(), a.label());
+    bounds(a, 34, socket);
+    unless(a, WITH_TTL, addresses);
+    ttl(a);
+    a.add(R4, -1).jump_if_equal(R5, wire(IPV6), six);
+    a.store(Width::Byte, AT, 22, R4);
+    // The checksum grows by what the time to live has lost (RFC 1624), and by the carry.
+    a.load(Width::Half, R4, AT, 24).add(R4, wire(0x0100)).copy(R5, R4).add(R5, 1).shift_right(R5, 16);
+    a.add_register(R4, R5).store(Width::Half, AT, 24, R4).jump(addresses);
+    a.place(six).store(Width::Byte, AT, 21, R4).place(addresses);
+    unless(a, WITH_ADDRESSES, edited);
+    for at in [0, 4, 8] {
+        a.load(Width::Word, R1, ENTRY_REGISTER, i16::from(ADDRESSES) + at).store(Width::Word, AT, at, R1);
+    }
+    a.place(edited);
 }
 
 fn count(a: &mut Assembler) {

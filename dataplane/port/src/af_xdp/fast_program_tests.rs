@@ -1,7 +1,8 @@
 //! Runs the loaded program in the kernel (`BPF_PROG_TEST_RUN`).
 
 use super::super::assembler::Instruction;
-use super::super::fast_path::{FastPath, Pair, Target};
+use super::super::fast_key::{FastKey, Headers, Pair};
+use super::super::fast_path::{ConnectionEpoch, Edits, FastPath, Target};
 use super::super::program::{Action, compile};
 use super::super::rules::Rule;
 use super::super::sys;
@@ -10,6 +11,7 @@ use crate::PortId;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use std::net::IpAddr;
 use std::sync::Arc;
 use wire::MacAddress;
 use wire::checksum::Sum;
@@ -30,7 +32,7 @@ fn mac(last: u8) -> MacAddress {
 struct Setup {
     path: Arc<FastPath>,
     program: OwnedFd,
-    pair: Pair,
+    pair: FastKey,
     _held: Box<dyn std::any::Any>,
 }
 
@@ -48,7 +50,7 @@ fn setup(rules: &[&str]) -> Setup {
     let rules: Vec<Rule> = rules.iter().map(|rule| rule.parse().unwrap()).collect();
     let code = code(&path, &sockets, &rules);
     let program = sys::load(&code, false).unwrap_or_else(|_| panic!("{}", sys::explain(&code, false)));
-    let pair = Pair { slot: 0, source: mac(1), destination: mac(2) };
+    let pair = Pair { slot: 0, source: mac(1), destination: mac(2) }.into();
     let setup = Setup { path, program, pair, _held: Box::new((ports, sockets)) };
     setup.install();
     setup
@@ -56,8 +58,13 @@ fn setup(rules: &[&str]) -> Setup {
 
 impl Setup {
     fn install(&self) {
-        let target = Target { stamp: self.path.stamp(FROM, TO), from: FROM, to: TO, slot: 1 };
-        self.path.install(&self.pair, &target).unwrap();
+        self.install_as(&self.pair, Edits::default(), None);
+    }
+
+    fn install_as(&self, key: &FastKey, edits: Edits, connection: Option<ConnectionEpoch>) {
+        let stamp = self.path.stamp(FROM, TO, connection);
+        let target = Target { stamp, from: FROM, to: TO, slot: 1, edits, connection };
+        self.path.install(key, &target).unwrap();
     }
 
     /// Runs the program on a frame, which becomes what the program made of it.
@@ -267,4 +274,138 @@ fn arbitrary_packets_are_forwarded_unchanged_or_left_to_the_socket() {
         Ok(())
     };
     TestRunner::default().run(&packets, run).unwrap();
+}
+
+/// The flow of [`packet`].
+fn flow(version: u8, protocol: u8) -> FastKey {
+    let address = |first: u8| match version {
+        4 => IpAddr::from(std::array::from_fn::<u8, 4, _>(|i| first + i as u8)),
+        _ => IpAddr::from(std::array::from_fn::<u8, 16, _>(|i| first + i as u8)),
+    };
+    let (source, destination) = (address(1), address(if version == 4 { 5 } else { 17 }));
+    let headers = Headers { source, destination, protocol, traffic_class: 0, ports: (0x1111, 0x1111) };
+    let pair = Pair { slot: 0, source: mac(1), destination: mac(2) };
+    FastKey { pair, headers: Some(headers) }
+}
+
+/// A packet that a station sends: its TCP header has a length, and no control bits.
+fn sent(version: u8, protocol: u8) -> Vec<u8> {
+    let (mut frame, at, _) = packet(version, protocol, &[7; 40]);
+    if protocol == 6 {
+        frame[at - 4..at - 2].copy_from_slice(&[0x50, 0x10]);
+    }
+    frame[at..at + 2].copy_from_slice(&[1, 2]);
+    frame
+}
+
+/// A fast path whose only entries are flows.
+fn flows() -> Setup {
+    let setup = setup(&[]);
+    setup.path.remove(&setup.pair).unwrap();
+    setup
+}
+
+#[test]
+fn frames_of_a_flow_are_redirected_and_others_are_not() {
+    let setup = flows();
+    for (version, protocol) in [(4, 6), (4, 17), (6, 6), (6, 17)] {
+        let (key, sent) = (flow(version, protocol), sent(version, protocol));
+        assert!(!setup.is_fast(&sent), "IPv{version}, {protocol}");
+        setup.install_as(&key, Edits::default(), None);
+        let mut frame = sent.clone();
+        assert_eq!((setup.run(&mut frame), &frame), (REDIRECT as u32, &sent), "IPv{version}, {protocol}");
+        let ip = if version == 4 { 34 } else { 54 };
+        // Traffic class, length, next header, addresses, ports, and the length of the TCP header.
+        let [len, next, source] = if version == 4 { [17, 23, 29] } else { [19, 20, 37] };
+        let mut others = vec![15, len, next, source, ip - 1, ip + 1, ip + 3];
+        others.extend((protocol == 6).then_some(ip + 12));
+        for at in others {
+            let mut other = sent.clone();
+            other[at] ^= 0x80;
+            assert!(!setup.is_fast(&other), "IPv{version}, {protocol}: byte {at}");
+        }
+        for len in 0..sent.len() {
+            assert!(len < 14 || !setup.is_fast(&sent[..len]), "IPv{version}, {protocol}: {len} bytes");
+        }
+        assert_eq!(setup.path.remove(&key).unwrap().packets, 1);
+    }
+    setup.install_as(&flow(4, 17), Edits::default(), None);
+    for (at, bits) in [(14, 3), (20, 0x20), (21, 1)] {
+        let mut other = sent(4, 17);
+        other[at] ^= bits;
+        assert!(!setup.is_fast(&other), "options or a fragment: byte {at}");
+    }
+}
+
+#[test]
+fn entries_of_flows_edit_addresses_and_time_to_live() {
+    let setup = flows();
+    let addresses = Some([mac(8), mac(9)]);
+    for (version, at) in [(4, 22), (6, 21)] {
+        setup.install_as(&flow(version, 17), Edits { addresses, decrements_ttl: true }, None);
+        for ttl in 0..=255_u8 {
+            let mut frame = sent(version, 17);
+            frame[at] = ttl;
+            checksum(version, &mut frame);
+            let before = frame.clone();
+            let is_fast = setup.run(&mut frame) == REDIRECT as u32;
+            assert_eq!(is_fast, ttl > 1, "IPv{version}, {ttl}");
+            let mut expected = before.clone();
+            if is_fast {
+                expected[..12].copy_from_slice(&[mac(8).octets(), mac(9).octets()].concat());
+                expected[at] = ttl - 1;
+                checksum(version, &mut expected);
+            }
+            assert_eq!(frame, expected, "IPv{version}, {ttl}");
+        }
+    }
+    setup.install_as(&flow(4, 17), Edits { addresses, decrements_ttl: false }, None);
+    let (mut frame, before) = (sent(4, 17), sent(4, 17));
+    assert_eq!((setup.run(&mut frame), &frame[14..]), (REDIRECT as u32, &before[14..]));
+    assert_eq!(frame[..6], mac(8).octets());
+}
+
+/// Sets the header checksum of an IPv4 packet.
+fn checksum(version: u8, frame: &mut [u8]) {
+    if version == 4 {
+        frame[24..26].fill(0);
+        let mut sum = Sum::default();
+        sum.add(&frame[14..34]);
+        let sum = sum.finish();
+        frame[24..26].copy_from_slice(&sum);
+    }
+}
+
+#[test]
+fn connection_ends_with_its_epoch_and_keeps_control_bits_in_user_space() {
+    let setup = flows();
+    for version in [4, 6] {
+        let (key, connection) = (flow(version, 6), ConnectionEpoch::of(9));
+        setup.install_as(&key, Edits::default(), connection);
+        let sent = sent(version, 6);
+        let flags = if version == 4 { 47 } else { 67 };
+        for bits in 0..=255_u8 {
+            let mut frame = sent.clone();
+            frame[flags] = bits;
+            assert_eq!(setup.is_fast(&frame), bits & 7 == 0, "IPv{version}, {bits:#x}");
+        }
+        setup.path.end_connection(ConnectionEpoch::of(8).unwrap());
+        assert!(setup.is_fast(&sent));
+        setup.path.end_connection(connection.unwrap());
+        assert!(!setup.is_fast(&sent));
+        setup.install_as(&flow(version, 17), Edits::default(), connection);
+        assert!(setup.is_fast(&self::sent(version, 17)), "UDP has no control bits");
+    }
+}
+
+#[test]
+fn candidates_have_the_headers_of_flows() {
+    let setup = flows();
+    let (other, sent) = (frame(0x0806, &[0; 46]), sent(4, 6));
+    for _ in 0..4000 {
+        assert!(!setup.is_fast(&sent) && !setup.is_fast(&other));
+    }
+    let mut found = setup.path.take_candidates();
+    found.sort();
+    assert_eq!(found, [setup.pair, flow(4, 6)]);
 }

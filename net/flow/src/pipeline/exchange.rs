@@ -71,8 +71,8 @@ pub(super) struct Exchange {
     pub(super) packet_outs: PacketOuts,
     /// For tunnels.
     pub(super) wanted: Wanted,
-    /// See [`super::FlowSwitch::watch_pairs`].
-    pub(super) pair_listener: OnceLock<Box<dyn Fn(PortId) + Send + Sync>>,
+    /// See [`super::FlowSwitch::watch_results`].
+    pub(super) result_listener: OnceLock<Box<dyn Fn(PortId) + Send + Sync>>,
 }
 
 /// Locks a mutex whose data are valid even if a thread has panicked.
@@ -96,7 +96,7 @@ impl Exchange {
             ports: Mutex::default(),
             packet_outs: PacketOuts::new(),
             wanted: Wanted::default(),
-            pair_listener: OnceLock::new(),
+            result_listener: OnceLock::new(),
         }
     }
 

@@ -7,7 +7,7 @@
 //! and for most packets `tracked`), or through a tunnel (`tunnel`, and for most packets `tunnel_runs`). Some packets
 //! pass through the pipeline again (`recirculation`). [`FlowSwitch`] is the control API (`switch`, `change`),
 //! `observer` receives the reports of the engine. Workers pass learned flows and what tunnels need to it (`exchange`,
-//! `learn`, `underlay`), and execute its packet-outs (`packet_out`). `station_pair` is for what forwards in place of
+//! `learn`, `underlay`), and execute its packet-outs (`packet_out`). `fast_path` is for what forwards in place of
 //! workers.
 //!
 //! A worker never waits for control and takes snapshots of the tables at burst boundaries only. Nothing is written that
@@ -20,6 +20,7 @@ mod drops;
 mod error;
 mod exchange;
 mod execute;
+mod fast_path;
 mod learn;
 mod lookup;
 mod observer;
@@ -28,7 +29,6 @@ mod pass;
 mod port_config;
 mod program;
 mod recirculation;
-mod station_pair;
 mod switch;
 mod track;
 mod tracked;
@@ -44,10 +44,10 @@ pub use change::check_changes;
 pub use drops::TableDrops;
 pub use error::{AddBridgeError, AddPortError, ChangeError, UnknownBridge};
 pub use exchange::PortEvent;
+pub use fast_path::{FastRequest, FastResult};
 pub use learn::LearnCounts;
 pub use packet_out::PacketOutError;
-pub use recirculation::TunnelCounts;
 pub use port_config::PortConfig;
-pub use station_pair::PairResult;
+pub use recirculation::TunnelCounts;
 pub use switch::{CacheCounts, FlowSwitch};
 pub use underlay::TunnelReport;

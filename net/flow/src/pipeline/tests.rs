@@ -4,10 +4,10 @@ mod actions;
 mod caches;
 mod change;
 mod ct;
+mod fast_path;
 mod learn;
 mod packet_out;
 mod ports;
-mod station_pair;
 mod tunnel;
 
 use super::*;
