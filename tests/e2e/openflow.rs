@@ -147,7 +147,7 @@ fn ovs_ofctl_changes_and_reads_a_bridge_in_every_version() {
             lab.ofctl(version, &["mod-port", BRIDGE, "right", allow]);
             lab.left.ping("10.9.0.2", 1, &[]);
         }
-        assert!(lab.switch.port("right")["drops"]["port-blocked"].as_u64() > Some(0), "{version}");
+        assert!(lab.switch.port("left")["drops"]["port-blocked"].as_u64() > Some(0), "{version}");
     }
     let management = format!("unix:{}", folder.path().join("br0.mgmt").display());
     assert!(lab.ofctl("OpenFlow13", &["dump-flows", &management]).contains("actions=output"));
