@@ -7,6 +7,7 @@ use port::{DropReason, PortId};
 
 /// Settings of a port by a controller (OpenFlow 1.3.5, 7.2.1, `ofp_port_config`, and `OFPPC_NO_FLOOD` of OpenFlow 1.0).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "bits of the protocol, which are independent")]
 pub struct PortConfig {
     /// Administratively down: neither receives nor sends, and is not live for groups.
     pub is_down: bool,
