@@ -317,11 +317,13 @@ fn frames_of_a_flow_are_redirected_and_others_are_not() {
         let ip = if version == 4 { 34 } else { 54 };
         // Traffic class, length, next header, addresses, ports, and the length of the TCP header.
         let [len, next, source] = if version == 4 { [17, 23, 29] } else { [19, 20, 37] };
-        let mut others = vec![15, len, next, source, ip - 1, ip + 1, ip + 3];
-        others.extend((protocol == 6).then_some(ip + 12));
-        for at in others {
+        let others = vec![15, len, next, source, ip - 1, ip + 1, ip + 3];
+        let mut others: Vec<_> = others.into_iter().map(|at| (at, 0x80)).collect();
+        // Shorter than a TCP header.
+        others.extend((protocol == 6).then_some((ip + 12, 0x40)));
+        for (at, bits) in others {
             let mut other = sent.clone();
-            other[at] ^= 0x80;
+            other[at] ^= bits;
             assert!(!setup.is_fast(&other), "IPv{version}, {protocol}: byte {at}");
         }
         for len in 0..sent.len() {
