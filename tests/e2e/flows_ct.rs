@@ -51,6 +51,22 @@ fn a_firewall_admits_connections_of_one_side() {
         shown.iter().any(|entry| entry["protocol"] == 6 && entry["reply"]["source"] == "10.9.0.2"),
         "{shown:?}"
     );
+    // Each echo was of a connection that the trace finds, and a trace can be told another state.
+    let end = |entry: &Value, name: &str| entry["original"][name].to_string().replace('"', "");
+    let known = shown.iter().find(|entry| entry["protocol"] == 6).expect("a connection");
+    let reply = format!(
+        "in_port=right,tcp,nw_src=10.9.0.2,nw_dst=10.9.0.1,tp_src={PORT},tp_dst={}",
+        end(known, "source_port")
+    );
+    let verdict = |flow: &str, more: &[&str]| {
+        let words = [&["trace", "--flow", flow], more].concat();
+        pair.switch.ask(&words).expect("the flow is valid")["passes"][1]["verdict"].clone()
+    };
+    assert_eq!(verdict(&reply, &[]), "sent");
+    assert_ne!(verdict(&reply, &["--ct-next", "trk,new"]), "sent");
+    let other = "in_port=right,tcp,nw_src=10.9.0.2,nw_dst=10.9.0.1,tp_src=1,tp_dst=2";
+    assert_ne!(verdict(other, &[]), "sent");
+    assert_eq!(verdict(other, &["--ct-next", "trk,est"]), "sent");
     let connects = || {
         TcpStream::connect_timeout(&SocketAddr::from(([10, 9, 0, 1], PORT)), Duration::from_secs(1)).is_ok()
     };

@@ -25,6 +25,11 @@ pub(crate) struct TraceArgs {
     /// Port on which the packet of the capture file is received
     #[arg(long, value_name = "PORT", requires = "pcap")]
     pub(crate) in_port: Option<String>,
+    /// Connection state of the packet after the next `ct`, such as `trk,est`; can be given for each of them
+    ///
+    /// Without it, the state is that of the connection that the running switch has, or `trk,new`.
+    #[arg(long, value_name = "FLAGS")]
+    pub(crate) ct_next: Vec<String>,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
 }

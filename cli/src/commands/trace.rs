@@ -19,7 +19,7 @@ pub(crate) fn run(args: &TraceArgs, client: &Client) -> anyhow::Result<()> {
     let frame = args.pcap.as_deref().map(|path| frame(path, args.packet.get())).transpose()?;
     let length = frame.as_ref().map(Vec::len);
     let frame = frame.map(|frame| hex(&frame[..frame.len().min(HEAD)]));
-    let request = TraceRequest { bridge, flow, in_port, frame, length };
+    let request = TraceRequest { bridge, flow, in_port, frame, length, ct_next: args.ct_next.clone() };
     let report: TraceReport = client.post("/v1/trace", &serde_json::to_value(request)?)?;
     console::print(&report, args.show.output, trace::text)
 }

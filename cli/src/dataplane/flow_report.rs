@@ -57,6 +57,10 @@ pub(crate) struct TraceRequest {
     /// Length of the frame; that of `frame` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) length: Option<usize>,
+    /// Connection states of the packet after its first, second, ... `ct`, such as `trk|est`. After the last one, states
+    /// are those of the connections that there are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) ct_next: Vec<String>,
 }
 
 /// `POST /v1/trace`

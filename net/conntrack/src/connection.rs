@@ -24,6 +24,13 @@ pub struct State {
     pub original: Option<Tuple>,
 }
 
+impl State {
+    /// Bits of an earlier translation in this zone.
+    pub(crate) fn translated_in(&self, zone: u16) -> u32 {
+        if self.zone == zone { self.bits & (bits::SNAT | bits::DNAT) } else { 0 }
+    }
+}
+
 /// Changes of a packet's addresses and ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rewrite {

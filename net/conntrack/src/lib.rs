@@ -21,6 +21,7 @@ mod index;
 mod limits;
 mod nat;
 mod packet;
+mod peek;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod sample;
 mod show;
@@ -36,6 +37,7 @@ pub use connection::{Effort, Outcome, Place, Rewrite, State};
 pub use helper::Helper;
 pub use limits::Refused;
 pub use nat::{Direction, Nat};
+pub use peek::Examined;
 pub use show::Listed;
 pub use tcp::Phase;
 pub use tracker::{Exhausted, Parsed, Request, Search, Tracker};

@@ -156,8 +156,7 @@ impl Tracker {
         now: u64,
     ) -> Result<Outcome, Exhausted> {
         debug_assert_eq!(packet.tuple.zone(), request.zone);
-        let same_zone = before.zone == request.zone;
-        let translated = if same_zone { before.bits & (bits::SNAT | bits::DNAT) } else { 0 };
+        let translated = before.translated_in(request.zone);
         let passage = Passage { packet, hash: *hash, request, translated, now };
         // The second time, another worker has added the connection in between.
         for _ in 0..2 {
@@ -221,24 +220,41 @@ impl Tracker {
     /// first fragment is not known.
     fn defragment<'a>(&self, packet: Packet<'a>, now: u64) -> Option<Packet<'a>> {
         let Some(fragment) = packet.fragment else { return Some(packet) };
-        let hash = self.hasher.hash(&fragment.key);
         if fragment.is_later {
-            let tuple = self.fragments.get(hash, &fragment.key, now)?;
-            return Some(Packet { tuple, ..packet });
+            return self.with_ports(packet, now);
         }
+        let hash = self.hasher.hash(&fragment.key);
         self.fragments.insert(hash, fragment.key, now + FRAGMENT_LIFE, packet.tuple);
         Some(packet)
     }
 
+    /// Adds the ports of the first fragment to a later one. Returns `None` if the first one is not known.
+    pub(crate) fn with_ports<'a>(&self, packet: Packet<'a>, now: u64) -> Option<Packet<'a>> {
+        let Some(fragment) = packet.fragment.filter(|fragment| fragment.is_later) else {
+            return Some(packet);
+        };
+        let tuple = self.fragments.get(self.hasher.hash(&fragment.key), &fragment.key, now)?;
+        Some(Packet { tuple, ..packet })
+    }
+
     /// Updates the connection of a packet; `None` without connection.
     fn known(&self, passage: &Passage<'_>) -> Option<Outcome> {
-        let is_translated = passage.translated != 0;
-        let (tuple, hash) = (passage.packet.tuple, passage.hash);
+        let (shard, slot, is_reply) =
+            self.find(passage.hash, &passage.packet.tuple, passage.translated != 0)?;
+        self.update(shard, (slot, is_reply), passage)
+    }
+
+    /// The connection of a packet: the locked shard, its slot, and whether the packet is one of the reply direction.
+    pub(crate) fn find(
+        &self,
+        hash: u64,
+        tuple: &Tuple,
+        is_translated: bool,
+    ) -> Option<(MutexGuard<'_, Shard>, u32, bool)> {
         // A translated packet looks like one of the opposite direction, reversed, which has the same hash.
         let found = is_translated.then(|| self.lookup(hash, &tuple.reversed())).flatten();
         let found = found.map(|(shard, slot, is_reply)| (shard, slot, !is_reply));
-        let (shard, slot, is_reply) = found.or_else(|| self.lookup(hash, &tuple))?;
-        self.update(shard, (slot, is_reply), passage)
+        found.or_else(|| self.lookup(hash, tuple))
     }
 
     /// The locked shard, the slot and the direction of a tuple.
@@ -349,7 +365,7 @@ impl Tracker {
     }
 
     /// The connection that announced a new one.
-    fn parent(&self, tuple: &Tuple, now: u64) -> Option<Parent> {
+    pub(crate) fn parent(&self, tuple: &Tuple, now: u64) -> Option<Parent> {
         // Relaxed: see `announce`.
         let key = self.has_expected.load(Ordering::Relaxed).then(|| key_of(tuple))?;
         self.expected.get(self.hasher.hash(&key), &key, now)

@@ -4,10 +4,10 @@ use super::super::flow_report::{TracePass, TraceReport, TraceRequest, TraceStep}
 use super::super::interface::DataPlaneError;
 use super::{Flows, Names, bad, refused};
 use console::Diagnostic;
-use flow::PortNo;
-use flow::text::{PortNames, parse_match, show};
+use flow::text::{NoNames, PortNames, parse_match, show};
 use flow::trace::{MissingPort, Pass, TracedPacket, Verdict};
 use flow::translate::Step;
+use flow::{Field, PortNo};
 
 /// Maximum length of a frame in bytes.
 const MAX_LENGTH: usize = 65_535;
@@ -21,7 +21,9 @@ impl Flows {
     ) -> Result<TraceReport, DataPlaneError> {
         let bridge = self.one(request.bridge.as_deref())?;
         let packet = packet(request, names)?;
-        let trace = self.switch.trace(bridge, &packet).map_err(|e| refused(bridge, &e))?;
+        let states = request.ct_next.iter().map(|flags| state(flags)).collect::<Result<Vec<_>, _>>()?;
+        let trace =
+            self.switch.trace(bridge, &packet, &states, self.now()).map_err(|e| refused(bridge, &e))?;
         let passes = trace.passes.iter().map(|pass| report(pass, names)).collect();
         Ok(TraceReport { bridge: bridge.to_owned(), passes, omitted: trace.omitted })
     }
@@ -47,6 +49,13 @@ fn packet(request: &TraceRequest, names: &Names) -> Result<TracedPacket, DataPla
         }
         _ => Err(wrong("trace", &"the packet is missing or ambiguous", "give either a flow or a frame")),
     }
+}
+
+/// Bits of a connection state that is written as `trk,est`, as by `ofproto/trace`, or as in a flow.
+fn state(flags: &str) -> Result<u32, DataPlaneError> {
+    let found = parse_match(&format!("ct_state={}", flags.replace([',', ' '], "|")), &NoNames);
+    let found = found.map_err(|e| bad(&format!("ct_next {flags}"), &e))?;
+    Ok(found.key().get(Field::CtState) as u32)
 }
 
 /// Port on which a frame is received.
@@ -120,5 +129,7 @@ mod tests {
             assert_eq!(packet(&request, &Names::default()).is_ok(), is_valid, "{length:?}");
         }
         assert_eq!(bytes("00fF"), Some(vec![0, 255]));
+        assert_eq!([state("trk,est").unwrap(), state("+trk+inv").unwrap()], [0x22, 0x30]);
+        assert!(state("no").unwrap_err().into_diagnostic().place.contains("ct_next no"));
     }
 }

@@ -5,6 +5,7 @@ mod helpers;
 mod hostile;
 mod model;
 mod nat;
+mod peek;
 mod protocols;
 mod replay;
 mod watch;

@@ -11,7 +11,7 @@ use super::underlay;
 use super::worker::Worker;
 use crate::modify::PortNo;
 use crate::tables::{Changes, Control, Tables};
-use crate::trace::{Trace, TracedPacket, trace};
+use crate::trace::{Connections, Trace, TracedPacket, trace};
 use conntrack::{Config, Listed, Tracker};
 use port::{Now, Pipeline, Pipelines, PortId, PortObserver, Published, Punted};
 use std::collections::{BTreeMap, VecDeque};
@@ -279,15 +279,23 @@ impl FlowSwitch {
         Ok(self.bridge(bridge)?.counts.drops.read())
     }
 
-    /// Traces a packet through the tables of a bridge as they are now. Nothing is counted or sent.
+    /// Traces a packet through the tables of a bridge and its connections as they are now. Nothing is counted or sent.
+    /// Packets after `ct` have the given connection states first ([`Connections::new`]).
     ///
     /// # Errors
     /// If there is no such bridge.
-    pub fn trace(&self, bridge: &str, packet: &TracedPacket) -> Result<Trace, UnknownBridge> {
+    pub fn trace(
+        &self,
+        bridge: &str,
+        packet: &TracedPacket,
+        states: &[u32],
+        now: Now,
+    ) -> Result<Trace, UnknownBridge> {
         let directory = self.published.current();
         let (number, view) = directory.named(bridge).ok_or_else(|| UnknownBridge(bridge.to_owned()))?;
         let scope = Scope { directory: &directory, view, bridge: number, is_nested: false };
-        Ok(trace(&view.bridge.tables.current(), packet, &scope))
+        let mut connections = Connections::new(&self.tracker, now, states);
+        Ok(trace(&view.bridge.tables.current(), packet, &scope, &mut connections))
     }
 
     /// Number of a port on its bridge, and the name of the bridge.

@@ -2,11 +2,14 @@
 //!
 //! A frame is changed as a worker changes it. Of a synthetic packet, the record has the fields at each recirculation.
 
+use super::connections::Connections;
+use super::packet::{examined, translate};
 use super::{DropCause, TracedPacket, Verdict};
-use crate::field::{Field, ct_state};
+use crate::field::Field;
 use crate::key::Key;
 use crate::packet::{ActionError, Rewriter, parse};
-use crate::translate::{CtOperation, Operation, Record, Resume};
+use crate::translate::{CtOperation, Operation, Record, Resume, set_state};
+use conntrack::{Examined, Rewrite, State};
 use port::Offload;
 use std::sync::Arc;
 
@@ -14,22 +17,30 @@ use std::sync::Arc;
 struct Stopped;
 
 /// A packet while operations are followed.
-pub(super) struct Follower<'a> {
+pub(super) struct Follower<'a, 'b> {
     record: &'a Record,
+    connections: &'a mut Connections<'b>,
     /// The packet as the pass began.
     packet: Key,
     /// The packet as it is now, if it is a frame.
     frame: Option<Rewriter>,
     /// Time to live, of a synthetic packet.
     ttl: u128,
-    /// Zone of the last connection tracking.
-    zone: Option<u16>,
+    /// Connection state of the packet, and whether this pass has changed it.
+    state: State,
+    has_changed: bool,
+    /// Connection tracking whose outcome the next recirculation has.
+    tracking: Option<&'a CtOperation>,
     pub(super) verdict: Option<Verdict>,
     pub(super) rests: Vec<(Option<Arc<Resume>>, TracedPacket)>,
 }
 
-impl<'a> Follower<'a> {
-    pub(super) fn new(packet: &TracedPacket, record: &'a Record) -> Self {
+impl<'a, 'b> Follower<'a, 'b> {
+    pub(super) fn new(
+        packet: &TracedPacket,
+        record: &'a Record,
+        connections: &'a mut Connections<'b>,
+    ) -> Self {
         let frame = packet.frame.as_ref().map(|(head, len)| {
             let (mut key, mut rewriter) = (packet.key, Rewriter::new());
             let layout = parse(head, *len, &mut key);
@@ -37,24 +48,36 @@ impl<'a> Follower<'a> {
             rewriter
         });
         let ttl = packet.key.get(Field::IpTtl);
-        Self { record, packet: packet.key, frame, ttl, zone: None, verdict: None, rests: Vec::new() }
+        Self {
+            record,
+            connections,
+            packet: packet.key,
+            frame,
+            ttl,
+            state: packet.state,
+            has_changed: false,
+            tracking: None,
+            verdict: None,
+            rests: Vec::new(),
+        }
     }
 
-    pub(super) fn run(&mut self, operations: &[Operation]) {
+    pub(super) fn run(&mut self, operations: &'a [Operation]) {
         let _ = self.list(operations);
     }
 
-    fn list(&mut self, operations: &[Operation]) -> Result<(), Stopped> {
+    fn list(&mut self, operations: &'a [Operation]) -> Result<(), Stopped> {
         operations.iter().try_for_each(|operation| self.one(operation))
     }
 
-    fn one(&mut self, operation: &Operation) -> Result<(), Stopped> {
+    fn one(&mut self, operation: &'a Operation) -> Result<(), Stopped> {
         match operation {
             Operation::Select(selection) => self.copy(selection.operations(&self.packet)),
             Operation::Clone(operations) => self.copy(operations),
             Operation::Recirculate(rest) => self.recirculate(rest),
-            Operation::Ct(tracking) => self.track(tracking),
-            Operation::CtClear => self.zone = None,
+            // Without a table to continue in, nothing of the packet in this list depends on its connection.
+            Operation::Ct(tracking) => self.tracking = Some(&**tracking).filter(|tracking| tracking.resumes),
+            Operation::CtClear => (self.state, self.has_changed) = (State::default(), true),
             Operation::Unreachable(why) if self.verdict.is_none() => {
                 self.verdict = Some(Verdict::Dropped(DropCause::Tunnel(*why)));
             }
@@ -66,15 +89,11 @@ impl<'a> Follower<'a> {
     }
 
     /// Follows a list on a copy of the packet.
-    fn copy(&mut self, operations: &[Operation]) {
-        let (frame, ttl, zone) = (self.frame.clone(), self.ttl, self.zone);
+    fn copy(&mut self, operations: &'a [Operation]) {
+        let (frame, ttl, state) = (self.frame.clone(), self.ttl, (self.state, self.has_changed));
         // The copy alone ends where an operation does not fit it.
         let _ = self.list(operations);
-        (self.frame, self.ttl, self.zone) = (frame, ttl, zone);
-    }
-
-    fn track(&mut self, tracking: &CtOperation) {
-        self.zone = Some(tracking.zone);
+        (self.frame, self.ttl, (self.state, self.has_changed)) = (frame, ttl, state);
     }
 
     fn change(&mut self, operation: &Operation) -> Result<(), Stopped> {
@@ -107,16 +126,52 @@ impl<'a> Follower<'a> {
 
     fn recirculate(&mut self, rest: &Arc<Resume>) {
         self.verdict = Some(Verdict::Sent);
-        let recorded = self.record.rests.iter().find(|(recorded, _)| Arc::ptr_eq(recorded, rest));
-        let (mut key, frame) = match (&mut self.frame, recorded) {
-            (Some(frame), _) => (*frame.key(), Some((frame.head().to_vec(), frame.frame_len()))),
-            (None, Some((_, key))) => (*key, None),
-            (None, None) => return,
+        let packet = match &self.frame {
+            Some(frame) => self.continue_frame(frame.clone()),
+            None => {
+                let recorded = self.record.rests.iter().find(|(recorded, _)| Arc::ptr_eq(recorded, rest));
+                recorded.map(|(_, key)| self.continue_synthetic(*key))
+            }
         };
-        if let Some(zone) = self.zone {
-            key.set(Field::CtState, (ct_state::TRACKED | ct_state::NEW).into());
-            key.set(Field::CtZone, zone.into());
+        self.rests.extend(packet.map(|packet| (Some(rest.clone()), packet)));
+    }
+
+    /// The frame as it continues; `None` if a worker drops it.
+    fn continue_frame(&mut self, mut frame: Rewriter) -> Option<TracedPacket> {
+        let network = usize::from(frame.layout().network);
+        let is_ip = [0x0800, 0x86dd].contains(&frame.key().get(Field::EthType)) && network != 0;
+        let head = frame.head().get(network..).filter(|_| is_ip).unwrap_or_default();
+        let rewrite = self.track(|_| Examined::Head(head));
+        if let Some(Err(error)) = rewrite.map(|rewrite| frame.translate(&rewrite)) {
+            self.verdict = Some(Verdict::Dropped(DropCause::Action(error)));
+            return None;
         }
-        self.rests.push((Some(rest.clone()), TracedPacket { key, frame }));
+        let key = self.with_state(*frame.key());
+        Some(TracedPacket { frame: Some((frame.head().to_vec(), frame.frame_len())), ..key })
+    }
+
+    fn continue_synthetic(&mut self, mut key: Key) -> TracedPacket {
+        let rewrite = self.track(|zone| examined(&key, zone));
+        // Of a synthetic error, nothing is quoted.
+        if let Some(Rewrite::Packet(tuple)) = rewrite {
+            translate(&mut key, &tuple);
+        }
+        self.with_state(key)
+    }
+
+    /// Passes a packet through connection tracking, if that precedes the recirculation. Returns its translation.
+    fn track<'p>(&mut self, packet: impl FnOnce(u16) -> Examined<'p>) -> Option<Rewrite> {
+        let operation = self.tracking.take()?;
+        let outcome = self.connections.outcome(packet(operation.zone), &self.state, operation);
+        (self.state, self.has_changed) = (outcome.state, true);
+        outcome.rewrite
+    }
+
+    fn with_state(&self, mut key: Key) -> TracedPacket {
+        // Of a synthetic packet, the key alone may have a state.
+        if self.has_changed {
+            set_state(&mut key, &self.state);
+        }
+        TracedPacket { key, frame: None, state: self.state }
     }
 }

@@ -1,15 +1,17 @@
 //! Traces: the way of one packet through the tables, step by step, as `ofproto/trace` of Open vSwitch shows it.
 //!
 //! [`trace`] translates a packet as a worker does, with a record, and follows its recirculations. Nothing is counted,
-//! sent or cached, meters are not charged, and connections are not looked up: a packet after `ct` is a new one of its
-//! connection (`ct_state=+trk+new`).
+//! sent or cached, and meters are not charged. After `ct`, a packet has the state that was given, or that of its
+//! connection as it is now, which does not change.
 
+mod connections;
 mod fields;
 mod follow;
 mod packet;
 #[cfg(test)]
 mod tests;
 
+pub use connections::Connections;
 pub use fields::{FieldChange, Fields, exact};
 pub use packet::{MissingPort, TracedPacket};
 
@@ -97,7 +99,12 @@ impl std::fmt::Display for Verdict {
 }
 
 /// Traces a packet.
-pub fn trace(tables: &Tables, packet: &TracedPacket, environment: &impl Environment) -> Trace {
+pub fn trace(
+    tables: &Tables,
+    packet: &TracedPacket,
+    environment: &impl Environment,
+    connections: &mut Connections<'_>,
+) -> Trace {
     let (mut passes, mut waiting) = (Vec::new(), VecDeque::from([(None, packet.clone())]));
     while passes.len() < PASSES {
         let Some((rest, mut packet)) = waiting.pop_front() else { break };
@@ -108,7 +115,7 @@ pub fn trace(tables: &Tables, packet: &TracedPacket, environment: &impl Environm
         // As a worker does: a result is for one ingress port and one place in the pipeline.
         translation.mask.set(Field::InPort, Field::InPort.full());
         translation.mask.set(Field::RecircId, Field::RecircId.full());
-        let mut follower = Follower::new(&packet, &record);
+        let mut follower = Follower::new(&packet, &record, connections);
         follower.run(&translation.operations);
         waiting.extend(std::mem::take(&mut follower.rests));
         let verdict = follower.verdict.unwrap_or_else(|| Verdict::Dropped(cause(&translation, &record)));

@@ -5,6 +5,9 @@ use crate::key::Key;
 use crate::matching::Match;
 use crate::modify::PortNo;
 use crate::packet::parse;
+use conntrack::{Examined, State, Tuple};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use wire::checksum::protocol;
 
 /// Time to live of a made-up IP packet that states none.
 const TTL: u128 = 64;
@@ -20,6 +23,8 @@ pub struct TracedPacket {
     pub(super) key: Key,
     /// The head and the length of the frame, if there is one.
     pub(super) frame: Option<(Vec<u8>, usize)>,
+    /// Its last connection state.
+    pub(super) state: State,
 }
 
 impl TracedPacket {
@@ -35,7 +40,7 @@ impl TracedPacket {
         if crate::Prerequisite::Ip.holds(found) && found.mask().get(Field::IpTtl) == 0 {
             key.set(Field::IpTtl, TTL);
         }
-        Ok(Self { key, frame: None })
+        Ok(Self { key, frame: None, state: State::default() })
     }
 
     /// A frame of `len` bytes that begins with `head`, received on `in_port`.
@@ -44,6 +49,57 @@ impl TracedPacket {
         key.set(Field::InPort, in_port.0.into());
         key.set(Field::InPhyPort, in_port.0.into());
         parse(head, len, &mut key);
-        Self { key, frame: Some((head.to_vec(), len)) }
+        Self { key, frame: Some((head.to_vec(), len)), state: State::default() }
+    }
+}
+
+/// What connection tracking examines of a synthetic packet. ICMP messages have the identifier 0.
+pub(super) fn examined(key: &Key, zone: u16) -> Examined<'static> {
+    let ends: (IpAddr, IpAddr) = match key.get(Field::EthType) {
+        0x0800 => {
+            let address = |field| Ipv4Addr::from_bits(key.get(field) as u32).into();
+            (address(Field::Ipv4Src), address(Field::Ipv4Dst))
+        }
+        0x86dd => {
+            let address = |field| Ipv6Addr::from_bits(key.get(field)).into();
+            (address(Field::Ipv6Src), address(Field::Ipv6Dst))
+        }
+        _ => return Examined::Head(&[]),
+    };
+    let tuple = Tuple::new(ends, key.get(Field::IpProto) as u8, zone);
+    let kind = if tuple.is_v6() { Field::Icmpv6Type } else { Field::IcmpType };
+    Examined::Tuple(match ports(&tuple) {
+        Some([source, destination]) => tuple.with_ports(key.get(source) as u16, key.get(destination) as u16),
+        None if tuple.message().is_some() => tuple.with_message(key.get(kind) as u8, 0),
+        None => tuple,
+    })
+}
+
+/// Gives a synthetic packet translated addresses and ports.
+pub(super) fn translate(key: &mut Key, tuple: &Tuple) {
+    match (tuple.source(), tuple.destination()) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            key.set(Field::Ipv4Src, source.to_bits().into());
+            key.set(Field::Ipv4Dst, destination.to_bits().into());
+        }
+        (IpAddr::V6(source), IpAddr::V6(destination)) => {
+            key.set(Field::Ipv6Src, source.to_bits());
+            key.set(Field::Ipv6Dst, destination.to_bits());
+        }
+        _ => {}
+    }
+    if let Some([source, destination]) = ports(tuple) {
+        key.set(source, tuple.ports().0.into());
+        key.set(destination, tuple.ports().1.into());
+    }
+}
+
+/// The fields of its ports, if its protocol has them.
+fn ports(tuple: &Tuple) -> Option<[Field; 2]> {
+    match tuple.protocol() {
+        protocol::TCP => Some([Field::TcpSrc, Field::TcpDst]),
+        protocol::UDP => Some([Field::UdpSrc, Field::UdpDst]),
+        protocol::SCTP => Some([Field::SctpSrc, Field::SctpDst]),
+        _ => None,
     }
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::tables::Modification;
 use crate::text::{NoNames, parse_flow, parse_group, parse_match, show};
 use crate::{FlowCommand, GroupCommand};
+use conntrack::{Request, State, Tracker, sample};
 use port::Now;
 
 struct Ports;
@@ -34,7 +35,13 @@ fn packet(text: &str) -> TracedPacket {
 }
 
 fn traced(tables: &Tables, text: &str) -> Trace {
-    trace(tables, &packet(text), &Ports)
+    trace_unconnected(tables, &packet(text))
+}
+
+/// A trace without connections.
+fn trace_unconnected(tables: &Tables, packet: &TracedPacket) -> Trace {
+    let tracker = Tracker::new(&conntrack::Config::default());
+    trace(tables, packet, &Ports, &mut Connections::new(&tracker, Now(0), &[]))
 }
 
 /// Operations of the first pass.
@@ -247,7 +254,7 @@ fn a_frame_continues_after_a_removed_label_with_what_is_below_it() {
         "table=1,ip,reg3=7,nw_dst=10.0.0.2,actions=dec_ttl,output:3",
     ];
     let (tables, frame) = (tables(&[], &flows), labelled());
-    let trace = trace(&tables, &TracedPacket::from_frame(&frame, frame.len(), PortNo(1)), &Ports);
+    let trace = trace_unconnected(&tables, &TracedPacket::from_frame(&frame, frame.len(), PortNo(1)));
     assert_eq!((trace.passes.len(), trace.omitted), (2, 0));
     assert_eq!(operations(&trace), "pop_mpls:0x0800,recirculate");
     assert_eq!(lines(&trace.passes[0]).last().unwrap().trim(), "recirculation");
@@ -298,7 +305,7 @@ fn options_of_tunnels_are_shown_with_their_actions() {
     tables.apply(&parse_flow(flow, None, &NoNames).unwrap(), Now(0)).unwrap();
     let packet =
         TracedPacket::from_match(&parse_match("in_port=1,tun_metadata0=5", &NoNames).unwrap()).unwrap();
-    let trace = trace(&tables, &packet, &Ports);
+    let trace = trace_unconnected(&tables, &packet);
     let operations = show(&trace.passes[0].translation.operations[..], &NoNames).to_string();
     assert_eq!(
         operations,
@@ -307,7 +314,57 @@ fn options_of_tunnels_are_shown_with_their_actions() {
     let megaflow = show(&trace.passes[0].megaflow(), &NoNames).to_string();
     assert_eq!(megaflow, "recirc_id=0,tun_metadata0=0x5,in_port=1");
     let without = TracedPacket::from_match(&parse_match("in_port=1", &NoNames).unwrap()).unwrap();
-    let absent = super::trace(&tables, &without, &Ports);
+    let absent = trace_unconnected(&tables, &without);
     let megaflow = show(&absent.passes[0].megaflow(), &NoNames).to_string();
     assert_eq!(megaflow, "recirc_id=0,tun_metadata0=NP,in_port=1");
+}
+
+/// The firewall of ovs-actions(7): replies pass.
+const FIREWALL: [&str; 4] = [
+    "ip,ct_state=-trk,actions=ct(table=1,nat)",
+    "table=1,in_port=1,ip,ct_state=+new,actions=ct(commit,nat(src=192.0.2.1)),output:2",
+    "table=1,in_port=1,ip,ct_state=+est,actions=output:2",
+    "table=1,in_port=2,ip,ct_state=+est+rpl,nw_dst=10.0.0.1,tcp,tp_dst=5000,actions=output:1",
+];
+
+#[test]
+fn connections_are_looked_up_and_translated() {
+    let tables = tables(&[], &FIREWALL);
+    let tracker = Tracker::new(&conntrack::Config::default());
+    let trace = |packet: &TracedPacket, states: &[u32]| {
+        trace(&tables, packet, &Ports, &mut Connections::new(&tracker, Now(5), states))
+    };
+    let reply = "in_port=2,tcp,nw_src=10.0.0.2,nw_dst=192.0.2.1,tp_src=80,tp_dst=5000";
+    let unknown = trace(&packet(reply), &[]);
+    assert!(show(&unknown.passes[1].flow(), &NoNames).to_string().contains("ct_state=new|trk"));
+    assert!(matches!(unknown.passes[1].verdict, Verdict::Dropped(DropCause::NoFlow(TableId(1)))));
+    let ends = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+    let tuple = conntrack::Tuple::new(ends, 6, 0).with_ports(5000, 80);
+    let address = std::net::IpAddr::from([192, 0, 2, 1]);
+    let direction = Some(conntrack::Direction::Source);
+    let nat = conntrack::Nat { direction, addresses: Some((address, address)), ..conntrack::Nat::default() };
+    let request = Request { commit: true, nat: Some(nat), ..Request::default() };
+    tracker.track(&sample::tcp(&tuple, 2, (1, 0), &[]), &State::default(), &request, 5).unwrap();
+    // Made up, and as a frame.
+    let there = tuple.with_ports(5000, 80).reversed();
+    let there = conntrack::Tuple::new((there.source(), address), 6, 0).with_ports(80, 5000);
+    let ip = sample::tcp(&there, 0x12, (9, 2), &[]);
+    let frame = [&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0][..], &ip].concat();
+    for packet in [packet(reply), TracedPacket::from_frame(&frame, frame.len(), PortNo(2))] {
+        let trace = trace(&packet, &[]);
+        assert_eq!(trace.passes[1].verdict, Verdict::Sent);
+        let flow = show(&trace.passes[1].flow(), &NoNames).to_string();
+        assert!(flow.contains("ct_state=est|rpl|trk|dnat") && flow.contains("ct_nw_src=10.0.0.1"), "{flow}");
+    }
+    // Given states have precedence.
+    let trace = trace(&packet(reply), &[crate::ct_state::INVALID]);
+    assert!(show(&trace.passes[1].flow(), &NoNames).to_string().contains("ct_state=inv|trk"));
+    assert_eq!(tracker.len(), 1);
+}
+
+#[test]
+fn packets_without_a_place_in_a_connection_are_invalid() {
+    let tables = tables(&[], &["actions=ct(table=1)", "table=1,ct_state=+inv+trk,actions=output:2"]);
+    let trace = traced(&tables, "in_port=1,arp");
+    assert_eq!(trace.passes[1].verdict, Verdict::Sent);
 }

@@ -10,6 +10,7 @@
 //! translation becomes a [`Resume`] in [`Operation::Recirculate`]; [`resume`] continues with the new key.
 
 mod act;
+mod connection;
 mod ct;
 mod flow_hash;
 mod group;
@@ -30,6 +31,7 @@ mod tunnel;
 #[cfg(test)]
 pub(crate) use tests::matching as random_match;
 
+pub(crate) use connection::{request, set_state};
 pub use flow_hash::{flow_hash, simple_flow};
 pub use operation::{
     ControllerOperation, CtOperation, Encapsulation, Operation, Resume, Selection, reason, select_slot,

@@ -20,9 +20,9 @@ fn dropped_packets_are_counted_by_table_when_their_megaflow_is_credited() {
     ];
     assert_eq!(lab.switch.table_drops("br0").unwrap(), expected);
     let packet = TracedPacket::from_frame(&frames[0], frames[0].len(), PortNo(1));
-    let trace = lab.switch.trace("br0", &packet).unwrap();
+    let trace = lab.switch.trace("br0", &packet, &[], lab.now).unwrap();
     assert_eq!(trace.passes[0].verdict, Verdict::Dropped(DropCause::NoOutput));
-    assert_eq!(lab.switch.trace("x", &packet).unwrap_err(), UnknownBridge("x".to_owned()));
+    assert_eq!(lab.switch.trace("x", &packet, &[], lab.now).unwrap_err(), UnknownBridge("x".to_owned()));
 }
 
 #[test]
