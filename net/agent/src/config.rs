@@ -10,6 +10,8 @@ use openflow::{AsyncConfig, ErrorCode, Features, Message, Port, SwitchConfig, Ve
 const STATS: u32 = 0x7;
 /// Counters of groups; since OpenFlow 1.1.
 const GROUP_STATS: u32 = 0x8;
+/// Counters of queues.
+const QUEUE_STATS: u32 = 0x40;
 /// Matches on addresses in ARP packets, in OpenFlow 1.0.
 const ARP_MATCH_IP: u32 = 0x80;
 /// Bundles and monitors, since OpenFlow 1.4.
@@ -34,9 +36,9 @@ impl Request<'_> {
     pub(crate) fn features(&mut self) -> Answer {
         let version = self.version();
         let capabilities = match version {
-            Version::V10 => STATS | ARP_MATCH_IP,
-            Version::V13 => STATS | GROUP_STATS,
-            Version::V14 | Version::V15 => STATS | GROUP_STATS | BUNDLES | FLOW_MONITORING,
+            Version::V10 => STATS | QUEUE_STATS | ARP_MATCH_IP,
+            Version::V13 => STATS | GROUP_STATS | QUEUE_STATS,
+            Version::V14 | Version::V15 => STATS | GROUP_STATS | QUEUE_STATS | BUNDLES | FLOW_MONITORING,
         };
         let mut ports = if version == Version::V10 { self.datapath.ports() } else { Vec::new() };
         ports.retain(is_port_of_v10);

@@ -95,11 +95,15 @@ fn properties(table: TableId, version: Version) -> Vec<TableProperty> {
     let goto = (!next.is_empty()).then_some(GOTO);
     let ids = |numbers: &mut dyn Iterator<Item = u16>| numbers.map(TypeId::standard).collect::<Vec<_>>();
     let fields = |is_listed: fn(Field) -> bool, may_mask: bool| {
-        let listed = Field::ALL.iter().copied().filter(|field| is_listed(*field));
+        // Tunnels have no group policies.
+        let is_there = |field: Field| !matches!(field, Field::TunGbpId | Field::TunGbpFlags);
+        let listed = Field::ALL.iter().copied().filter(|field| is_there(*field) && is_listed(*field));
         let id = |field: Field| OxmId::of(field, may_mask && field.info().masking == Masking::Bits, version);
         listed.filter_map(id).collect::<Vec<_>>()
     };
-    let is_writable: fn(Field) -> bool = |field| field.info().access == Access::Write;
+    // The fields of a connection are set within `ct` only.
+    let is_writable: fn(Field) -> bool =
+        |field| field.info().access == Access::Write && !matches!(field, Field::CtMark | Field::CtLabel);
     vec![
         TableProperty::Instructions(false, ids(&mut goto.into_iter().chain(INSTRUCTIONS))),
         TableProperty::NextTables(false, next),

@@ -1,7 +1,7 @@
 use crate::client::{Client, add, flow, flow_mod, in_port};
-use flow::{Action, FlowCommand, FlowMod, Instructions, Match, PortNo, TableId};
+use flow::{Action, Field, FlowCommand, FlowMod, Instructions, Match, PortNo, TableId};
 use openflow::{
-    ALL_QUEUES, ErrorCode, FlowStatsRequest, Message, MultipartReply, MultipartRequest, QueueConfig,
+    ALL_QUEUES, ErrorCode, FlowStatsRequest, Message, MultipartReply, MultipartRequest, OxmId, QueueConfig,
     QueueDesc, QueueRequest, QueueStats, TableFeatures, TableProperty, Version,
 };
 use std::time::Duration;
@@ -161,6 +161,23 @@ fn features_of_tables_are_listed_and_names_change() {
         let one = Message::MultipartRequest(MultipartRequest::TableFeatures(vec![tables[0].clone()]), false);
         assert_eq!(client.error(&one), ErrorCode::TableFeaturesPermissions);
     }
+}
+
+/// Fields of connections are set within `ct` only, and tunnels have no group policies.
+#[test]
+fn features_of_tables_list_what_flows_can_use() {
+    let mut client = Client::new(Version::V13);
+    let table = features(&mut client, vec![]).remove(0);
+    let id = |field| OxmId::of(field, false, Version::V13).expect("a number");
+    let lists = |property: &TableProperty, field: Field| match property {
+        TableProperty::Wildcards(ids)
+        | TableProperty::WriteSetField(_, ids)
+        | TableProperty::ApplySetField(_, ids) => ids.contains(&id(field)),
+        _ => false,
+    };
+    let lists = |field| table.properties.iter().filter(|property| lists(property, field)).count();
+    assert_eq!((lists(Field::Ipv4Src), lists(Field::TcpFlags)), (3, 1));
+    assert_eq!((lists(Field::CtMark), lists(Field::CtLabel), lists(Field::TunGbpId)), (1, 1, 0));
 }
 
 #[test]

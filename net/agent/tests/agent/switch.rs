@@ -18,7 +18,7 @@ fn probes_and_barriers_are_answered() {
 #[test]
 fn features_state_what_each_version_has() {
     for (version, capabilities, ports) in
-        [(Version::V10, 0x87, 4), (Version::V13, 0xf, 0), (Version::V14, 0x60f, 0), (Version::V15, 0x60f, 0)]
+        [(Version::V10, 0xc7, 4), (Version::V13, 0x4f, 0), (Version::V14, 0x64f, 0), (Version::V15, 0x64f, 0)]
     {
         let mut client = Client::new(version);
         let Message::FeaturesReply(features) = client.ask(&Message::FeaturesRequest) else { panic!() };
