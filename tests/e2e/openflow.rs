@@ -1,7 +1,9 @@
 //! Controllers of OpenFlow bridges: `ovs-ofctl` at the management socket in every version, and `ovs-testcontroller`.
 
+mod faucet;
 mod limits;
 mod local;
+mod osken;
 mod tables;
 mod timeouts;
 
@@ -277,27 +279,6 @@ fn a_controller_gets_packets_through_auxiliary_connections_that_end_with_the_mai
     controller.kill();
     lab.wait_controller("waiting", false);
     auxiliary(0);
-    lab.switch.stop();
-}
-
-#[test]
-#[ignore = "needs root and os-ken: run by `cargo xtask test`"]
-fn an_application_of_os_ken_learns_addresses() {
-    need::program("osken-manager");
-    let folder = folder();
-    let address = free_address();
-    let (_, port) = address.split_once(':').expect("an address with a port");
-    let application = concat!(env!("CARGO_MANIFEST_DIR"), "/e2e/openflow/learning.py");
-    let words = ["--ofp-tcp-listen-port", port, "--ofp-listen-host", "127.0.0.1", application];
-    let _manager = Process::spawn(folder.path(), "manager", "osken-manager", &words);
-    let lab = Lab::start(folder.path(), &format!("controllers = [\"tcp:{address}\"]\nmax_backoff = \"1s\""));
-    lab.wait_controller("connected", false);
-    lab.wait_ping();
-    // A flow of each direction takes the packets from the controller.
-    let flows = || lab.ofctl("OpenFlow13", &["dump-flows", BRIDGE]);
-    let learned = wait::until(LIMIT, || (flows().matches("dl_dst=").count() == 2).then_some(()));
-    assert!(learned.is_some(), "{}", flows());
-    lab.left.ping("10.9.0.2", 3, &[]);
     lab.switch.stop();
 }
 

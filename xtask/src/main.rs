@@ -10,6 +10,7 @@ mod coverage;
 mod dependencies;
 mod docs;
 mod failures;
+mod faucet;
 mod fingerprint;
 mod fuzz;
 mod hugepages;

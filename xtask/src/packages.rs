@@ -73,6 +73,9 @@ pub(crate) const TESTS: &[Need] = &[
     Need::new(Probe::Program("osken-manager"), &["python3-os-ken"]),
 ];
 
+/// Environments of Python programs that are no packages.
+pub(crate) const PYTHON: &[Need] = &[Need::new(Probe::Package("python3-venv"), &["python3-venv"])];
+
 /// Switches compared by the benchmarks.
 pub(crate) const PEERS: &[Need] = &[TESTPMD, OVS];
 

@@ -13,7 +13,7 @@ use clap::Args;
 use crate::command::{self, cargo, cargo_of};
 use crate::hugepages::HugePages;
 use crate::steps::{Outcome, Step};
-use crate::{callgrind, checks, dependencies, docs, fuzz, kernel, packages, programs};
+use crate::{callgrind, checks, dependencies, docs, faucet, fuzz, kernel, packages, programs};
 
 const LIMIT: Duration = Duration::from_mins(30);
 
@@ -77,7 +77,11 @@ pub(crate) fn all(arguments: &TestArguments) -> Vec<Step> {
         passed(&end_to_end(program.get().context("the tests were not built")?, &name, all))
     });
     // Installation waits for the network and for single processes.
-    let mut steps = vec![build.needed().meanwhile(vec![install, kernel])];
+    let mut meanwhile = vec![install, kernel];
+    if all {
+        meanwhile.push(Step::new("Faucet", || optional(faucet::ensure())));
+    }
+    let mut steps = vec![build.needed().meanwhile(meanwhile)];
     if arguments.end_to_end.is_some() {
         steps.push(end_to_end);
         return steps;
@@ -196,6 +200,7 @@ fn end_to_end(program: &Path, name: &str, all: bool) -> Command {
     command.env("LINERATE_BIN", command::built(profile));
     command.env("LINERATE_LIB", command::target().join(profile));
     command.env("LINERATE_KERNEL", kernel::folder());
+    command.env("LINERATE_FAUCET", faucet::programs());
     command
 }
 
