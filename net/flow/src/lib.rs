@@ -37,6 +37,8 @@ pub use modify::{
     MeterFlags, MeterMod, PortNo, TableId,
 };
 pub use options::{Mapping, OptionChange, OptionError, OptionMap, OptionMapError};
+#[cfg(feature = "fuzz")]
+pub use pipeline::fuzz_script;
 pub use pipeline::{
     AddBridgeError, AddPortError, CacheCounts, ChangeError, FastRequest, FastResult, FlowSwitch, LearnCounts,
     PacketOutError, PortConfig, PortEvent, TableDrops, TunnelCounts, TunnelReport, UnknownBridge,

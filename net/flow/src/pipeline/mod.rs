@@ -21,12 +21,16 @@ mod error;
 mod exchange;
 mod execute;
 mod fast_path;
+#[cfg(any(test, feature = "fuzz"))]
+mod fuzz;
 mod learn;
 mod lookup;
 mod observer;
 mod packet_out;
 mod pass;
 mod port_config;
+#[cfg(any(test, feature = "fuzz"))]
+mod probe;
 mod program;
 mod recirculation;
 mod switch;
@@ -45,6 +49,8 @@ pub use drops::TableDrops;
 pub use error::{AddBridgeError, AddPortError, ChangeError, UnknownBridge};
 pub use exchange::PortEvent;
 pub use fast_path::{FastRequest, FastResult};
+#[cfg(any(test, feature = "fuzz"))]
+pub use fuzz::fuzz_script;
 pub use learn::LearnCounts;
 pub use packet_out::PacketOutError;
 pub use port_config::PortConfig;

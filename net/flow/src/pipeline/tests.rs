@@ -8,63 +8,21 @@ mod fast_path;
 mod learn;
 mod packet_out;
 mod ports;
+mod scripts;
 mod tunnel;
 
+use super::probe::{Controllers, Normal, Outcome, ToNine, run, send};
 use super::*;
 use crate::action::{Action, Instructions};
 use crate::modify::{Band, FlowCommand, FlowMod, MeterCommand, MeterFlags, MeterMod, PortNo, TableId};
 use crate::tables::Modification;
 use crate::trace::{DropCause, TracedPacket, Verdict};
-use crate::translate::ControllerOperation;
 use crate::{Field, Match};
 use port::{
-    Burst, Context, DropReason, Now, Passes, Pipeline, Pipelines, PortId, PuntReason, Punted, Punts, Verdicts,
+    Burst, Context, DropReason, Now, Passes, Pipeline, Pipelines, PortId, PuntReason, Punted, Verdicts,
 };
 use proptest::prelude::*;
-use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Stands for the learning bridge: sends everything to port 9.
-struct Normal;
-
-impl Pipelines for Normal {
-    fn worker(&self, _: usize) -> Box<dyn Pipeline> {
-        Box::new(ToNine)
-    }
-}
-
-struct ToNine;
-
-impl Pipeline for ToNine {
-    fn process(&mut self, burst: &mut Burst, _: &Context, verdicts: &mut Verdicts) {
-        verdicts.emit_run(0..burst.len(), PortId(9), port::EditId::NONE);
-    }
-}
-
-#[derive(Default)]
-struct Controllers(Vec<Punted>);
-
-impl Punts for Controllers {
-    fn have_room(&self, _: PortId) -> bool {
-        true
-    }
-
-    fn push(&mut self, packet: Punted) -> bool {
-        self.0.push(packet);
-        true
-    }
-}
-
-/// Result of the packets of a burst.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Outcome {
-    /// Frames, by output port, in order.
-    sent: BTreeMap<u16, Vec<Vec<u8>>>,
-    drops: BTreeMap<&'static str, u64>,
-    punted: Vec<(Vec<u8>, u64)>,
-    /// Ingress ports of punted packets, if they differ from that of the burst.
-    in_ports: Vec<u128>,
-}
 
 struct Lab {
     switch: FlowSwitch,
@@ -97,7 +55,6 @@ fn to_controller() -> Action {
     Action::Output { port: PortNo::CONTROLLER, max_len: 0xffff }
 }
 
-/// A UDP packet over IPv4, with valid checksums.
 /// Of a port that gets no flooded packets.
 const SILENT: PortConfig = PortConfig {
     is_down: false,
@@ -107,6 +64,7 @@ const SILENT: PortConfig = PortConfig {
     is_not_flooded: true,
 };
 
+/// A UDP packet over IPv4, with valid checksums.
 fn udp(source: u8, destination: u8, ports: (u16, u16), ttl: u8) -> Vec<u8> {
     let mut frame = [[2, 0, 0, 0, 0, destination], [2, 0, 0, 0, 0, source]].concat();
     frame.extend([8, 0, 0x45, 0, 0, 46, 0, 1, 0, 0, ttl, 17, 0, 0, 10, 0, 0, source, 10, 0, 0, destination]);
@@ -160,40 +118,4 @@ impl Lab {
         let CacheCounts { head, megaflow, tables, .. } = self.switch.cache_counts("br0").unwrap();
         (head, megaflow, tables)
     }
-}
-
-fn send(worker: &mut dyn Pipeline, from: u16, frames: &[Vec<u8>], now: Now) -> Outcome {
-    run(worker, &Context::received(PortId(from), now), frames)
-}
-
-fn run(worker: &mut dyn Pipeline, context: &Context, frames: &[Vec<u8>]) -> Outcome {
-    let (mut burst, mut verdicts, mut punts) = (Burst::new(), Verdicts::new(16), Controllers::default());
-    burst.begin(0);
-    for frame in frames {
-        assert!(burst.push_own(frame));
-    }
-    Passes::default().run(worker, &mut burst, context, &mut verdicts, &mut punts);
-    let mut outcome = Outcome::default();
-    for batch in verdicts.batches() {
-        for (place, &i) in batch.indices().as_slice().iter().enumerate() {
-            let mut made = Burst::new();
-            made.begin_from(&burst);
-            made.push_edited(&burst, i.into(), verdicts.edits(), batch.edit(place)).unwrap();
-            outcome.sent.entry(batch.port().0).or_default().push(made.head(0).to_vec());
-        }
-    }
-    for reason in DropReason::ALL {
-        let n = verdicts.dropped().map_or(0, |dropped| dropped.drops[reason as usize]);
-        (n > 0).then(|| outcome.drops.insert(reason.name(), n));
-    }
-    let note = |punted: &Punted| punted.note.clone()?.downcast::<ControllerOperation>().ok();
-    let cookie = |punted: &Punted| note(punted).map_or(0, |note| note.cookie);
-    let in_port = |punted: &Punted| note(punted)?.pipeline.exact(Field::InPort);
-    outcome.in_ports = punts.0.iter().filter_map(in_port).collect();
-    outcome.punted = punts.0.iter().map(|punted| (punted.frame.to_vec(), cookie(punted))).collect();
-    let sent: usize = outcome.sent.values().map(Vec::len).sum();
-    let dropped = verdicts.dropped().map_or(0, |dropped| dropped.lost);
-    let out = sent as u64 + dropped + verdicts.punted();
-    assert_eq!(frames.len() as u64 + verdicts.replicated(), out, "the sums agree");
-    outcome
 }

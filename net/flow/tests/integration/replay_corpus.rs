@@ -22,6 +22,13 @@ fn every_text_is_read_or_refused() {
     }
 }
 
+#[test]
+fn caches_agree_with_tables() {
+    for script in &corpus::corpus("flow_script") {
+        flow::fuzz_script(script);
+    }
+}
+
 /// Removes and replaces bytes; only every thirteenth one, to limit the run time.
 #[test]
 fn every_changed_text_is_read_or_refused() {
