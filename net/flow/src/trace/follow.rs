@@ -126,12 +126,11 @@ impl<'a, 'b> Follower<'a, 'b> {
 
     fn recirculate(&mut self, rest: &Arc<Resume>) {
         self.verdict = Some(Verdict::Sent);
-        let packet = match &self.frame {
-            Some(frame) => self.continue_frame(frame.clone()),
-            None => {
-                let recorded = self.record.rests.iter().find(|(recorded, _)| Arc::ptr_eq(recorded, rest));
-                recorded.map(|(_, key)| self.continue_synthetic(*key))
-            }
+        let packet = if let Some(frame) = &self.frame {
+            self.continue_frame(frame.clone())
+        } else {
+            let recorded = self.record.rests.iter().find(|(recorded, _)| Arc::ptr_eq(recorded, rest));
+            recorded.map(|(_, key)| self.continue_synthetic(*key))
         };
         self.rests.extend(packet.map(|packet| (Some(rest.clone()), packet)));
     }
