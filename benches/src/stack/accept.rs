@@ -5,7 +5,7 @@ use counted::pair;
 use host::Host;
 use serve::load::{EchoLoad, Load, LoadOptions};
 use service::net::TcpListener;
-use service::{Connector, ServiceOptions, SlowPath};
+use service::{Connector, Limits, ServiceOptions, SlowPath};
 use stack::Endpoint;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -18,6 +18,10 @@ pub use service::AcceptPolicy;
 const SERVER: Endpoint = Endpoint::new(pair::SERVER, 7);
 /// Connections at the same time.
 const CONNECTIONS: u32 = 32;
+/// The same beside a slow client: more than the part of a queue above which others steal from it, and fewer than fill
+/// it, because then connections would be refused.
+const WAITING: u32 = BACKLOG / 16 * 15;
+const BACKLOG: u32 = 128;
 const MESSAGE: usize = 64;
 const LIMIT: Duration = Duration::from_mins(1);
 
@@ -28,7 +32,9 @@ const LIMIT: Duration = Duration::from_mins(1);
 /// If a thread cannot listen, or if there are too few replies within a minute.
 pub fn measure(policy: AcceptPolicy, workers: usize, slow: Duration, requests: u64) -> Result<(f64, f64)> {
     let (mut server, client) = pair::ends()?;
-    let options = ServiceOptions { accept: policy, ..ServiceOptions::default() };
+    let limits = Limits { backlog: BACKLOG, ..Limits::default() };
+    let options = ServiceOptions { accept: policy, limits, ..ServiceOptions::default() };
+    let connections = if slow.is_zero() { CONNECTIONS } else { WAITING };
     let (slow_path, mut services) = SlowPath::new(options, 1)?;
     let mut service = services.pop().context("a worker")?;
     let (connector, ready, stop) = (slow_path.connector(), AtomicUsize::new(0), AtomicBool::new(false));
@@ -39,7 +45,7 @@ pub fn measure(policy: AcceptPolicy, workers: usize, slow: Duration, requests: u
         let delays = std::iter::once(slow).chain(std::iter::repeat(Duration::ZERO)).take(workers);
         let threads: Vec<_> =
             delays.map(|delay| scope.spawn(move || serve(connector, delay, ready))).collect();
-        let rate = wait(ready, workers).and_then(|()| load(client, requests));
+        let rate = wait(ready, workers).and_then(|()| load(client, connections, requests));
         // The end of the service ends the threads.
         stop.store(true, Ordering::Relaxed);
         let is_served = serving.join().is_ok();
@@ -85,13 +91,13 @@ pub(super) fn wait(ready: &AtomicUsize, workers: usize) -> Result<()> {
 }
 
 /// Replies per second after a tenth of the requests, with a connection for each.
-fn load(mut client: Host, requests: u64) -> Result<f64> {
+fn load(mut client: Host, connections: u32, requests: u64) -> Result<f64> {
     let tcp =
         stack::tcp::Options { no_delay: true, time_wait: Duration::ZERO, ..stack::tcp::Options::default() };
     let options = LoadOptions {
         requests_per_connection: Some(1),
         tcp,
-        ..LoadOptions::closed(SERVER, CONNECTIONS, Duration::from_hours(1))
+        ..LoadOptions::closed(SERVER, connections, Duration::from_hours(1))
     };
     let (workload, now) = (EchoLoad::new(MESSAGE as u32, false), client.now());
     let mut load = Load::new(workload, options, Arc::default(), client.stack(), now)?;

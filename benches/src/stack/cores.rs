@@ -66,13 +66,15 @@ fn load(host: &mut Host, connections: u64, bytes: u64) -> Result<Client> {
     Ok(Load::new(workload, options, Arc::default(), host.stack(), now)?)
 }
 
-/// Runs the client until it has this many replies. Returns replies per second after the first tenth, and the median
+/// Runs the client until it has this many replies; with `yields`, its CPU is also that of another thread. Returns replies per second after the first tenth, and the median
 /// and 99th percentile of the round trip in microseconds.
-fn measure(host: &mut Host, load: &mut Client, until: u64) -> Result<(f64, f64, f64)> {
+fn measure(host: &mut Host, load: &mut Client, until: u64, yields: bool) -> Result<(f64, f64, f64)> {
     let mut until_replies = |count: u64| -> Result<f64> {
         let begin = Instant::now();
         while load.answered() < count {
-            host.poll(load);
+            if !host.poll(load) && yields {
+                std::thread::yield_now();
+            }
             if begin.elapsed() > LIMIT {
                 bail!("only {} replies in a minute", load.answered());
             }
@@ -113,13 +115,15 @@ pub fn threads(
                 host.run(&mut echo, &stop);
                 Ok(())
             }
-            Threads::Split => run_split(host, &mut echo, false, &place, &stop),
-            Threads::Merge => run_split(host, &mut echo, true, &place, &stop),
+            // Without yields, application and client would take turns of whole time slices.
+            Threads::Split | Threads::Merge => run_split(host, &mut echo, true, &place, &stop),
         });
         pin(cpus[1])?;
         let is_connected = client.connect(&AtomicBool::new(false));
         let host = client.hosts().first_mut().context("a worker")?;
-        let measured = load(host, connections, bytes).and_then(|mut load| measure(host, &mut load, until));
+        let shares = model == Threads::Split;
+        let measured =
+            load(host, connections, bytes).and_then(|mut load| measure(host, &mut load, until, shares));
         stop.store(true, Ordering::Relaxed);
         threads.join().map_err(|_| anyhow::anyhow!("the server panicked"))??;
         if !is_connected {
