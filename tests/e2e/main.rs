@@ -14,6 +14,7 @@ mod export;
 mod files;
 mod flows;
 mod flows_ct;
+mod flows_helpers;
 mod generator;
 mod grants;
 mod guest_namespace;

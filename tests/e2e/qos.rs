@@ -1,5 +1,6 @@
 //! Policers and queues of ports: iperf3 between two namespaces at rates below those that the switch can forward.
 
+use std::net::UdpSocket;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -96,6 +97,47 @@ fn a_policer_drops_what_exceeds_its_rates() {
     assert!(packets("green") > 100 && packets("yellow") > 100 && packets("red") > 100);
     assert_eq!((packets("red"), packets("yellow")), (two.drops("left", "policed"), packets("remarked")));
     two.switch.stop();
+}
+
+/// Datagrams of 1,000 bytes of a burst of 100 that arrive. `mark` is the traffic class.
+fn burst(left: &Netns, right: &Netns, mark: u32) -> usize {
+    let receiver = right.enter(|| UdpSocket::bind("10.9.0.2:9").expect("the address of the namespace"));
+    receiver.set_read_timeout(Some(Duration::from_secs(1))).expect("a socket");
+    left.enter(move || {
+        let sender = UdpSocket::bind("10.9.0.1:0").expect("the address of the namespace");
+        rustix::net::sockopt::set_ip_tos(&sender, mark as u8).expect("a socket");
+        for _ in 0..100 {
+            sender.send_to(&[0; 1000], "10.9.0.2:9").expect("the datagram is sent");
+        }
+    });
+    std::iter::repeat_with(|| receiver.recv(&mut [0; 2000])).take_while(Result::is_ok).count()
+}
+
+/// At rates that add less than a packet, the packets that pass are those of the bursts.
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn policers_let_their_bursts_pass() {
+    let folder = folder();
+    let own = |policer: &str, mark: u32| {
+        let two = Two::start(folder.path(), "", [policer, ""]);
+        two.left.ping("10.9.0.2", 1, &[]);
+        let arrived = burst(&two.left, &two.right, mark);
+        two.switch.stop();
+        arrived
+    };
+    let committed = "policer = { cir = \"8kbit/s\", cbs = 30000, ebs = 1514, exceed = \"drop\" }";
+    let excess = "policer = { cir = \"8kbit/s\", cbs = 10000, ebs = 20000 }";
+    let two_rates =
+        "policer = { kind = \"trtcm\", cir = \"8kbit/s\", cbs = 10000, pir = \"8kbit/s\", pbs = 30000 }";
+    let aware =
+        "policer = { cir = \"8kbit/s\", cbs = 30000, ebs = 1514, exceed = \"drop\", color_aware = true }";
+    let arrived = [committed, excess, two_rates].map(|policer| own(policer, 0));
+    // AF11 is green, AF12 yellow.
+    let coloured = [0x28, 0x30].map(|mark| own(aware, mark));
+    // A frame has 1,042 bytes. The ping before has taken a part of the burst.
+    let is_burst = |arrived: usize| (27..=28).contains(&arrived);
+    assert!(arrived.into_iter().all(is_burst), "{arrived:?}");
+    assert!(is_burst(coloured[0]) && coloured[1] == 0, "{coloured:?}");
 }
 
 #[test]

@@ -71,6 +71,7 @@ pub(crate) const TESTS: &[Need] = &[
     Need::new(Probe::Package("python3-pymemcache"), &["python3-pymemcache"]),
     Need::new(Probe::Package("python3-scapy"), &["python3-scapy"]),
     Need::new(Probe::Program("osken-manager"), &["python3-os-ken"]),
+    Need::new(Probe::Package("python3-pyftpdlib"), &["python3-pyftpdlib"]),
 ];
 
 /// Environments of Python programs that are no packages.
