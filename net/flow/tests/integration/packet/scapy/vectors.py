@@ -213,6 +213,28 @@ def special():
     line("move tcp_src tcp_dst", *moved())
 
 
+def three_tags(payload):
+    inner = (Dot1AD(vlan=8, prio=3), Dot1Q(vlan=7, prio=2))
+    three = ether(payload, Dot1AD(vlan=9, prio=5), *inner)
+    line("set eth_src 0x0a0b0c0d0e0f", three, changed(three, Ether, src="0a:0b:0c:0d:0e:0f"))
+    line("set vlan_vid 0x1014", three, changed(three, Dot1AD, vlan=20))
+    line("push_vlan 0x88a8", three, ether(payload, *(Dot1AD(vlan=9, prio=5) for _ in range(2)), *inner))
+    line("pop_vlan", three, ether(payload, *inner))
+    line("pop_vlan, pop_vlan, pop_vlan", three, ether(payload))
+
+
+def cut(payload):
+    """Frames that end within a header, down to that of Ethernet."""
+    packet, tagged = ether(payload), ether(payload, Dot1AD(vlan=9), Dot1Q(vlan=8))
+    pushed = ether(payload, Dot1Q(vlan=0))
+    renamed, popped = changed(packet, Ether, dst="0a:0b:0c:0d:0e:0f"), ether(payload, Dot1Q(vlan=8))
+    for length in range(14, 58, 3):
+        line("set eth_dst 0x0a0b0c0d0e0f", raw(packet)[:length], raw(renamed)[:length])
+        line("push_vlan 0x8100", raw(packet)[:length], raw(pushed)[: length + 4])
+        if length >= 18:
+            line("pop_vlan", raw(tagged)[:length], raw(popped)[: length - 4])
+
+
 def moved():
     packet = ether(IP(src="10.0.0.1", dst="10.0.0.2") / TCP(sport=1000, dport=80) / PAYLOAD)
     return packet, changed(packet, TCP, dport=1000)
@@ -228,6 +250,10 @@ def main():
         mpls(payload, ethertype, 64)
         pbb(payload)
     special()
+    for _, _, network in networks()[:2]:
+        payload = network / TCP(sport=1000, dport=80) / PAYLOAD
+        three_tags(payload)
+        cut(payload)
 
 
 main()
