@@ -1,6 +1,6 @@
 //! `cargo xtask bench latency`: frames of our generator at a fixed rate through a flow table; measures latency and
 //! loss. At half of the highest rate that Open vSwitch forwards without loss, both switches are compared. At a moderate
-//! rate, our switch is compared with itself while 100,000 flows are added. A script (`latency.sh`) takes one reading.
+//! rate, our switch is compared with itself while 100,000 and 1,000,000 flows are added. A script (`latency.sh`) takes one reading.
 
 use std::time::Duration;
 
@@ -12,12 +12,17 @@ use super::comparison::{Column, Comparison, Goal, Pair};
 use super::peers::{HUGE_PAGES, OURS};
 use super::rounds::Values;
 use super::{Options, script};
+use crate::command::cargo;
 use crate::hugepages::HugePages;
 use crate::{command, packages};
 
 const SCRIPT: &str = concat!(include_str!("hosts.sh"), include_str!("latency.sh"));
 const OVS: &str = "ovs";
-/// Least duration of a reading, in which most of the flows are added.
+/// Builds the program that adds flows.
+const ADD_FLOWS: [&str; 6] =
+    ["build", "--release", "--package", "linerate-openflow", "--example", "add_flows"];
+const BUILD: Duration = Duration::from_mins(30);
+/// Least duration of a reading, in which most of 100,000 flows are added.
 const CHANGING: Duration = Duration::from_secs(3);
 const COLUMNS: [Column; 4] = [
     Column::new("p99_us", "p99 in us", 1),
@@ -51,6 +56,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     }
     packages::ensure(packages::PEERS)?;
     command::build_linerate()?;
+    command::run(&cargo(&ADD_FLOWS), BUILD)?;
     let rate = arguments.rate.map_or_else(|| search(options), Ok)?;
     let comparison = comparison(rate, arguments.changing_rate);
     comparison.run(options, |subject| read(options, &comparison.subjects[subject]))
@@ -73,6 +79,7 @@ fn comparison(rate: u64, changing_rate: u64) -> Comparison {
         subject("calm", rate, OVS),
         subject("calm", changing_rate, OURS),
         subject("changes", changing_rate, OURS),
+        subject("load", changing_rate, OURS),
     ];
     let pair = |ours, theirs, goal| Pair { ours, theirs, column: 0, goal: Some(Goal::AtMost(goal)) };
     Comparison {
@@ -80,13 +87,15 @@ fn comparison(rate: u64, changing_rate: u64) -> Comparison {
         labels: &["work", "pps", "switch"],
         columns: &COLUMNS,
         subjects,
-        pairs: vec![pair(0, 1, 0.5), pair(3, 2, 2.0)],
+        pairs: vec![pair(0, 1, 0.5), pair(3, 2, 2.0), pair(4, 2, 2.0)],
         huge_pages: HUGE_PAGES,
     }
 }
 
 fn read(options: &Options, subject: &[String]) -> Result<Values> {
-    let variables = script::labelled(["WORK", "RATE", "SUBJECT"], subject);
+    let mut variables = script::labelled(["WORK", "RATE", "SUBJECT"], subject);
+    let add_flows = command::target().join("release/examples/add_flows").display().to_string();
+    variables.push(("ADD_FLOWS", &add_flows));
     script::read(options, SCRIPT, &variables, parse)
 }
 
@@ -118,6 +127,13 @@ mod tests {
     fn both_switches_and_our_own_while_flows_change_are_compared() {
         let comparison = comparison(2_000_000, 100_000);
         let names: Vec<_> = comparison.pairs.iter().map(|pair| comparison.pair_name(pair)).collect();
-        assert_eq!(names, ["calm 2000000 linerate over ovs", "changes 100000 linerate over calm"]);
+        assert_eq!(
+            names,
+            [
+                "calm 2000000 linerate over ovs",
+                "changes 100000 linerate over calm",
+                "load 100000 linerate over calm"
+            ]
+        );
     }
 }

@@ -2,14 +2,16 @@
 # Runs after `hosts.sh`.
 #   WORK       ndr: searches the highest rate without loss, and prints it in packets per second
 #              calm: prints the generator's report as JSON
-#              changes: the same while flows are added, whose number per second it prints in a line before
+#              changes: the same while 100,000 flows are added, whose number per second it prints in a line before
+#              load: the same with 1,000,000 flows, and a generator that sends until they are added
+#   ADD_FLOWS  program that adds flows
 #   RATE       packets per second
 #   SUBJECT    linerate, or ovs (Open vSwitch with DPDK)
 #   SECONDS_EACH, SWITCH_CPU, GUEST_CPU, LINERATE, FOLDER
 
 PORTS="a b"
 CHANGES=100000
-AT_ONCE=5000 # changes of a bundle
+[ "$WORK" != load ] || CHANGES=1000000 SECONDS_EACH=${LOAD_SECONDS:-25}
 
 # Sends RATE for a time, and writes report.json.
 generate() {
@@ -37,13 +39,8 @@ search() {
 
 # Adds flows with higher priority than that of the frames, which none of them matches.
 change() {
-    awk -v n=$CHANGES 'BEGIN { for (i = 0; i < n; i++)
-        printf "priority=2,in_port=1,udp,tp_src=%d,tp_dst=%d,actions=drop\n", i % 50000, 20000 + i / 50000 }' |
-        split --lines=$AT_ONCE - flows.
     sleep 2
-    began=$(date +%s%N)
-    for part in flows.*; do nice -n 19 ovs-ofctl --bundle add-flows "unix:$FOLDER/br0.mgmt" "$part" 2>>ofctl.log; done
-    echo $((CHANGES * 1000000 / (($(date +%s%N) - began) / 1000))) >changed
+    nice -n 19 "$ADD_FLOWS" "$FOLDER/br0.mgmt" $CHANGES >changed
 }
 
 case "$SUBJECT" in
@@ -62,7 +59,7 @@ case "$WORK" in
         echo 0
         cat report.json
         ;;
-    changes)
+    changes | load)
         change &
         changing=$!
         generate "$RATE" "${SECONDS_EACH}s"
