@@ -2,6 +2,9 @@
 
 use crate::tcp::{Options, Seq};
 
+/// Duplicate acknowledgements with which a peer retransmits (RFC 5681 section 3.2).
+const DUPLICATES: u8 = 3;
+
 /// The receiving side (RFC 9293 section 3.3.1).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Receiver {
@@ -26,6 +29,10 @@ pub(crate) struct Receiver {
     pub(crate) mss: u16,
     /// Shift of windows that are announced.
     pub(crate) scale: u8,
+    /// Segments that were held out of order since the last gap was filled, at most [`DUPLICATES`].
+    out_of_order: u8,
+    /// Duplicate acknowledgements that are due after the next acknowledgement.
+    pub(crate) duplicates: u8,
     /// Initial number.
     pub(crate) irs: Seq,
     /// Sequence number of the peer's FIN, with [`super::Flags::FIN_NOTED`].
@@ -50,10 +57,27 @@ impl Receiver {
             segment: 0,
             mss,
             scale: if options.window_scale { bits } else { 0 },
+            out_of_order: 0,
+            duplicates: 0,
             irs: Seq(0),
             fin: Seq(0),
             duplicate: None,
         }
+    }
+
+    /// A segment is held out of order. Each is acknowledged (RFC 5681 section 4.2) until the peer has the duplicates with
+    /// which it retransmits; later ones are acknowledged once for a burst. `is_due`: the acknowledgement that is due is
+    /// that of an earlier segment.
+    pub(crate) fn note_out_of_order(&mut self, is_due: bool) {
+        if self.out_of_order < DUPLICATES {
+            self.out_of_order += 1;
+            self.duplicates += u8::from(is_due);
+        }
+    }
+
+    /// A gap is filled: the next acknowledgement is a new one.
+    pub(crate) fn note_filled(&mut self) {
+        (self.out_of_order, self.duplicates) = (0, 0);
     }
 
     /// Memory of what the application holds, in bytes.

@@ -89,6 +89,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
             self.io.counters.tcp_duplicates += 1;
         }
         let (first, last) = (start.max(c.rx.nxt), end.min(c.rx.edge));
+        let is_due = c.flags.has(Flags::ACK_NOW);
         // Data that is out of order or fills a gap is acknowledged at once (RFC 5681 section 4.2).
         self.shared.acknowledge(self.index, c);
         if is_held || !first.is_before(last) {
@@ -100,7 +101,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         if first == self.connection.rx.nxt {
             self.fill_gap(&data);
         } else {
-            self.hold(first, &data);
+            self.hold(first, &data, is_due);
         }
     }
 
@@ -110,6 +111,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         let before = self.connection.out_of_order.cost();
         // The new pieces are taken at once, so the limit of ranges does not apply.
         self.connection.out_of_order.insert(self.connection.rx.nxt, data, usize::MAX);
+        self.connection.rx.note_filled();
         while let Some(data) = self.connection.out_of_order.take(self.connection.rx.nxt) {
             self.deliver(data);
         }
@@ -117,7 +119,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
     }
 
     /// Holds bytes that are not next, within the limits of the connection and the stack.
-    fn hold(&mut self, seq: super::super::Seq, data: &Slice<P>) {
+    fn hold(&mut self, seq: super::super::Seq, data: &Slice<P>, is_due: bool) {
         let limits = &self.shared.limits;
         let cost = (data.len() as u32).max(MIN_BUFFER);
         let c = &self.connection;
@@ -127,6 +129,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         if has_room && self.connection.out_of_order.insert(seq, data, ranges).is_some() {
             self.io.counters.tcp_out_of_order += 1;
             self.account(before);
+            self.connection.rx.note_out_of_order(is_due);
         } else {
             self.io.counters.tcp_out_of_order_dropped += 1;
         }

@@ -296,11 +296,12 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         }
     }
 
-    /// Records that everything received was acknowledged.
+    /// Records that everything received was acknowledged. Duplicates may be due.
     #[inline]
     fn note_ack(&mut self, edge: Seq) {
         let c = &mut *self.connection;
-        c.flags.clear(Flags::ACK_NOW);
+        c.flags.put(Flags::ACK_NOW, c.rx.duplicates > 0);
+        c.rx.duplicates = c.rx.duplicates.saturating_sub(1);
         c.timers.ack = Time::NEVER;
         (c.rx.acked, c.rx.edge, c.rx.duplicate) = (c.rx.nxt, edge, None);
     }

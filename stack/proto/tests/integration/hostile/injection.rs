@@ -63,6 +63,27 @@ fn hostile_guesses_of_numbers_neither_reset_nor_change_a_stream() {
     victim.works(&mut peer, connection);
 }
 
+/// A sender without RFC 8985 waits for three duplicate acknowledgements before it retransmits (RFC 5681 section 3.2),
+/// and may have nothing more to send that would cause them.
+#[test]
+fn segments_behind_a_gap_in_one_burst_are_acknowledged_three_times() {
+    let mut victim = Victim::new(Limits::default(), Options::default());
+    let peer = victim.connect(1000);
+    let at = |victim: &Victim, n: u32| peer.at(victim, n * 100, &[7; 100]);
+    // The first two are in order, and acknowledged once; the third is lost.
+    let burst = [0, 1, 3, 4, 5, 6, 7].map(|n| at(&victim, n));
+    assert_eq!(victim.inject_burst(&burst), 4);
+    let acks: Vec<u32> = victim.host.sent.drain(..).map(|(_, segment)| segment.ack).collect();
+    assert_eq!(acks, [peer.snd + 200; 4]);
+    // Later ones are acknowledged once for a burst, and the lost one once for all.
+    assert_eq!(victim.inject_burst(&[8, 9, 10].map(|n| at(&victim, n))), 1);
+    assert_eq!(victim.inject_burst(&[2, 11].map(|n| at(&victim, n))), 1);
+    // Segments that only change places within a burst are no reason to retransmit.
+    assert_eq!(victim.inject_burst(&[13, 14, 15, 12].map(|n| at(&victim, n))), 1);
+    // The next gap is told as the first one was.
+    assert_eq!(victim.inject_burst(&[17, 18, 19, 20].map(|n| at(&victim, n))), 3);
+}
+
 /// Offset, length and fill byte of a segment.
 fn pieces() -> impl Strategy<Value = Vec<(u8, u8, u8)>> {
     prop::collection::vec((0_u8..120, 1_u8..40, any::<u8>()), 1..60)

@@ -57,11 +57,17 @@ impl Victim {
 
     /// Passes a segment to the stack, and sends what is due. Returns the number of segments sent.
     fn inject(&mut self, segment: &Segment) -> usize {
+        self.inject_burst(std::slice::from_ref(segment))
+    }
+
+    /// The same with segments that arrive in one burst.
+    fn inject_burst(&mut self, segments: &[Segment]) -> usize {
         let before = self.host.sent.len();
-        let mut frame = Received::new(&segment.encode(MAC, ROUTER_MAC));
-        self.frames.push(frame.weak());
-        self.host.receive_frame(&mut frame);
-        drop(frame);
+        for segment in segments {
+            let mut frame = Received::new(&segment.encode(MAC, ROUTER_MAC));
+            self.frames.push(frame.weak());
+            self.host.receive_frame(&mut frame);
+        }
         self.host.pump();
         self.host.sent.len() - before
     }
