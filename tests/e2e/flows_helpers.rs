@@ -1,4 +1,5 @@
-//! Helpers of connection tracking: data connections of FTP and TFTP pass a firewall that admits control connections only.
+//! Helpers of connection tracking: data connections of FTP and TFTP pass a firewall that admits control connections
+//! only.
 
 use std::fs;
 use std::path::Path;

@@ -66,8 +66,8 @@ fn load(host: &mut Host, connections: u64, bytes: u64) -> Result<Client> {
     Ok(Load::new(workload, options, Arc::default(), host.stack(), now)?)
 }
 
-/// Runs the client until it has this many replies; with `yields`, its CPU is also that of another thread. Returns replies per second after the first tenth, and the median
-/// and 99th percentile of the round trip in microseconds.
+/// Runs the client until it has this many replies; with `yields`, its CPU is also that of another thread. Returns
+/// replies per second after the first tenth, and the median and 99th percentile of the round trip in microseconds.
 fn measure(host: &mut Host, load: &mut Client, until: u64, yields: bool) -> Result<(f64, f64, f64)> {
     let mut until_replies = |count: u64| -> Result<f64> {
         let begin = Instant::now();

@@ -1,6 +1,7 @@
 //! `cargo xtask bench latency`: frames of our generator at a fixed rate through a flow table; measures latency and
 //! loss. At half of the highest rate that Open vSwitch forwards without loss, both switches are compared. At a moderate
-//! rate, our switch is compared with itself while 100,000 and 1,000,000 flows are added. A script (`latency.sh`) takes one reading.
+//! rate, our switch is compared with itself while 100,000 and 1,000,000 flows are added. A script (`latency.sh`) takes
+//! one reading.
 
 use std::time::Duration;
 
