@@ -89,6 +89,16 @@ impl Outcome {
         let state = State { bits: bits | bits::TRACKED, zone, original, ..State::default() };
         Self { state, rewrite: None, effort: Effort::default(), place: None }
     }
+
+    /// The first packet of a connection, which may be related to another one.
+    pub(crate) fn first(tuple: Tuple, parent: Option<Parent>) -> Self {
+        let mut outcome = Self::bare(bits::NEW, tuple.zone(), Some(tuple));
+        if let Some(Parent { original, mark, label }) = parent {
+            let bits = outcome.state.bits | bits::RELATED;
+            outcome.state = State { bits, mark, label, original: Some(original), ..outcome.state };
+        }
+        outcome
+    }
 }
 
 /// Effect of a packet on its connection.

@@ -2,7 +2,6 @@
 
 use crate::bits;
 use crate::connection::{Outcome, Protocol, State, Update};
-use crate::helper::Parent;
 use crate::packet::{Content, Packet};
 use crate::tracker::{Request, Tracker};
 use crate::tuple::Tuple;
@@ -56,11 +55,6 @@ impl Tracker {
         if !may_begin {
             return Outcome::bare(bits::INVALID, zone, None);
         }
-        let mut outcome = Outcome::bare(bits::NEW, zone, Some(packet.tuple));
-        if let Some(Parent { original, mark, label }) = self.parent(&packet.tuple, now) {
-            let bits = outcome.state.bits | bits::RELATED;
-            outcome.state = State { bits, zone, mark, label, original: Some(original) };
-        }
-        outcome
+        Outcome::first(packet.tuple, self.parent(&packet.tuple, now))
     }
 }

@@ -338,11 +338,7 @@ impl Tracker {
             return Ok(Some(Outcome::bare(bits::INVALID, request.zone, None)));
         };
         let parent = self.parent(&tuple, *now);
-        let mut outcome = Outcome::bare(bits::NEW, request.zone, Some(tuple));
-        if let Some(Parent { original, mark, label }) = parent {
-            let bits = outcome.state.bits | bits::RELATED;
-            outcome.state = State { bits, zone: request.zone, mark, label, original: Some(original) };
-        }
+        let outcome = Outcome::first(tuple, parent);
         if !request.commit || !self.admit((*hash, &tuple), request.port, *now) {
             return if must_translate { Err(Exhausted { tried: 0 }) } else { Ok(Some(outcome)) };
         }

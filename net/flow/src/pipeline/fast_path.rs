@@ -4,8 +4,8 @@
 //! Control looks pairs of stations and flows between them up here, in the same tables as the workers. Every change of
 //! the tables of a bridge, and of its ports, is told to a listener for each of its ports, after it was published: the
 //! use of results must end then. A result may depend on an open connection: control must watch it, so that the tracker
-//! tells when it changes. A result with any effect beyond its output and simple edits, such as a meter or a learned flow,
-//! is none.
+//! tells when it changes. A result with any effect beyond its output and simple edits, such as a meter or a learned
+//! flow, is none.
 
 use super::directory::{Bridge, Directory, Scope, View};
 use super::exchange::Exchange;

@@ -88,9 +88,9 @@ impl Pair {
         self.fresh.worker = self.fresh.switch.worker(1);
         let [cached, fresh] = [&mut self.cached, &mut self.fresh].map(|side| {
             let mut outcome = side.send(port, &frame, self.now);
-            // Which of these reasons counts a packet without an output, and whether one also counts the rest of a packet
-            // with other outcomes, depends on the fields that flows read when its result was cached: they decide where
-            // it has recirculated.
+            // Which of these reasons counts a packet without an output, and whether one also counts the rest of a
+            // packet with other outcomes, depends on the fields that flows read when its result was cached: they decide
+            // where it has recirculated.
             outcome.drops.retain(|reason, _| !["flow-drop", "no-flow"].contains(reason));
             outcome
         });

@@ -65,9 +65,9 @@ impl Receiver {
         }
     }
 
-    /// A segment is held out of order. Each is acknowledged (RFC 5681 section 4.2) until the peer has the duplicates with
-    /// which it retransmits; later ones are acknowledged once for a burst. `is_due`: the acknowledgement that is due is
-    /// that of an earlier segment.
+    /// A segment is held out of order. Each is acknowledged (RFC 5681 section 4.2) until the peer has the duplicates
+    /// with which it retransmits; later ones are acknowledged once for a burst. `is_due`: the acknowledgement that is
+    /// due is that of an earlier segment.
     pub(crate) fn note_out_of_order(&mut self, is_due: bool) {
         if self.out_of_order < DUPLICATES {
             self.out_of_order += 1;
