@@ -132,6 +132,69 @@ fn vxlan_over_ipv6_reaches_the_kernel() {
     through_the_kernel("2001:db8::2", "2001:db8::1", "", "");
 }
 
+/// A guest behind a tunnel to the VXLAN device of a namespace beyond a router, whose link there carries packets of 1400
+/// bytes.
+fn beyond_a_router(local: &str, remote: &str, mtu: u16) {
+    let (folder, guest, router, peer) = (folder(), Netns::new(), Netns::new(), Netns::new());
+    has_kind(&peer, "vxlan", "id 9 dstport 4789");
+    let text = [
+        bridges(1),
+        "routes = [\"198.51.100.0/24 via 192.0.2.2\", \"2001:db8:9::/64 via 2001:db8::2\"]\n".to_owned(),
+        tap("guest", "guests", &guest),
+        tunnel(&format!("protocol = \"vxlan\"\nremote = \"{remote}\"\nkey = 7")),
+        tap("uplink", "under", &router),
+    ];
+    let switch = Switch::start_from(folder.path(), &text.concat());
+    for netns in [&router, &guest] {
+        netns.wait_link("eth0", true, LIMIT);
+    }
+    router.cable("far", &peer, "near");
+    for variable in ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"] {
+        router.set(variable, 1);
+    }
+    router.configure("eth0", &["192.0.2.2/24", "2001:db8::2/64"]);
+    for (netns, interface, last) in [(&router, "far", 1), (&peer, "near", 2)] {
+        netns.set_mtu(interface, 1400);
+        let addresses = [format!("198.51.100.{last}/24"), format!("2001:db8:9::{last}/64")];
+        netns.configure(interface, &[&addresses[0], &addresses[1]]);
+    }
+    peer.ip("route add default via 198.51.100.1");
+    peer.ip("route add default via 2001:db8:9::1");
+    peer.ip(&format!("link add vx0 type vxlan id 7 local {remote} remote {local} dstport 4789 dev near"));
+    peer.configure("vx0", &["10.9.0.2/24"]);
+    guest.configure("eth0", &["10.9.0.1/24"]);
+    for name in ["guest", "uplink"] {
+        switch.wait_state(name, "connected", LIMIT);
+    }
+    let passes = || guest.attempt("ping", &["-c", "1", "-W", "1", "10.9.0.2"]).ok();
+    assert!(wait::until(LIMIT, passes).is_some(), "{}", shown(&switch));
+    // The router reports the first packet to the switch, and the switch the next one to the guest.
+    let learned = || {
+        let long = guest.attempt("ping", &["-c", "1", "-W", "1", "-M", "do", "-s", "1392", "10.9.0.2"]);
+        let cached = guest.run("ip", &["route", "get", "10.9.0.2"]);
+        (long.is_err() && cached.contains(&format!("mtu {mtu} "))).then_some(())
+    };
+    assert!(wait::until(LIMIT, learned).is_some(), "{}", shown(&switch));
+    assert_eq!(shown(&switch)["mtu"], mtu);
+    guest.ping("10.9.0.2", 2, &["-M", "do", "-s", &(mtu - 28).to_string()]);
+    tcp::listen(&peer, PORT, tcp::echo);
+    guest.enter(|| tcp::exchange("10.9.0.2", PORT, (5, BYTES), LIMIT));
+    switch.assert_sums_agree(&["guest", "tunnel", "uplink"]);
+    switch.stop();
+}
+
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn path_mtu_of_an_ipv4_underlay_reaches_guests() {
+    beyond_a_router("192.0.2.1", "198.51.100.2", 1350);
+}
+
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn path_mtu_of_an_ipv6_underlay_reaches_guests() {
+    beyond_a_router("2001:db8::1", "2001:db8:9::2", 1330);
+}
+
 /// Starts a switch with a guest, a tunnel and an uplink to the other switch, whose packets are captured.
 fn site(folder: &Path, site: u8, guest: &Netns, lines: &str, cable: &Path) -> Switch {
     let mode = if site == 1 { "server" } else { "client" };

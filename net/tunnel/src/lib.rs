@@ -12,6 +12,7 @@ pub mod fuzz;
 mod kind;
 mod open;
 mod options;
+mod path_mtu;
 mod template;
 mod too_big;
 mod tunnel;

@@ -1,7 +1,7 @@
 //! Settings of tunnels, and the search for the tunnel of a received packet.
 
 use crate::kind::{GRE, IPV4, IPV6, UDP};
-use crate::{Kind, Opened};
+use crate::{Kind, Opened, Path};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -59,9 +59,16 @@ impl Tunnel {
         }
     }
 
-    /// Maximum length in bytes of the IP packets that fit, without VLAN tags, if the outer ones have at most `mtu`.
-    pub fn payload_mtu(&self, is_v6: bool, mtu: u16) -> u16 {
-        let network = if is_v6 { wire::IPV6_HEADER } else { wire::IPV4_HEADER };
+    /// Maximum length in bytes of outer IP packets on a path.
+    pub fn outer_mtu(&self, path: &Path) -> u16 {
+        let may_fragment = path.source.is_ipv4() && !self.dont_fragment;
+        if may_fragment { path.mtu } else { path.path_mtu }
+    }
+
+    /// Maximum length in bytes of the IP packets that fit on a path, without VLAN tags.
+    pub fn payload_mtu(&self, path: &Path) -> u16 {
+        let mtu = self.outer_mtu(path);
+        let network = if path.source.is_ipv6() { wire::IPV6_HEADER } else { wire::IPV4_HEADER };
         let ethernet = if self.kind.is_ethernet() { wire::HEADER_LEN } else { 0 };
         let has_key = self.key != Key::None || !self.kind.may_lack_key();
         mtu.saturating_sub((network + self.kind.header_len(has_key) + ethernet) as u16)

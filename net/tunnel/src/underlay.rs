@@ -1,9 +1,10 @@
 //! The addresses of a switch on the networks that carry its tunnels.
 //!
 //! A TCP/IP stack on the control side answers ARP, Neighbor Discovery and ping for these addresses, and resolves the
-//! next hops that workers ask for. Workers read a snapshot of routes and neighbours ([`Paths`]). The state that others
+//! next hops that workers ask for. Workers read a snapshot of routes, neighbours and path MTUs ([`Paths`]). The state that others
 //! can create in the switch is bounded: at most `MAX_WANTED` neighbours, and the limits of the stack.
 
+use crate::path_mtu::{PathMtus, Report};
 use stack::ip::{InterfaceConfig, InterfaceId};
 use stack::{Cidr, Config, Frame, Limits, Link, LinkOffloads, Piece, Slice, Stack, Time, TxOffload};
 use std::collections::BTreeMap;
@@ -88,17 +89,21 @@ pub struct Path {
     pub macs: (MacAddress, MacAddress),
     /// Source address.
     pub source: IpAddr,
-    /// Maximum length of an IP packet in bytes.
+    /// Maximum length in bytes of an IP packet on the link.
     pub mtu: u16,
+    /// Maximum length in bytes of an IP packet that routers must not fragment: at most that of the link.
+    pub path_mtu: u16,
 }
 
-/// Routes and neighbours at one time.
+/// Routes, neighbours and path MTUs at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Paths {
     interfaces: Vec<Interface>,
     /// Those of the longest prefix first: network, its number, and the router.
     routes: Vec<(Cidr, u16, Option<IpAddr>)>,
     neighbours: BTreeMap<Request, Neighbour>,
+    /// Path MTUs below that of the link, by destination.
+    mtus: BTreeMap<IpAddr, u16>,
 }
 
 impl Paths {
@@ -109,7 +114,7 @@ impl Paths {
             routes.extend(interface.routes.iter().map(|r| (r.network, interface.network, Some(r.via))));
         }
         routes.sort_by_key(|(network, ..)| std::cmp::Reverse(network.prefix));
-        Self { interfaces, routes, neighbours: BTreeMap::new() }
+        Self { interfaces, routes, ..Self::default() }
     }
 
     /// The interface on a network.
@@ -137,7 +142,9 @@ impl Paths {
         }
         let request = Request { network: *network, address };
         let neighbour = self.neighbours.get(&request).ok_or(Unreachable::Unresolved(request))?;
-        Ok(Path { network: *network, macs: (interface.mac, neighbour.mac), source, mtu: interface.mtu })
+        let (mtu, macs) = (interface.mtu, (interface.mac, neighbour.mac));
+        let path_mtu = self.mtus.get(&destination).map_or(mtu, |lowered| mtu.min(*lowered));
+        Ok(Path { network: *network, macs, source, mtu, path_mtu })
     }
 
     /// The port on which a neighbour was heard last.
@@ -184,6 +191,7 @@ pub struct Underlay {
     wanted: BTreeMap<Request, Time>,
     /// Ports on which Ethernet addresses were heard last.
     seen: BTreeMap<(u16, MacAddress), u32>,
+    mtus: PathMtus,
     is_changed: bool,
 }
 
@@ -205,8 +213,8 @@ impl Underlay {
             }
             ids.push((*network, id));
         }
-        let (wanted, seen) = (BTreeMap::new(), BTreeMap::new());
-        Self { stack, ids, paths: Paths::new(interfaces), wanted, seen, is_changed: true }
+        let (wanted, seen, mtus) = (BTreeMap::new(), BTreeMap::new(), PathMtus::default());
+        Self { stack, ids, paths: Paths::new(interfaces), wanted, seen, mtus, is_changed: true }
     }
 
     fn id(&self, network: u16) -> Option<InterfaceId> {
@@ -222,9 +230,20 @@ impl Underlay {
             }
             self.seen.insert((network, mac), port);
         }
+        if let Some(report) = Report::read(frame) {
+            self.note(network, &report, now);
+        }
         self.stack.receive(id, &mut Received(frame), now);
         while self.stack.poll_event().is_some() {}
         self.refresh(now);
+    }
+
+    /// Notes the report of a router about a packet of the switch.
+    fn note(&mut self, network: u16, report: &Report, now: Time) {
+        let interface = self.paths.interface(network).filter(|own| own.has(report.source));
+        if interface.is_some_and(|own| self.mtus.note(report, own.mtu, now)) {
+            (self.paths.mtus, self.is_changed) = (self.mtus.all(), true);
+        }
     }
 
     /// Resolves a next hop from now on. Without effect if too many are wanted.
@@ -238,12 +257,15 @@ impl Underlay {
     /// Runs timers. Must be called at least every second.
     pub fn advance(&mut self, now: Time) {
         self.stack.advance(now);
+        if self.mtus.expire(now) {
+            (self.paths.mtus, self.is_changed) = (self.mtus.all(), true);
+        }
         self.refresh(now);
     }
 
     /// Looks wanted neighbours up, which keeps them in use.
     fn refresh(&mut self, now: Time) {
-        let Self { stack, ids, paths, wanted, seen, is_changed } = self;
+        let Self { stack, ids, paths, wanted, seen, is_changed, .. } = self;
         let mut known = BTreeMap::new();
         wanted.retain(|request, last| {
             let Some((_, id)) = ids.iter().find(|(network, _)| *network == request.network) else {

@@ -146,7 +146,7 @@ impl FlowSwitch {
                 None => Err("flows choose the remote end".to_owned()),
                 Some(remote) => directory.paths.find(tunnel.local, remote).map_err(|e| e.to_string()),
             };
-            let path = path.map(|path| tunnel.payload_mtu(path.source.is_ipv6(), path.mtu));
+            let path = path.map(|path| tunnel.payload_mtu(&path));
             TunnelReport { port, tunnel: *tunnel, counts: counts.read(), path }
         };
         directory.tunnel_ports().map(report).collect()

@@ -192,7 +192,7 @@ impl<E: Environment, R: Recorder> Translator<'_, E, R> {
         Operation::Encapsulate(Box::new(Encapsulation {
             port,
             template,
-            mtu: path.mtu,
+            mtu: tunnel.outer_mtu(path),
             tos: tunnel.tos,
             inherits_ttl,
             bridge: path.network,
