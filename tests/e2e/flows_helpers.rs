@@ -1,5 +1,5 @@
 //! Helpers of connection tracking: data connections of FTP and TFTP pass a firewall that admits control connections
-//! only.
+//! only, and follow the translation of their control connections.
 
 use std::fs;
 use std::path::Path;
@@ -51,28 +51,53 @@ fn share(folder: &Path) -> String {
     shared.to_str().expect("UTF-8").to_owned()
 }
 
+/// Passive with EPSV and PASV, active with EPRT and PORT.
+const WAYS: [&[&str]; 4] =
+    [&[], &["--disable-epsv"], &["--ftp-port", "-"], &["--ftp-port", "-", "--disable-eprt"]];
+
+/// A server of FTP on the right.
+fn ftp_server(pair: &Pair, folder: &Path) -> Process {
+    let shared = share(folder);
+    let words = ["-m", "pyftpdlib", "--interface", "10.9.0.2", "--port", "21", "--directory", &shared];
+    // Of Debian's Python, whose packages it needs.
+    let server = pair.right.spawn(folder, "ftp", "/usr/bin/python3", &words);
+    pair.right.await_listener(21, &server);
+    server
+}
+
+/// A server of TFTP on the right.
+fn tftp_server(pair: &Pair, folder: &Path) -> Process {
+    let root = format!("--tftp-root={}", share(folder));
+    let words = [
+        "--keep-in-foreground",
+        "--user=root",
+        "--conf-file=/dev/null",
+        "--pid-file=",
+        "--log-facility=-",
+        "--port=0",
+        "--enable-tftp",
+        &root,
+    ];
+    let mut server = pair.right.spawn(folder, "tftp", "dnsmasq", &words);
+    server.wait_for("TFTP root", 0, LIMIT);
+    server
+}
+
 #[test]
 #[ignore = "needs root: run by `cargo xtask test`"]
 fn data_connections_of_ftp_pass_with_its_helper_only() {
     need::program("curl");
     let folder = folder();
     let pair = Pair::start(folder.path());
-    let shared = share(folder.path());
-    let words = ["-m", "pyftpdlib", "--interface", "10.9.0.2", "--port", "21", "--directory", &shared];
-    // Of Debian's Python, whose packages it needs.
-    let server = pair.right.spawn(folder.path(), "ftp", "/usr/bin/python3", &words);
-    pair.right.await_listener(21, &server);
+    let server = ftp_server(&pair, folder.path());
     let url = "ftp://10.9.0.2/file";
-    // Passive with EPSV and PASV, active with EPRT and PORT.
-    let ways: [&[&str]; 4] =
-        [&[], &["--disable-epsv"], &["--ftp-port", "-"], &["--ftp-port", "-", "--disable-eprt"]];
     firewall(&pair, "tcp,tp_dst=21", "");
     assert!(
         fetch(&pair, folder.path(), url, &["--disable-epsv", "--max-time", "2"]).is_err(),
         "nothing announces its data connection"
     );
     firewall(&pair, "tcp,tp_dst=21", "ftp");
-    for way in ways {
+    for way in WAYS {
         if let Err(error) = fetch(&pair, folder.path(), url, way) {
             panic!("{way:?}: {error}\n{}", server.output());
         }
@@ -88,19 +113,7 @@ fn data_of_tftp_pass_with_its_helper_only() {
     need::program("dnsmasq");
     let folder = folder();
     let pair = Pair::start(folder.path());
-    let root = format!("--tftp-root={}", share(folder.path()));
-    let words = [
-        "--keep-in-foreground",
-        "--user=root",
-        "--conf-file=/dev/null",
-        "--pid-file=",
-        "--log-facility=-",
-        "--port=0",
-        "--enable-tftp",
-        &root,
-    ];
-    let mut server: Process = pair.right.spawn(folder.path(), "tftp", "dnsmasq", &words);
-    server.wait_for("TFTP root", 0, LIMIT);
+    let server = tftp_server(&pair, folder.path());
     let url = "tftp://10.9.0.2/file";
     firewall(&pair, "udp,tp_dst=69", "");
     assert!(fetch(&pair, folder.path(), url, &["--max-time", "2"]).is_err(), "nothing announces its data");
@@ -108,6 +121,78 @@ fn data_of_tftp_pass_with_its_helper_only() {
     firewall(&pair, "udp,tp_dst=69", "tftp");
     if let Err(error) = fetch(&pair, folder.path(), url, &["--max-time", "20"]) {
         panic!("{error}\n{}", server.output());
+    }
+    pair.switch.assert_sums_agree(&["left", "right"]);
+    pair.switch.stop();
+}
+
+/// Control connections from the left to this port are translated, and admitted with what they announce.
+fn translate(pair: &Pair, control: &str, helper: &str, nat: &str) {
+    pair.switch.tell(&["ct", "flush"]).expect("the switch runs");
+    let begin =
+        format!("priority=9,in_port=left,{control},actions=ct(commit,alg={helper},nat({nat}),table=1)");
+    let open = format!("table=1,priority=9,in_port=left,{control},ct_state=+new-rel,actions=output:right");
+    pair.add(&[
+        "priority=2,arp,in_port=left,actions=output:right",
+        "priority=2,arp,in_port=right,actions=output:left",
+        &begin,
+        "priority=1,ip,actions=ct(nat,table=1)",
+        &open,
+        "table=1,priority=8,in_port=left,ip,ct_state=+rel+new,actions=ct(commit,nat),output:right",
+        "table=1,priority=8,in_port=right,ip,ct_state=+rel+new,actions=ct(commit,nat),output:left",
+        "table=1,priority=7,in_port=left,ip,ct_state=+est,actions=output:right",
+        "table=1,priority=7,in_port=right,ip,ct_state=+est,actions=output:left",
+    ]);
+}
+
+/// Hosts know the translated addresses as neighbours: that of the left is 10.9.0.100, that of the right 10.9.0.200.
+fn introduce(pair: &Pair) {
+    for (netns, other, address) in
+        [(&pair.right, &pair.left, "10.9.0.100"), (&pair.left, &pair.right, "10.9.0.200")]
+    {
+        let link = other.link("eth0").expect("the interface");
+        let mac = link["address"].as_str().expect("text");
+        netns.ip(&format!("neigh replace {address} lladdr {mac} dev eth0"));
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn ftp_passes_translated_sources_and_destinations_in_every_mode() {
+    need::program("curl");
+    let folder = folder();
+    let pair = Pair::start(folder.path());
+    let server = ftp_server(&pair, folder.path());
+    introduce(&pair);
+    for (nat, url) in [("src=10.9.0.100", "ftp://10.9.0.2/file"), ("dst=10.9.0.2", "ftp://10.9.0.200/file")] {
+        translate(&pair, "tcp,tp_dst=21", "ftp", nat);
+        for way in WAYS {
+            // The client must believe the address in the reply to PASV.
+            let more = [way, &["--no-ftp-skip-pasv-ip"]].concat();
+            if let Err(error) = fetch(&pair, folder.path(), url, &more) {
+                panic!("{nat} {way:?}: {error}\n{}", server.output());
+            }
+        }
+    }
+    pair.switch.assert_sums_agree(&["left", "right"]);
+    pair.switch.stop();
+}
+
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn tftp_passes_translated_sources_and_destinations() {
+    need::program("curl");
+    need::program("dnsmasq");
+    let folder = folder();
+    let pair = Pair::start(folder.path());
+    let server = tftp_server(&pair, folder.path());
+    introduce(&pair);
+    for (nat, url) in [("src=10.9.0.100", "tftp://10.9.0.2/file"), ("dst=10.9.0.2", "tftp://10.9.0.200/file")]
+    {
+        translate(&pair, "udp,tp_dst=69", "tftp", nat);
+        if let Err(error) = fetch(&pair, folder.path(), url, &["--max-time", "20"]) {
+            panic!("{nat}: {error}\n{}", server.output());
+        }
     }
     pair.switch.assert_sums_agree(&["left", "right"]);
     pair.switch.stop();

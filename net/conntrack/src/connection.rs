@@ -2,9 +2,11 @@
 
 use crate::bits;
 use crate::config::{Rules, Timer};
+use crate::ftp::Text;
 use crate::helper::{Helper, Parent};
 use crate::nat::Direction;
 use crate::packet::{Content, Packet};
+use crate::sequence::Moves;
 use crate::tuple::Tuple;
 use crate::{icmp, tcp, udp};
 use std::net::IpAddr;
@@ -44,6 +46,17 @@ pub enum Rewrite {
         destination: Option<IpAddr>,
         /// Addresses and ports that the quoted packet gets.
         quoted: Tuple,
+    },
+    /// A TCP segment of a control connection whose messages give translated addresses.
+    Segment {
+        /// Addresses and ports that the segment gets.
+        tuple: Tuple,
+        /// Sequence number that it gets.
+        sequence: u32,
+        /// Acknowledgement number that it gets. Selective acknowledgements must be removed.
+        acknowledgement: Option<u32>,
+        /// Change of its payload.
+        text: Option<Text>,
     },
 }
 
@@ -166,6 +179,8 @@ pub(crate) struct Translation {
     pub(crate) direction: Direction,
     /// Its reply direction. That of other connections is the opposite of the original one.
     pub(crate) reply: Tuple,
+    /// Sequence numbers of both directions, the original one first, if a message was changed.
+    pub(crate) moves: Option<Box<[Moves; 2]>>,
 }
 
 /// Memory of a connection. With its place in the index, 11 to 22 bytes, 3 million connections have
@@ -243,7 +258,7 @@ impl Connection {
 
     /// Bits of a translated packet, and its changes.
     pub(crate) fn translate(&self, packet: &Packet, is_reply: bool) -> Option<(u32, Rewrite)> {
-        let Translation { direction, reply } = &**self.nat.as_ref()?;
+        let Translation { direction, reply, .. } = &**self.nat.as_ref()?;
         let is_source = (*direction == Direction::Source) != is_reply;
         let target = if is_reply { self.original.reversed() } else { reply.reversed() };
         let rewrite = if packet.content == Content::Error {
@@ -256,5 +271,50 @@ impl Connection {
             Rewrite::Packet(target)
         };
         Some((if is_source { bits::SNAT } else { bits::DNAT }, rewrite))
+    }
+
+    /// Sequence numbers that were moved.
+    fn moves(&self) -> Option<&[Moves; 2]> {
+        self.nat.as_ref()?.moves.as_deref()
+    }
+
+    /// A packet from the receiver of changed messages as their sender must see it: tracking compares these numbers.
+    #[cold]
+    pub(crate) fn with_numbers_of_sender<'a>(&self, packet: &Packet<'a>, is_reply: bool) -> Packet<'a> {
+        match (self.moves(), packet.content) {
+            (Some(moves), Content::Tcp(segment)) => {
+                let other = &moves[usize::from(!is_reply)];
+                let ack = segment.acknowledgement().map(|ack| other.back(ack));
+                let segment = ack.map_or(segment, |ack| segment.acknowledging(ack));
+                Packet { content: Content::Tcp(segment), ..*packet }
+            }
+            _ => *packet,
+        }
+    }
+
+    /// Changes of a translated packet of a control connection beyond its addresses and ports. `packet` has the numbers
+    /// of their sender.
+    #[cold]
+    pub(crate) fn correct(
+        &mut self,
+        rewrite: Rewrite,
+        packet: &Packet,
+        is_reply: bool,
+        text: Option<Text>,
+    ) -> Rewrite {
+        let (Rewrite::Packet(tuple), Content::Tcp(segment)) = (rewrite, packet.content) else {
+            return rewrite;
+        };
+        let Some(translation) = &mut self.nat else { return rewrite };
+        let sequence = segment.sequence();
+        if let Some(text) = &text {
+            let start = sequence.wrapping_add(text.at.into());
+            let moves = translation.moves.get_or_insert_default();
+            moves[usize::from(is_reply)]
+                .replace((start, start.wrapping_add(text.len.into())), text.new_len() as u32);
+        }
+        let Some(moves) = &translation.moves else { return rewrite };
+        let sequence = moves[usize::from(is_reply)].forward(sequence);
+        Rewrite::Segment { tuple, sequence, acknowledgement: segment.acknowledgement(), text }
     }
 }

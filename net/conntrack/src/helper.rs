@@ -1,12 +1,15 @@
 //! Helpers: connections that the payload of a control connection announces.
 //!
-//! A command must be complete in the first bytes of a packet that workers have. Payload is never changed, so an address
-//! in it that is translated elsewhere announces nothing: FTP works through a translated source in passive mode only.
+//! A message must be complete in the first bytes of a packet that workers have. If a control connection is translated,
+//! the receiver of a message must see the translated address of its sender: the message is written anew, and the
+//! connection that it announces is translated as the control connection is.
 
 use crate::connection::Connection;
+use crate::ftp::Message;
+use crate::nat::{Direction, Nat};
 use crate::packet::Packet;
 use crate::tuple::Tuple;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use wire::checksum::protocol;
 
 /// Protocol of a control connection.
@@ -29,6 +32,44 @@ pub(crate) struct Parent {
     pub(crate) label: u128,
 }
 
+/// Translation of an expected connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Redirect {
+    pub(crate) direction: Direction,
+    pub(crate) address: IpAddr,
+    /// Port of a destination.
+    pub(crate) port: Option<u16>,
+}
+
+impl Redirect {
+    pub(crate) fn nat(&self) -> Nat {
+        Nat {
+            direction: Some(self.direction),
+            addresses: Some((self.address, self.address)),
+            ports: self.port.map(|port| (port, port)),
+            ..Nat::default()
+        }
+    }
+}
+
+/// An expected connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Expected {
+    pub(crate) parent: Parent,
+    /// Its translation, if its parent is translated.
+    pub(crate) redirect: Option<Redirect>,
+}
+
+/// What a packet of a control connection announces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Announced {
+    /// Name of the connection, as the receiver of the message knows it.
+    pub(crate) key: Tuple,
+    pub(crate) redirect: Option<Redirect>,
+    /// The message, unless there is no text that gives the port.
+    pub(crate) message: Option<Message>,
+}
+
 /// Name of an expected connection: the port of its source is not known.
 pub(crate) fn key_of(tuple: &Tuple) -> Tuple {
     tuple.with_ports(0, tuple.ports().1)
@@ -44,105 +85,51 @@ impl Helper {
         }
     }
 
-    /// Name of the connection that a packet of a control connection announces.
-    pub(crate) fn expected(self, connection: &Connection, packet: &Packet, is_reply: bool) -> Option<Tuple> {
-        let original = &connection.original;
-        let (client, server) = (original.source(), original.destination());
-        let to = |from: IpAddr, to: IpAddr, port: u16| {
-            Tuple::new((from, to), original.protocol(), original.zone()).with_ports(0, port)
-        };
-        match self {
+    /// The connection that a packet of a control connection announces.
+    pub(crate) fn announced(
+        self,
+        connection: &Connection,
+        packet: &Packet,
+        is_reply: bool,
+    ) -> Option<Announced> {
+        let (message, port) = match self {
+            Self::Ftp => {
+                let read = if is_reply { Message::of_server } else { Message::of_client };
+                let message = read(packet.payload)?;
+                (Some(message), message.port)
+            }
+            // The server replies from a port of its own.
             Self::Tftp if !is_reply && matches!(packet.payload, [0, 1 | 2, ..]) => {
-                // The server replies from a port of its own.
-                let reply = connection.reply();
-                Some(to(reply.source(), reply.destination(), reply.ports().1))
+                (None, connection.original.ports().0)
             }
-            Self::Ftp if is_reply => {
-                let (address, port) = passive(packet.payload)?;
-                (address.is_none_or(|address| address == server)).then(|| to(client, server, port))
-            }
-            Self::Ftp if connection.nat.is_none() => {
-                let (address, port) = active(packet.payload)?;
-                // Another address than the client's would be an attack on a third host.
-                (address == client).then(|| to(server, client, port))
-            }
-            _ => None,
+            _ => return None,
+        };
+        // Direction of the packet as its sender knows it, and as its receiver does.
+        let (sent, received) = if is_reply {
+            (connection.reply(), connection.original.reversed())
+        } else {
+            (connection.original, connection.reply().reversed())
+        };
+        // Another address than the sender's would be an attack on a third host.
+        let is_own = |address| address == sent.source() || address == received.source();
+        if message.and_then(|message| message.address).is_some_and(|address| !is_own(address)) {
+            return None;
         }
+        let redirect = redirect(connection, is_reply, &sent, port);
+        // Without a message, the port is translated as that of the control connection.
+        let port = if message.is_some() { port } else { received.ports().0 };
+        Some(Announced { key: received.reversed().with_ports(0, port), redirect, message })
     }
 }
 
-/// The first line of a payload.
-fn line(payload: &[u8]) -> Option<&str> {
-    let end = payload.iter().position(|byte| *byte == b'\r' || *byte == b'\n')?;
-    std::str::from_utf8(&payload[..end]).ok()
-}
-
-/// Address and port of a client's PORT or EPRT command.
-fn active(payload: &[u8]) -> Option<(IpAddr, u16)> {
-    let (command, argument) = line(payload)?.split_once(' ')?;
-    if command.eq_ignore_ascii_case("PORT") {
-        return numbers(argument);
-    }
-    let mut parts = extended(argument).filter(|_| command.eq_ignore_ascii_case("EPRT"))?;
-    let (_, address, port) = (parts.next()?, parts.next()?, parts.next()?);
-    Some((address.parse().ok()?, number(port)?))
-}
-
-/// Port, and address if given, of a server's reply to PASV or EPSV.
-fn passive(payload: &[u8]) -> Option<(Option<IpAddr>, u16)> {
-    let line = line(payload)?;
-    let (_, argument) = line.split_once('(')?;
-    let (argument, _) = argument.split_once(')')?;
-    if line.starts_with("227") {
-        return numbers(argument).map(|(address, port)| (Some(address), port));
-    }
-    let port = extended(argument).filter(|_| line.starts_with("229"))?.nth(2)?;
-    Some((None, number(port)?))
-}
-
-/// A port.
-fn number(text: &str) -> Option<u16> {
-    text.parse().ok().filter(|port: &u16| *port != 0)
-}
-
-/// Four numbers of an address and two of a port.
-fn numbers(text: &str) -> Option<(IpAddr, u16)> {
-    let mut parts = text.trim().split(',').map(|part| part.parse::<u8>().ok());
-    let mut next = || parts.next().flatten();
-    let address = Ipv4Addr::new(next()?, next()?, next()?, next()?);
-    let port = u16::from_be_bytes([next()?, next()?]);
-    (port != 0).then(|| (address.into(), port))
-}
-
-/// The parts between delimiters, the first of which is the first character (RFC 2428 section 2).
-fn extended(text: &str) -> Option<impl Iterator<Item = &str>> {
-    let delimiter = text.chars().next()?;
-    Some(text.split(delimiter).skip(1))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commands_and_replies_of_ftp_are_read() {
-        let v4 = IpAddr::from([10, 0, 0, 1]);
-        assert_eq!(active(b"PORT 10,0,0,1,4,1\r\n"), Some((v4, 1025)));
-        assert_eq!(active(b"eprt |1|10.0.0.1|1025|\r\n"), Some((v4, 1025)));
-        assert_eq!(active(b"EPRT |2|fe80::1|6446|\r\n"), Some(("fe80::1".parse().unwrap(), 6446)));
-        assert_eq!(passive(b"227 Entering Passive Mode (10,0,0,1,4,1).\r\n"), Some((Some(v4), 1025)));
-        assert_eq!(passive(b"229 Entering Extended Passive Mode (|||6446|)\r\n"), Some((None, 6446)));
-    }
-
-    #[test]
-    fn malformed_commands_announce_nothing() {
-        for text in
-            ["PORT 10,0,0,1,4,1", "PORT 10,0,0,1,4\r\n", "PORT 10,0,0,256,4,1\r\n", "PORT 1,1,1,1,0,0\r\n"]
-        {
-            assert_eq!(active(text.as_bytes()), None, "{text}");
-        }
-        for text in ["227 (1,2,3)\r\n", "229 (|||0|)\r\n", "229 ()\r\n", "200 (10,0,0,1,4,1)\r\n"] {
-            assert_eq!(passive(text.as_bytes()), None, "{text}");
-        }
-    }
+/// Translation of the connection that the sender of a message waits for at `port`, if its own is translated. `sent` is
+/// the direction of the message as it knows it.
+fn redirect(connection: &Connection, is_reply: bool, sent: &Tuple, port: u16) -> Option<Redirect> {
+    let direction = connection.nat.as_ref()?.direction;
+    let is_sender_translated = (direction == Direction::Source) != is_reply;
+    Some(if is_sender_translated {
+        Redirect { direction: Direction::Destination, address: sent.source(), port: Some(port) }
+    } else {
+        Redirect { direction: Direction::Source, address: sent.destination(), port: None }
+    })
 }

@@ -13,6 +13,7 @@ mod bounded;
 mod config;
 mod connection;
 mod expiry;
+mod ftp;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 mod helper;
@@ -24,6 +25,7 @@ mod packet;
 mod peek;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod sample;
+mod sequence;
 mod show;
 mod table;
 mod tcp;
@@ -34,6 +36,7 @@ mod watch;
 
 pub use config::{Config, Timeouts, Timer};
 pub use connection::{Effort, Outcome, Place, Rewrite, State};
+pub use ftp::Text;
 pub use helper::Helper;
 pub use limits::Refused;
 pub use nat::{Direction, Nat};

@@ -80,6 +80,11 @@ impl<'a> Packet<'a> {
         (packet.content != Content::Error || fragment.is_none()).then_some(packet)
     }
 
+    /// Whether all of the payload of a TCP segment is in the head.
+    pub(crate) fn is_whole(&self) -> bool {
+        matches!(self.content, Content::Tcp(segment) if segment.payload_len() == self.payload.len())
+    }
+
     fn transport(&mut self, body: &Body<'a>) -> Option<()> {
         match (body.protocol, body.version) {
             (protocol::TCP, _) => self.tcp(body),

@@ -55,6 +55,7 @@ impl Tracker {
         if !may_begin {
             return Outcome::bare(bits::INVALID, zone, None);
         }
-        Outcome::first(packet.tuple, self.parent(&packet.tuple, now))
+        let expected = self.expected(&packet.tuple, now);
+        Outcome::first(packet.tuple, expected.map(|expected| expected.parent))
     }
 }

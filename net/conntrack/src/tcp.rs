@@ -75,6 +75,26 @@ impl Segment {
         Self { sequence, acknowledgement, window: view.window(), flags, scale, len }
     }
 
+    /// Sequence number.
+    pub(crate) fn sequence(&self) -> u32 {
+        self.sequence
+    }
+
+    /// Acknowledgement number, which is valid if the segment acknowledges anything.
+    pub(crate) fn acknowledgement(&self) -> Option<u32> {
+        self.has(TcpFlags::ACK).then_some(self.acknowledgement)
+    }
+
+    /// The same with another acknowledgement number.
+    pub(crate) fn acknowledging(self, acknowledgement: u32) -> Self {
+        Self { acknowledgement, ..self }
+    }
+
+    /// Length of the payload in bytes.
+    pub(crate) fn payload_len(&self) -> usize {
+        self.len as usize
+    }
+
     fn has(&self, flag: TcpFlags) -> bool {
         self.flags.has(flag)
     }

@@ -8,9 +8,12 @@
 
 use crate::bits;
 use crate::bounded::Bounded;
-use crate::config::{Config, EXPECTATION_LIFE, EXPECTATIONS, FRAGMENT_LIFE, FRAGMENTS, Rules, SHARDS};
+use crate::config::{
+    Config, EXPECTATION_LIFE, EXPECTATIONS, FRAGMENT_LIFE, FRAGMENTS, PORT_ATTEMPTS, Rules, SHARDS,
+};
 use crate::connection::{Connection, Effort, Outcome, Place, Protocol, State, Translation, Update};
-use crate::helper::{Helper, Parent, key_of};
+use crate::ftp::Text;
+use crate::helper::{Announced, Expected, Helper, Parent, key_of};
 use crate::limits::{Full, Limits, Refused};
 use crate::nat::{Direction, Nat, Numbers, candidates};
 use crate::packet::{Content, Packet};
@@ -64,7 +67,7 @@ pub struct Tracker {
     /// Random numbers that were used.
     drawn: AtomicU64,
     fragments: Bounded<Tuple>,
-    expected: Bounded<Parent>,
+    expected: Bounded<Expected>,
     /// Whether a connection was ever expected.
     has_expected: AtomicBool,
     pub(crate) listener: Listener,
@@ -276,6 +279,9 @@ impl Tracker {
         Passage { packet, request, translated, now, .. }: &Passage<'_>,
     ) -> Option<Outcome> {
         let connection = shard.get_mut(slot)?;
+        let translates = request.nat.is_some() && *translated == 0;
+        let is_control = connection.helper != Helper::None && *translated == 0;
+        let packet = if is_control { &connection.with_numbers_of_sender(packet, is_reply) } else { *packet };
         let is_forced = request.force && is_reply && packet.content != Content::Error;
         let update = if is_forced || connection.expires <= *now {
             Update::Over
@@ -290,37 +296,52 @@ impl Tracker {
             }
             return None;
         }
-        if update != Update::Invalid {
-            self.announce(connection, packet, is_reply, *now);
-        }
+        let may_announce = is_control && update != Update::Invalid;
+        let text = if may_announce { self.announce(connection, packet, is_reply, *now) } else { None };
         set(connection, request);
         if connection.watch != 0 && (sets(request) || !connection.is_settled()) {
             self.listener.tell(connection);
         }
         let state = connection.state(connection.bits(packet, is_reply, update));
-        let address = std::ptr::from_ref(&*connection).addr();
-        let place = Place { shard: shard_of(connection.hash) as u16, slot, address, is_reply };
-        // Errors about several connections may have one head: the connection is that of the quoted packet.
-        let place = (connection.is_plain() && packet.content != Content::Error).then_some(place);
+        let place = place(connection, packet, slot, is_reply);
         let mut outcome = Outcome { state, rewrite: None, effort: Effort::default(), place };
         outcome.state.bits |= translated;
-        if request.nat.is_some() && *translated == 0 {
-            translate(&mut outcome, connection, packet, is_reply);
+        if translates {
+            translate(&mut outcome, connection, packet, is_reply, text);
         }
         Some(outcome)
     }
 
-    /// Notes the connection that a packet announces.
-    fn announce(&self, connection: &Connection, packet: &Packet, is_reply: bool, now: u64) {
-        if connection.helper == Helper::None {
-            return;
-        }
-        let Some(key) = connection.helper.expected(connection, packet, is_reply) else { return };
+    /// Notes the connection that a packet of a control connection announces. Returns the change of its message, if the
+    /// receiver must see another address or port.
+    #[cold]
+    fn announce(&self, connection: &Connection, packet: &Packet, is_reply: bool, now: u64) -> Option<Text> {
+        let Announced { key, redirect, message } =
+            connection.helper.announced(connection, packet, is_reply)?;
         let (original, mark, label) = (connection.original, connection.mark, connection.label);
         let parent = Parent { original, mark, label };
-        self.expected.insert(self.hasher.hash(&key), key, now + EXPECTATION_LIFE, parent);
+        let has_choice = message.is_some() && redirect.is_some_and(|redirect| redirect.port.is_some());
+        // The checksum of a changed packet needs all of it.
+        if has_choice && !packet.is_whole() {
+            return None;
+        }
+        let key = if has_choice { self.free(&key, &original, now) } else { key };
+        let expected = Expected { parent, redirect };
+        self.expected.insert(self.hasher.hash(&key), key, now + EXPECTATION_LIFE, expected);
         // Relaxed: the lock of the place orders the fact itself, and the packet that announces precedes the connection.
         self.has_expected.store(true, Ordering::Relaxed);
+        message.filter(|_| has_choice)?.replaced(key.destination(), key.ports().1)
+    }
+
+    /// Name of an expected connection that no other parent has: with the announced port, or one after it.
+    fn free(&self, key: &Tuple, parent: &Tuple, now: u64) -> Tuple {
+        let is_free = |key: &Tuple| {
+            let known = self.expected.get(self.hasher.hash(key), key, now);
+            known.is_none_or(|known| known.parent.original == *parent)
+        };
+        let ports = (key.ports().1..=u16::MAX).take(PORT_ATTEMPTS.0 as usize);
+        let keys = ports.map(|port| key.with_ports(0, port));
+        keys.into_iter().find(is_free).unwrap_or(*key)
     }
 
     /// Result for a packet without connection, which it may begin. Returns `None` if another worker has added the
@@ -328,8 +349,12 @@ impl Tracker {
     fn unknown(&self, passage: &Passage<'_>) -> Result<Option<Outcome>, Exhausted> {
         let Passage { packet, hash, request, now, .. } = passage;
         let tuple = packet.tuple;
+        let expected = self.expected(&tuple, *now);
+        // An expected connection is translated as its parent is.
+        let redirect = expected.and_then(|expected| expected.redirect);
+        let nat = request.nat.map(|nat| redirect.map_or(nat, |redirect| redirect.nat()));
         // Its addresses must not leave as they are.
-        let must_translate = request.commit && request.nat.is_some_and(|nat| nat.direction.is_some());
+        let must_translate = request.commit && nat.is_some_and(|nat| nat.direction.is_some());
         if packet.content == Content::Later {
             let outcome = Outcome::bare(bits::NEW, request.zone, Some(tuple));
             return if must_translate { Err(Exhausted { tried: 0 }) } else { Ok(Some(outcome)) };
@@ -337,7 +362,7 @@ impl Tracker {
         let Some((protocol, timer)) = Protocol::start(&packet.content) else {
             return Ok(Some(Outcome::bare(bits::INVALID, request.zone, None)));
         };
-        let parent = self.parent(&tuple, *now);
+        let parent = expected.map(|expected| expected.parent);
         let outcome = Outcome::first(tuple, parent);
         if !request.commit || !self.admit((*hash, &tuple), request.port, *now) {
             return if must_translate { Err(Exhausted { tried: 0 }) } else { Ok(Some(outcome)) };
@@ -357,11 +382,11 @@ impl Tracker {
             watch: 0,
             has_gaps: false,
         };
-        self.commit(connection, passage)
+        self.commit(connection, nat, passage)
     }
 
-    /// The connection that announced a new one.
-    pub(crate) fn parent(&self, tuple: &Tuple, now: u64) -> Option<Parent> {
+    /// What is known about a new connection that another one has announced.
+    pub(crate) fn expected(&self, tuple: &Tuple, now: u64) -> Option<Expected> {
         // Relaxed: see `announce`.
         let key = self.has_expected.load(Ordering::Relaxed).then(|| key_of(tuple))?;
         self.expected.get(self.hasher.hash(&key), &key, now)
@@ -381,23 +406,23 @@ impl Tracker {
     fn commit(
         &self,
         mut connection: Connection,
+        nat: Option<Nat>,
         passage: &Passage<'_>,
     ) -> Result<Option<Outcome>, Exhausted> {
         let Passage { packet, request, .. } = passage;
         let mut tried = 0;
-        if let Some(direction) = request.nat.and_then(|nat| nat.direction) {
-            let Some(reply) = self.reserve(&connection, request, direction, &mut tried) else {
+        if let Some((nat, direction)) = nat.and_then(|nat| Some((nat, nat.direction?))) {
+            let Some(reply) = self.reserve(&connection, &nat, direction, &mut tried) else {
                 self.limits.release(request.zone, request.port);
                 return Err(Exhausted { tried });
             };
-            connection.nat = Some(Box::new(Translation { direction, reply }));
+            connection.nat = Some(Box::new(Translation { direction, reply, moves: None }));
         }
         set(&mut connection, request);
         let bits = connection.bits(packet, false, Update::New);
         let effort = Effort { added: 1, tried };
         let mut outcome = Outcome { state: connection.state(bits), rewrite: None, effort, place: None };
         outcome.state.bits |= passage.translated;
-        translate(&mut outcome, &connection, packet, false);
         let hash = connection.hash;
         let mut shard = self.shard(hash);
         let may_be_taken = shard.has_hash(hash);
@@ -410,7 +435,9 @@ impl Tracker {
             self.forget(&connection);
             return if is_raced { Ok(None) } else { Err(Exhausted { tried }) };
         }
-        self.announce(&connection, packet, false, passage.now);
+        let is_control = connection.helper != Helper::None;
+        let text = if is_control { self.announce(&connection, packet, false, passage.now) } else { None };
+        translate(&mut outcome, &mut connection, packet, false, text);
         let key = connection.parent.is_some().then(|| key_of(&connection.original));
         shard.insert(connection, &self.arena);
         self.shards[shard_of(hash)].note(&shard);
@@ -425,17 +452,16 @@ impl Tracker {
     fn reserve(
         &self,
         connection: &Connection,
-        request: &Request,
+        nat: &Nat,
         direction: Direction,
         tried: &mut u32,
     ) -> Option<Tuple> {
-        let nat = request.nat?;
         let original = &connection.original;
         // Relaxed: any number that was not used is right.
         let random = self.hasher.number(self.drawn.fetch_add(1, Ordering::Relaxed));
         let address = if nat.is_persistent { self.hasher.address(original) } else { connection.hash };
         let numbers = Numbers { address, port: self.hasher.number(connection.hash), random };
-        candidates(original, &nat, direction, numbers).find(|reply| {
+        candidates(original, nat, direction, numbers).find(|reply| {
             *tried += 1;
             let hash = self.hasher.hash(reply);
             self.shard(hash).reserve(hash, reply, connection.hash)
@@ -492,9 +518,25 @@ fn sets(request: &Request) -> bool {
     request.mark.1 != 0 || request.label.1 != 0
 }
 
-fn translate(outcome: &mut Outcome, connection: &Connection, packet: &Packet, is_reply: bool) {
-    if let Some((bits, rewrite)) = connection.translate(packet, is_reply) {
-        outcome.state.bits |= bits;
-        outcome.rewrite = Some(rewrite);
-    }
+/// Where the connection of a packet was found, if its own addresses name it. Errors about several connections may have
+/// one head: the connection is that of the quoted packet.
+fn place(connection: &Connection, packet: &Packet, slot: u32, is_reply: bool) -> Option<Place> {
+    let address = std::ptr::from_ref(connection).addr();
+    let place = Place { shard: shard_of(connection.hash) as u16, slot, address, is_reply };
+    (connection.is_plain() && packet.content != Content::Error).then_some(place)
+}
+
+/// Adds the translation of a packet, and the change `text` of its payload.
+fn translate(
+    outcome: &mut Outcome,
+    connection: &mut Connection,
+    packet: &Packet,
+    is_reply: bool,
+    text: Option<Text>,
+) {
+    let Some((bits, rewrite)) = connection.translate(packet, is_reply) else { return };
+    outcome.state.bits |= bits;
+    let is_control = connection.helper != Helper::None;
+    let rewrite = if is_control { connection.correct(rewrite, packet, is_reply, text) } else { rewrite };
+    outcome.rewrite = Some(rewrite);
 }

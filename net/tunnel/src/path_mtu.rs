@@ -13,7 +13,7 @@ use wire::checksum::{Sum, protocol};
 use wire::{EtherType, Ethernet, Icmp, IcmpKind, Ipv4, Ipv6, Version};
 
 /// Time after which a larger packet is tried.
-const LIFE: Duration = Duration::from_secs(600);
+const LIFE: Duration = Duration::from_mins(10);
 /// Destinations with a lowered MTU.
 const MAX_DESTINATIONS: usize = 1024;
 /// Changes in a second.

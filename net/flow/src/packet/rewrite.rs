@@ -5,6 +5,7 @@
 //! pseudo-header.
 
 mod fields;
+mod segment;
 mod sums;
 mod tags;
 mod translate;

@@ -5,6 +5,7 @@ mod caches;
 mod change;
 mod ct;
 mod fast_path;
+mod ftp;
 mod learn;
 mod packet_out;
 mod ports;

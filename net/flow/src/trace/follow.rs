@@ -152,7 +152,7 @@ impl<'a, 'b> Follower<'a, 'b> {
     fn continue_synthetic(&mut self, mut key: Key) -> TracedPacket {
         let rewrite = self.track(|zone| examined(&key, zone));
         // Of a synthetic error, nothing is quoted.
-        if let Some(Rewrite::Packet(tuple)) = rewrite {
+        if let Some(Rewrite::Packet(tuple) | Rewrite::Segment { tuple, .. }) = rewrite {
             translate(&mut key, &tuple);
         }
         self.with_state(key)

@@ -70,7 +70,7 @@ impl Rewriter {
     }
 
     /// A partial checksum is the sum itself, not its complement.
-    fn update_partial(&mut self, at: usize, change: &Change) {
+    pub(super) fn update_partial(&mut self, at: usize, change: &Change) {
         if let Some(sum) = self.bytes_at::<2>(at) {
             let updated = update(sum.map(|byte| !byte), &change.old, &change.new);
             self.overwrite(at, updated.map(|byte| !byte));

@@ -32,6 +32,11 @@ impl Rewriter {
                 self.set_quoted(quoted)?;
                 self.set_addresses(*source, *destination)
             }
+            Rewrite::Segment { tuple, sequence, acknowledgement, text } => {
+                self.set_tuple(tuple)?;
+                self.move_numbers(*sequence, *acknowledgement)?;
+                text.as_ref().map_or(Ok(()), |text| self.replace_text(text))
+            }
         }
     }
 

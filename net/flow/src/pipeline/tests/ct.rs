@@ -19,13 +19,13 @@ const FIREWALL: [&str; 6] = [
     "table=1,priority=1,ip,actions=drop",
 ];
 
-fn lab(flows: &[&str]) -> Lab {
+pub(super) fn lab(flows: &[&str]) -> Lab {
     let parse = |text: &&str| parse_flow(text, Some(FlowCommand::Add), &NoNames).unwrap();
     Lab::new(&flows.iter().map(parse).map(Box::new).map(Modification::Flow).collect::<Vec<_>>())
 }
 
 /// A frame with an IP packet.
-fn frame(packet: &[u8]) -> Vec<u8> {
+pub(super) fn frame(packet: &[u8]) -> Vec<u8> {
     let kind = if packet[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] };
     [&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1][..], &kind, packet].concat()
 }

@@ -117,7 +117,7 @@ impl Site {
 }
 
 /// Runs a frame of any length. Software offloads are completed, as an output without capabilities needs.
-fn run_long(
+pub(super) fn run_long(
     worker: &mut dyn Pipeline,
     context: &Context,
     (frame, offload): (&[u8], Offload),
