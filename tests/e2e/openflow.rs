@@ -91,6 +91,21 @@ impl Lab {
         );
     }
 
+    /// Gives the right namespace an address of another network.
+    fn separate(&self) {
+        self.right.ip("address flush dev eth0");
+        self.right.ip("address add 10.9.1.2/24 dev eth0");
+    }
+
+    /// Whether a ping from the left reaches [`Lab::separate`] through one router before the limit.
+    fn is_routed(&self) -> bool {
+        let routed = || {
+            let answered = self.left.attempt("ping", &["-c", "1", "-W", "1", "10.9.1.2"]).ok()?;
+            answered.contains("ttl=63").then_some(())
+        };
+        wait::until(LIMIT, routed).is_some()
+    }
+
     /// The OpenFlow state of the bridge.
     fn openflow(&self) -> Value {
         let shown = self.switch.ask(&["bridges", "show", BRIDGE]).expect("the switch runs");

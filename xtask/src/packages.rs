@@ -107,7 +107,7 @@ pub(crate) const IIP: &[Need] = &[
 ];
 
 /// Tools of the interface and TCP benchmarks between network namespaces.
-pub(crate) const NET: &[Need] = &[IP, SYSCTL, PING, IPERF, ETHTOOL, OVS_IN_USER_SPACE];
+pub(crate) const NET: &[Need] = &[IP, SYSCTL, PING, IPERF, ETHTOOL, PYTHON3, OVS_IN_USER_SPACE];
 
 /// Tools of the benchmark with QEMU guests.
 pub(crate) const GUESTS: &[Need] = &[OVS, IP, QEMU, BUSYBOX, XZ, IPERF];
@@ -122,6 +122,7 @@ const IP: Need = Need::new(Probe::Program("ip"), &["iproute2"]);
 const ETHTOOL: Need = Need::new(Probe::Program("ethtool"), &["ethtool"]);
 const SYSCTL: Need = Need::new(Probe::Program("sysctl"), &["procps"]);
 const PING: Need = Need::new(Probe::Program("ping"), &["iputils-ping"]);
+const PYTHON3: Need = Need::new(Probe::Program("python3"), &["python3"]);
 const IPERF: Need = Need::new(Probe::Program("iperf3"), &["iperf3"]);
 
 // The drivers of DPDK are only recommended packages of the program.

@@ -66,18 +66,14 @@ mod every {
         );
         let lab = Lab::start(folder.path(), &keys);
         lab.wait_controller("connected", false);
-        lab.right.ip("address flush dev eth0");
-        lab.right.ip("address add 10.9.1.2/24 dev eth0");
+        lab.separate();
         for (netns, gateway) in [(&lab.left, "10.9.0.254"), (&lab.right, "10.9.1.254")] {
             netns.ip(&format!("route replace default via {gateway}"));
         }
-        let routed = wait::until(LIMIT, || {
-            let answered = lab.left.attempt("ping", &["-c", "1", "-W", "1", "10.9.1.2"]).ok()?;
-            answered.contains("ttl=63").then_some(())
-        });
+        let routed = lab.is_routed();
         let flows = || lab.ofctl("OpenFlow13", &["dump-flows", BRIDGE]);
         let log = fs::read_to_string(folder.path().join("faucet.log")).unwrap_or_default();
-        assert!(routed.is_some(), "{}\n{}\n{log}\n{}", lab.openflow(), flows(), controller.output());
+        assert!(routed, "{}\n{}\n{log}\n{}", lab.openflow(), flows(), controller.output());
         // The controller answers for its own address.
         lab.left.ping("10.9.0.254", 1, &[]);
         assert!(flows().contains("udp,in_port=1 actions=drop"), "{}", flows());

@@ -85,8 +85,11 @@ class Rest(app_manager.OSKenApp):
             return READ[name](self.datapath(int(number)), self.waiters)
         name, command = words
         change = json.loads(environment["wsgi.input"].read())
-        kind, apply = CHANGE[name]
         datapath = self.datapath(change["dpid"])
+        if name == "role":
+            ofctl_v1_3.set_role(datapath, change)
+            return {}
+        kind, apply = CHANGE[name]
         code = getattr(datapath.ofproto, f"OFP{kind}_{COMMANDS[command]}")
         apply(datapath, change, code)
         return {}

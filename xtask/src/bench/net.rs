@@ -36,7 +36,7 @@ enum Load {
     /// One TCP stream by iperf3, over TAP ports and the kernel's bridge
     #[default]
     Stream,
-    /// Frames of 64 bytes that the kernel sends, over AF_XDP and packet sockets on veth interfaces
+    /// Frames of 64 bytes that the kernel sends, over AF_XDP with and without its fast path, and packet sockets on veth
     Frames,
 }
 
@@ -49,7 +49,16 @@ impl Load {
     fn subjects(self) -> &'static [&'static str] {
         match self {
             Load::Stream => &["tap", "bridge", "ovs-tap"],
-            Load::Frames => &["af_xdp", "ovs-afxdp", "af_packet", "ovs-system"],
+            Load::Frames => &[
+                "af_xdp",
+                "ovs-afxdp",
+                "af_packet",
+                "ovs-system",
+                "af_xdp-pair",
+                "af_xdp-flow",
+                "af_xdp-ct",
+                "ovs-afxdp-ct",
+            ],
         }
     }
 
@@ -57,7 +66,7 @@ impl Load {
     fn pairs(self) -> &'static [(usize, usize, f64)] {
         match self {
             Load::Stream => &[(0, 1, 1.0), (0, 2, 5.0)],
-            Load::Frames => &[(0, 1, 2.0), (2, 3, 2.0), (0, 3, 2.0)],
+            Load::Frames => &[(0, 1, 2.0), (2, 3, 2.0), (0, 3, 2.0), (4, 1, 3.0), (5, 1, 3.0), (6, 7, 3.0)],
         }
     }
 }
@@ -137,5 +146,6 @@ mod tests {
         };
         assert_eq!(names(Load::Stream), ["tap over bridge", "tap over ovs-tap"]);
         assert_eq!(names(Load::Frames)[1], "af_packet over ovs-system");
+        assert_eq!(names(Load::Frames)[5], "af_xdp-ct over ovs-afxdp-ct");
     }
 }

@@ -1,6 +1,7 @@
 # One reading: from one network namespace to another through one switch.
 #   SUBJECT  tap, af_xdp or af_packet (linerate); bridge (Linux); ovs-tap, ovs-afxdp or ovs-system (Open vSwitch, data path
-#            in user space)
+#            in user space); af_xdp-pair, af_xdp-flow and af_xdp-ct with the kernel fast path: two stations of a bridge, a
+#            flow of UDP, an open connection; ovs-afxdp-ct with the same flows as af_xdp-ct
 #   LOAD     stream: iperf3; prints its JSON report
 #            frames: 64 bytes each; prints packets per second received by the target and by the switch's first interface
 #   PORT     TOML lines for linerate's ports
@@ -42,15 +43,34 @@ veths() {
     done
 }
 
+# A firewall: connections begin at port $1, and both sides may use them.
+firewall() {
+    echo "priority=9,ip,actions=ct(table=1)"
+    echo "table=1,priority=9,in_port=$1,ip,ct_state=+trk+new,actions=ct(commit),output:$2"
+    echo "table=1,priority=8,in_port=$1,ip,ct_state=+trk+est,actions=output:$2"
+    echo "table=1,priority=8,in_port=$2,ip,ct_state=+trk+est,actions=output:$1"
+}
+
+# The flows of our bridge, one in a line; none for a learning bridge.
+flows() {
+    case "$SUBJECT" in
+        *-flow) echo "udp,nw_dst=198.18.0.2,tp_dst=9,actions=output:p2" ;;
+        *-ct) firewall p1 p2 ;;
+    esac
+}
+
 start_linerate() {
     {
         printf '[[worker]]\ncpu = %s\n[[bridge]]\nname = "lan"\n' "$SWITCH_CPU"
+        [ -z "$(flows)" ] || printf 'pipeline = "openflow"\n'
         # The target's address is static, so no frame is flooded.
-        [ "$LOAD" = stream ] || printf '[[bridge.static]]\nmac = "%s"\nport = "p2"\n' $target
+        [ "$LOAD" = stream ] || [ -n "$(flows)" ] || printf '[[bridge.static]]\nmac = "%s"\nport = "p2"\n' $target
+        flows | while read -r flow; do printf '[[flow]]\nbridge = "lan"\nflow = "%s"\n' "$flow"; done
         number=0
         for netns in $left $right; do
             number=$((number + 1))
-            printf '[[port]]\nname = "p%s"\nbridge = "lan"\nkind = "%s"\n%s\n' $number "$SUBJECT" "$PORT"
+            printf '[[port]]\nname = "p%s"\nbridge = "lan"\nkind = "%s"\n%s\n' $number "${SUBJECT%%-*}" "$PORT"
+            case "$SUBJECT" in af_xdp-*) printf 'kernel_fast_path = true\npeer_netns = "%s"\n' $netns ;; esac
             if [ "$SUBJECT" = tap ]; then
                 printf 'interface = "eth0"\nnetns = "%s"\n' $netns
             else
@@ -85,7 +105,7 @@ start_ovs() {
         number=$((number + 1))
         case "$SUBJECT" in
             ovs-tap) options="type=tap" ;;
-            ovs-afxdp) options="type=afxdp options:n_rxq=1 options:xdp-mode=native" ;;
+            ovs-afxdp*) options="type=afxdp options:n_rxq=1 options:xdp-mode=native" ;;
             ovs-system) options= ;;
         esac
         vsctl add-port br0 lan$number -- set Interface lan$number ofport_request=$number $options
@@ -96,8 +116,10 @@ start_ovs() {
     [ "$LOAD" = stream ] || {
         # Static flows from port to port, the cheapest configuration of Open vSwitch.
         ovs-ofctl del-flows "$FOLDER/br0.mgmt" 2>/dev/null
-        ovs-ofctl add-flow "$FOLDER/br0.mgmt" in_port=1,actions=output:2
-        ovs-ofctl add-flow "$FOLDER/br0.mgmt" in_port=2,actions=output:1
+        case "$SUBJECT" in
+            *-ct) firewall 1 2 ;;
+            *) printf 'in_port=1,actions=output:2\nin_port=2,actions=output:1\n' ;;
+        esac | ovs-ofctl add-flows "$FOLDER/br0.mgmt" -
     }
 }
 
@@ -121,11 +143,21 @@ stream() {
 
 count() { ip netns exec $1 cat /sys/class/net/$2/statistics/rx_packets; }
 
+# Answers a datagram of the load, so that its connection is open.
+reply() {
+    sleep 1
+    ip -netns $right address add 198.18.0.2/24 dev eth0
+    ip -netns $right neighbour add 198.18.0.1 lladdr 02:00:00:00:00:01 dev eth0
+    ip netns exec $right python3 -c 'import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("198.18.0.2", 9)); s.sendto(b"", ("198.18.0.1", 9))'
+}
+
 frames() {
     sleep 1
     # They arrive as XDP frames, which a veth interface without a program accepts only with GRO.
     case "$SUBJECT" in af_packet | ovs-system) ip netns exec $middle ethtool -K lan1 gro on ;; esac
     ip netns exec $left nice -n -20 taskset -c "$GUEST_CPU" timeout $((SECONDS_EACH + 5)) "$FLOOD" eth0 $target >flood.log 2>&1 &
+    case "$SUBJECT" in *-ct) reply ;; esac
     sleep 2
     arrived=$(count $right eth0) sent=$(count $middle lan1) began=$(date +%s%N)
     sleep "$SECONDS_EACH"
