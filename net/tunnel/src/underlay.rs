@@ -1,8 +1,8 @@
 //! The addresses of a switch on the networks that carry its tunnels.
 //!
 //! A TCP/IP stack on the control side answers ARP, Neighbor Discovery and ping for these addresses, and resolves the
-//! next hops that workers ask for. Workers read a snapshot of routes, neighbours and path MTUs ([`Paths`]). The state that others
-//! can create in the switch is bounded: at most `MAX_WANTED` neighbours, and the limits of the stack.
+//! next hops that workers ask for. Workers read a snapshot of routes, neighbours and path MTUs ([`Paths`]). The state
+//! that others can create in the switch is bounded: at most `MAX_WANTED` neighbours, and the limits of the stack.
 
 use crate::path_mtu::{PathMtus, Report};
 use stack::ip::{InterfaceConfig, InterfaceId};
