@@ -60,6 +60,28 @@ fn kernel_exchanges_megabytes_with_echo() {
     }
 }
 
+/// Sends 2,500 bytes in one call as datagrams of 1,000 (`UDP_SEGMENT`), which the kernel leaves to the port, and prints
+/// the lengths of the replies.
+const MERGED: &str = "import socket, sys
+address = sys.argv[1]
+family = socket.AF_INET6 if ':' in address else socket.AF_INET
+with socket.socket(family, socket.SOCK_DGRAM) as s:
+    s.settimeout(20)
+    s.connect((address, 7))
+    s.setsockopt(socket.IPPROTO_UDP, 103, 1000)
+    s.send(bytes(2500))
+    print([len(s.recv(9000)) for _ in range(3)])";
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn datagrams_that_the_kernel_merges_stay_apart() {
+    let server = StackServer::start(&["echo"]);
+    for address in STACK {
+        assert_eq!(server.netns.run("python3", &["-c", MERGED, address]).trim(), "[1000, 1000, 500]");
+    }
+    assert_eq!(server.stop()["datagrams"], 6);
+}
+
 #[test]
 #[ignore = "needs root; run by `cargo xtask test`"]
 fn kernel_without_offloads_exchanges_megabytes_with_echo() {

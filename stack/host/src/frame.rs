@@ -52,6 +52,12 @@ impl<K: Kernel> stack::Frame for Received<'_, K> {
         self.burst.frame_len(self.i)
     }
 
+    #[inline]
+    fn segment(&self) -> Option<u16> {
+        let offload = self.burst.offload(self.i);
+        (offload.segmentation() == Some(port::Segmentation::Udp)).then(|| offload.segment() as u16)
+    }
+
     /// A checksum that the source left to offload protects nothing: the bytes never left memory.
     #[inline]
     fn is_checksum_valid(&self) -> bool {

@@ -6,7 +6,7 @@ use core::ops::Range;
 /// A received Ethernet frame without its frame check sequence.
 ///
 /// The head is private memory: the stack validates it, and the source cannot change it afterwards. It has at least the
-/// first 128 bytes, or the whole frame. A frame may be longer than the MTU if the port coalesced segments (LRO).
+/// first 128 bytes, or the whole frame. A frame may be longer than the MTU if the port merged segments (LRO).
 pub trait Frame {
     /// Counted handle of its bytes.
     type Payload: Payload;
@@ -20,6 +20,11 @@ pub trait Frame {
     /// Whether there are no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Payload in bytes of each UDP datagram that the frame consists of, if the port merged several (USO).
+    fn segment(&self) -> Option<u16> {
+        None
     }
 
     /// Whether the transport checksum was verified, or need not be because the frame never left memory.

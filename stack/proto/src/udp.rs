@@ -215,13 +215,17 @@ impl<P: Payload> Udp<P> {
             counters.udp_no_port += 1;
             return Err(NoPort);
         };
-        let data = self.has_room(socket).then(|| frame.retain(packet.transport + UDP_HEADER..end)).flatten();
-        let Some(data) = data else {
-            counters.udp_overflow += 1;
-            return Ok(());
-        };
-        counters.udp_in += 1;
-        self.queue(socket, Event::Datagram { socket, from: ends.remote, to: ends.local, data });
+        let start = packet.transport + UDP_HEADER;
+        let step = frame.segment().map_or(end - start, usize::from).max(1);
+        for at in (start..end.max(start + 1)).step_by(step) {
+            let data = self.has_room(socket).then(|| frame.retain(at..end.min(at + step))).flatten();
+            let Some(data) = data else {
+                counters.udp_overflow += 1;
+                continue;
+            };
+            counters.udp_in += 1;
+            self.queue(socket, Event::Datagram { socket, from: ends.remote, to: ends.local, data });
+        }
         Ok(())
     }
 

@@ -4,7 +4,9 @@
 //! are valid, and no table exceeds its limit.
 
 use super::interface::group_mac;
-use super::{HEAD, Header, InterfaceConfig, InterfaceId, Ip, Outgoing, Packet, PrivateFrame, Received};
+use super::{
+    Deferred, HEAD, Header, InterfaceConfig, InterfaceId, Ip, Outgoing, Packet, PrivateFrame, Received,
+};
 use crate::{Address, Cidr, Config, Counters, Frame, Limits, Recorder, Slice, Time};
 use alloc::sync::Arc;
 use alloc::vec;
@@ -169,6 +171,10 @@ impl Host {
             header: Header { bytes: [1; 64], len: len % 64 },
             payload: vec![Slice::new(vec![2; usize::from(len) * 8].into())],
             may_fragment: choice & 1 == 0,
+            deferred: Deferred {
+                is_partial: choice & 2 != 0,
+                segment: u16::from(len) * u16::from(choice & 5 == 5),
+            },
         };
         self.ip.send(packet, self.now, &mut self.counters);
         while let Some((packet, frame)) = self.ip.next_loopback(self.now, &mut self.counters) {

@@ -7,7 +7,7 @@ use super::input::Datagram;
 use super::path::Path;
 use super::resolve::pseudo6;
 use super::template::HOP_LIMIT;
-use super::{ErrorKind, Header, Ip, Outgoing, Packet, PathId, Received, TransportError};
+use super::{Deferred, ErrorKind, Header, Ip, Outgoing, Packet, PathId, Received, TransportError};
 use crate::{Address, Counters, Endpoint, Frame, Payload, Slice, Time};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -274,6 +274,7 @@ fn message<P>(
         header: Header { bytes, len: ICMP_HEADER as u8 },
         payload,
         may_fragment,
+        deferred: Deferred::default(),
     }
 }
 

@@ -5,6 +5,7 @@
 //! neighbour's address until `Ip::transmit`.
 
 mod configure;
+mod deferred;
 mod express;
 mod fragment;
 #[cfg(any(test, feature = "fuzz"))]
@@ -34,6 +35,7 @@ use crate::{Address, Cidr, Config, Counters, Link, Payload, Time};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use configure::Clients;
+pub(crate) use deferred::Deferred;
 use fragment::Identifications;
 pub(crate) use fragment::slices;
 use group::Groups;

@@ -1,8 +1,9 @@
 //! Frames of the stack itself, held until there is room on their link.
 
+use super::deferred::Deferred;
 use super::interface::Interfaces;
 use super::{HEAD, InterfaceId};
-use crate::{Counters, Link, Payload, Piece, Slice, TxOffload};
+use crate::{Counters, Link, LinkOffloads, Payload, Piece, Slice};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use wire::MacAddress;
@@ -12,12 +13,16 @@ pub(super) struct OutFrame<P> {
     pub(super) interface: InterfaceId,
     pub(super) head: [u8; HEAD],
     pub(super) len: usize,
+    /// Offset of the IP header.
+    pub(super) network: usize,
     pub(super) payload: Vec<Slice<P>>,
+    pub(super) deferred: Deferred,
 }
 
 impl<P: Payload> OutFrame<P> {
     pub(super) fn new(interface: InterfaceId) -> Self {
-        Self { interface, head: [0; HEAD], len: 0, payload: Vec::new() }
+        let deferred = Deferred::default();
+        Self { interface, head: [0; HEAD], len: 0, network: 0, payload: Vec::new(), deferred }
     }
 
     /// Appends to the head. The headers of the stack's own packets always fit.
@@ -44,9 +49,10 @@ impl<P: Payload> OutFrame<P> {
         bytes
     }
 
-    fn send<L: Link<Payload = P>>(&self, link: &mut L) {
+    fn send<L: Link<Payload = P>>(mut self, link: &mut L, offloads: &LinkOffloads) {
+        let offload = self.offload(offloads);
         let pieces = self.payload.iter().map(|slice| Piece::of(slice, 0..slice.len()));
-        link.send(self.interface, &self.head[..self.len], pieces, TxOffload::default());
+        link.send(self.interface, &self.head[..self.len], pieces, offload);
     }
 }
 
@@ -111,9 +117,21 @@ impl<P: Payload> Outbox<P> {
         }
         for (id, _) in interfaces.iter() {
             let Some(queue) = self.queues.get_mut(usize::from(id.0)) else { continue };
+            let offloads = link.offloads(id);
             while !queue.is_empty() && link.has_room(id) {
                 let Some(frame) = queue.pop_front() else { break };
-                frame.send(link);
+                if frame.is_cut(&offloads) {
+                    let before = queue.len() + 1;
+                    frame
+                        .datagrams()
+                        .collect::<Vec<_>>()
+                        .into_iter()
+                        .rev()
+                        .for_each(|part| queue.push_front(part));
+                    self.len += queue.len() - before;
+                    continue;
+                }
+                frame.send(link, &offloads);
                 self.len -= 1;
                 counters.frames_out += 1;
             }

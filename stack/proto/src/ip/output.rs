@@ -70,20 +70,26 @@ impl<P: Payload> Ip<P> {
         } else {
             path.identification.into()
         };
-        if path.template.ip_len() + len <= usize::from(path.mtu) {
+        let longest = match packet.deferred.segment {
+            0 => len,
+            segment => usize::from(packet.header.len) + usize::from(segment),
+        };
+        if path.template.ip_len() + longest <= usize::from(path.mtu) {
             let mut frame = start(path, &packet, len, identification);
+            frame.deferred = packet.deferred;
             frame.push(packet.header.bytes.get(..usize::from(packet.header.len)).unwrap_or_default());
             frame.payload = packet.payload;
             self.send_frame(path, frame, now);
         } else if packet.may_fragment {
-            self.send_parts(path, &packet, identification, now);
+            self.send_parts(path, packet, identification, now);
         } else {
             self.too_long += 1;
         }
     }
 
     /// Sends a packet in fragments.
-    fn send_parts(&mut self, path: &mut Path, packet: &Outgoing<P>, identification: u32, now: Time) {
+    fn send_parts(&mut self, path: &mut Path, mut packet: Outgoing<P>, identification: u32, now: Time) {
+        packet.complete();
         let extension = if path.plan.destination.is_v4() { 0 } else { FRAGMENT_HEADER };
         let room = usize::from(path.mtu).saturating_sub(path.template.ip_len() + extension);
         let payload = packet.payload.iter().map(Slice::len).sum();
@@ -92,7 +98,7 @@ impl<P: Payload> Ip<P> {
             return;
         };
         for part in parts {
-            let mut frame = start(path, packet, extension + part.len(), identification);
+            let mut frame = start(path, &packet, extension + part.len(), identification);
             let at = frame.len - path.template.ip_len();
             let header = frame.head.get_mut(at..frame.len).unwrap_or_default();
             if extension == 0 {
@@ -135,7 +141,8 @@ impl<P: Payload> Ip<P> {
     /// Sends a complete frame, except for its destination's Ethernet address, to the next hop of a path.
     fn send_frame(&mut self, path: &mut Path, mut frame: OutFrame<P>, now: Time) {
         let next = match path.plan.hop {
-            Hop::Local => return self.loop_back(&frame),
+            Hop::Local if frame.deferred.segment == 0 => return self.loop_back(&frame),
+            Hop::Local => return frame.datagrams().for_each(|frame| self.loop_back(&frame)),
             Hop::Group(_) => return self.outbox.push(frame),
             Hop::Neighbour(next) => next,
         };
@@ -188,5 +195,6 @@ fn start<P: Payload>(path: &Path, packet: &Outgoing<P>, len: usize, identificati
     let mac = if let Hop::Group(mac) = path.plan.hop { mac } else { MacAddress::ZERO };
     let mut frame = OutFrame::new(path.plan.interface);
     frame.len = path.template.write(mac, &fields, &mut frame.head);
+    frame.network = frame.len - path.template.ip_len();
     frame
 }

@@ -1,6 +1,6 @@
 //! Packets that are passed between this layer and the transport protocols.
 
-use super::{InterfaceId, PathId};
+use super::{Deferred, InterfaceId, PathId};
 use crate::{Address, Endpoint, Slice};
 use alloc::vec::Vec;
 
@@ -54,11 +54,12 @@ pub(crate) struct Outgoing<P> {
     /// IPv6 flow label (RFC 6437), 20 bits; 0 for packets of no flow.
     pub(crate) flow: u32,
     pub(crate) hop_limit: u8,
-    /// Transport header, complete with its checksum over header and payload.
+    /// Transport header, complete with its checksum over header and payload unless that is deferred.
     pub(crate) header: Header,
     pub(crate) payload: Vec<Slice<P>>,
     /// Whether the packet may be fragmented if it is longer than the path MTU; otherwise it is dropped.
     pub(crate) may_fragment: bool,
+    pub(crate) deferred: Deferred,
 }
 
 /// A transport header of up to 64 bytes.

@@ -125,8 +125,17 @@ impl Host {
         bytes[..header.len()].copy_from_slice(header);
         let header = Header { bytes, len: header.len() as u8 };
         let payload = vec![Slice::new(payload.into())];
-        let packet =
-            Outgoing { path, protocol, ecn: 0, flow: 0, hop_limit: 64, header, payload, may_fragment };
+        let packet = Outgoing {
+            path,
+            protocol,
+            ecn: 0,
+            flow: 0,
+            hop_limit: 64,
+            header,
+            payload,
+            may_fragment,
+            deferred: Deferred::default(),
+        };
         self.ip.send(packet, self.now, &mut self.counters);
     }
 

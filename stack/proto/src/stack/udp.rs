@@ -8,6 +8,8 @@ use alloc::vec::Vec;
 
 /// Datagrams of one call, as with Linux's `UDP_SEGMENT`.
 const MAX_SEGMENTS: usize = 64;
+/// Payload of a packet that is cut into datagrams, in bytes: IP and UDP headers have space beside it.
+const MAX_SEGMENTED: usize = u16::MAX as usize - wire::IPV6_HEADER - wire::UDP_HEADER;
 
 impl<P: Payload> Stack<P> {
     /// Opens a socket that receives datagrams to an address and port. The unspecified address stands for all addresses
@@ -73,7 +75,7 @@ impl<P: Payload> Stack<P> {
     ) -> Result<(), UdpError> {
         let (path, from, to) = self.udp_path(socket, to, now)?;
         let options = self.udp.socket(socket)?.options;
-        let packet = datagram(path, from, to, options, payload)?;
+        let packet = datagram(path, from, to, options, payload, 0)?;
         if packet.hop_limit == 0 {
             return Ok(());
         }
@@ -86,7 +88,8 @@ impl<P: Payload> Stack<P> {
     }
 
     /// Queues datagrams to one destination: the payload in pieces of `segment` bytes, the last of which may be shorter.
-    /// Costs one look-up of the path. No datagram is fragmented. Nothing is queued without payload.
+    /// Costs one look-up of the path, and the link cuts the payload if it can (USO). No datagram is fragmented. Nothing
+    /// is queued without payload.
     ///
     /// # Errors
     /// If there is no destination or no route, a segment is longer than the path MTU allows, or there are more than 64.
@@ -108,10 +111,14 @@ impl<P: Payload> Stack<P> {
         if len.div_ceil(step) > MAX_SEGMENTS {
             return Err(UdpError::TooLong(u16::try_from(step * MAX_SEGMENTS).unwrap_or(u16::MAX)));
         }
-        for start in (0..len).step_by(step) {
-            let part = crate::ip::slices(payload, start..len.min(start + step)).collect();
-            let packet = datagram(path, from, to, options, part)?;
-            self.counters.udp_out += 1;
+        // Headers have the length of all segments of a packet, in 16 bits.
+        let most = (MAX_SEGMENTED / step).max(1) * step;
+        for start in (0..len).step_by(most) {
+            let part = start..len.min(start + most);
+            let (segments, is_one) = (part.len().div_ceil(step), part.len() <= step);
+            let part = crate::ip::slices(payload, part).collect();
+            let packet = datagram(path, from, to, options, part, if is_one { 0 } else { segment })?;
+            self.counters.udp_out += segments as u64;
             self.ip.send(packet, now, &mut self.counters);
         }
         Ok(())

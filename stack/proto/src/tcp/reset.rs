@@ -5,7 +5,7 @@ use super::key::Key;
 use super::segment::Segment;
 use super::shared::{Io, Shared};
 use crate::Payload;
-use crate::ip::{Header, Outgoing, PathId};
+use crate::ip::{Deferred, Header, Outgoing, PathId};
 use wire::checksum::protocol;
 use wire::{TcpBuilder, TcpFlags};
 
@@ -49,6 +49,7 @@ impl Bare {
             header: Header::new(header),
             payload: alloc::vec::Vec::new(),
             may_fragment: false,
+            deferred: Deferred::default(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Datagrams to send.
 
 use super::{Sum, UDP_HEADER, UdpError, UdpOptions, protocol};
-use crate::ip::{Header, Outgoing, PathId};
+use crate::ip::{Deferred, Header, Outgoing, PathId};
 use crate::{Address, Endpoint, Payload, Slice};
 use alloc::vec::Vec;
 use wire::{IPV4_HEADER, udp_header};
@@ -19,24 +19,22 @@ const fn longest(to: Address) -> u16 {
     u16::MAX - (ip + UDP_HEADER) as u16
 }
 
-/// A datagram with its checksum, ready for the IP layer.
+/// A datagram, ready for the IP layer. Its checksum is left to the link. With `segment`, the payload is that of several
+/// datagrams with so many bytes each.
 pub(crate) fn datagram<P: Payload>(
     path: PathId,
     from: Endpoint,
     to: Endpoint,
     options: UdpOptions,
     payload: Vec<Slice<P>>,
+    segment: u16,
 ) -> Result<Outgoing<P>, UdpError> {
     let len = payload.iter().fold(0_usize, |len, slice| len.saturating_add(slice.len()));
     if len > usize::from(longest(to.address)) {
         return Err(UdpError::TooLong(longest(to.address)));
     }
     let len = (UDP_HEADER + len) as u16;
-    let mut sum = pseudo(from.address, to.address, len.into());
-    sum.add(&udp_header(from.port, to.port, len, [0, 0]));
-    for slice in &payload {
-        sum.add_words(slice.words(0..slice.len()), slice.len());
-    }
+    let sum = pseudo(from.address, to.address, len.into());
     let is_group = to.address.is_multicast();
     Ok(Outgoing {
         path,
@@ -44,9 +42,10 @@ pub(crate) fn datagram<P: Payload>(
         ecn: options.ecn & 3,
         flow: 0,
         hop_limit: if is_group { options.group_hop_limit } else { options.hop_limit },
-        header: header(udp_header(from.port, to.port, len, sum.finish_nonzero())),
+        header: header(udp_header(from.port, to.port, len, sum.partial())),
         payload,
-        may_fragment: options.may_fragment,
+        may_fragment: options.may_fragment && segment == 0,
+        deferred: Deferred { is_partial: true, segment },
     })
 }
 

@@ -12,6 +12,7 @@ type Bytes = Arc<[u8]>;
 struct Plain {
     bytes: Bytes,
     has_buffer: bool,
+    segment: Option<u16>,
 }
 
 impl Frame for Plain {
@@ -23,6 +24,10 @@ impl Frame for Plain {
 
     fn len(&self) -> usize {
         self.bytes.len()
+    }
+
+    fn segment(&self) -> Option<u16> {
+        self.segment
     }
 
     fn is_checksum_valid(&self) -> bool {
@@ -57,7 +62,8 @@ const PORT: InterfaceId = InterfaceId(1);
 fn frame(from: Endpoint, to: Endpoint, payload: &[u8], at: usize) -> (Plain, Packet) {
     let cut = payload.len() / 3;
     let slices = [&payload[..cut], &payload[cut..]].map(|piece| Slice::new(Bytes::copy_of(piece)));
-    let sent = datagram(PATH, from, to, UdpOptions::default(), slices.to_vec()).unwrap();
+    let mut sent = datagram(PATH, from, to, UdpOptions::default(), slices.to_vec(), 0).unwrap();
+    sent.complete();
     let mut bytes = vec![0xee; at];
     bytes.extend(&sent.header.bytes[..usize::from(sent.header.len)]);
     bytes.extend(payload);
@@ -73,7 +79,7 @@ fn frame(from: Endpoint, to: Endpoint, payload: &[u8], at: usize) -> (Plain, Pac
         ecn: 0,
         is_group: to.address.is_multicast(),
     };
-    (Plain { bytes: bytes.into(), has_buffer: true }, packet)
+    (Plain { bytes: bytes.into(), has_buffer: true, segment: None }, packet)
 }
 
 struct Host {
@@ -108,6 +114,25 @@ impl Host {
             event => unreachable!("{event:?}"),
         }
     }
+}
+
+#[test]
+fn merged_datagrams_are_received_apart() {
+    let mut host = Host::new(|limits| limits.udp_queue = 3);
+    let socket = host.bind("0.0.0.0:53");
+    let (mut merged, packet) = frame(end("10.0.0.9:7"), end("10.0.0.1:53"), b"onetwothrfo", 42);
+    merged.segment = Some(3);
+    host.udp.receive(&mut merged, &packet, &mut host.counters).unwrap();
+    for expected in ["one", "two", "thr"] {
+        let Some(Event::Datagram { socket: receiver, data, .. }) = host.udp.poll_event() else {
+            unreachable!()
+        };
+        assert_eq!((receiver, &data.to_vec()[..]), (socket, expected.as_bytes()));
+    }
+    assert_eq!((host.counters.udp_in, host.counters.udp_overflow), (3, 1), "the queue has room for three");
+    let (mut empty, packet) = frame(end("10.0.0.9:7"), end("10.0.0.1:53"), b"", 42);
+    host.udp.receive(&mut empty, &packet, &mut host.counters).unwrap();
+    assert!(matches!(host.udp.poll_event(), Some(Event::Datagram { data, .. }) if data.is_empty()));
 }
 
 #[test]
@@ -222,12 +247,16 @@ fn a_zero_checksum_is_valid_for_version_4_only() {
 fn too_long_datagrams_are_refused_and_a_zero_sum_is_sent_as_ffff() {
     let long = vec![Slice::new(Bytes::copy_of(&[0; 65_508]))];
     let (from, to) = (end("10.0.0.1:1"), end("10.0.0.9:9"));
-    let sent = datagram(PATH, from, to, UdpOptions::default(), long.clone());
+    let sent = datagram(PATH, from, to, UdpOptions::default(), long.clone(), 0);
     assert_eq!(sent.err(), Some(UdpError::TooLong(65_507)));
-    assert!(datagram(PATH, end("[::1]:1"), end("[::1]:9"), UdpOptions::default(), long).is_ok());
+    assert!(datagram(PATH, end("[::1]:1"), end("[::1]:9"), UdpOptions::default(), long, 0).is_ok());
     let sums: Vec<_> = (0..=u16::MAX)
         .map(|word| vec![Slice::new(Bytes::copy_of(&word.to_be_bytes()))])
-        .map(|data| datagram(PATH, from, to, UdpOptions::default(), data).unwrap().header.bytes)
+        .map(|data| {
+            let mut sent = datagram(PATH, from, to, UdpOptions::default(), data, 0).unwrap();
+            sent.complete();
+            sent.header.bytes
+        })
         .map(|bytes| [bytes[6], bytes[7]])
         .collect();
     assert!(!sums.contains(&[0, 0]) && sums.contains(&[0xff, 0xff]));
@@ -268,7 +297,7 @@ proptest! {
         host.bind("0.0.0.0:1");
         let (_, mut packet) = frame(Endpoint::default(), Endpoint::default(), &[], 0);
         (packet.transport, packet.end) = (transport, end);
-        let mut frame = Plain { bytes: bytes.into(), has_buffer: true };
+        let mut frame = Plain { bytes: bytes.into(), has_buffer: true, segment: None };
         let _ = host.udp.receive(&mut frame, &packet, &mut host.counters);
     }
 }

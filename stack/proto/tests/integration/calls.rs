@@ -6,9 +6,11 @@ use crate::segment::{Segment, TcpOption, flag};
 use stack::ip::InterfaceConfig;
 use stack::tcp::{ConnectionId, Options};
 use stack::{
-    Address, Config, ConnectError, Endpoint, Event, Limits, Slice, Stack, Time, UdpError, UdpOptions,
+    Address, Config, ConnectError, Endpoint, Event, Limits, LinkOffloads, Slice, Stack, Time, UdpError,
+    UdpOptions,
 };
 use std::collections::HashSet;
+use std::net::IpAddr;
 use wire::MacAddress;
 
 fn host(limits: Limits) -> Host {
@@ -132,27 +134,59 @@ fn a_burst_of_connections_does_not_wait_for_retransmissions_of_syns() {
 /// Length of the headers before a UDP payload.
 const HEADERS: usize = 14 + 20 + 8;
 
+/// Offloads of a link, and the frames that it gets for three datagrams.
+const LINKS: [(LinkOffloads, u64); 4] = {
+    let none = LinkOffloads { checksum: false, tso4: 0, tso6: 0, uso: 0 };
+    let sums = LinkOffloads { checksum: true, ..none };
+    [
+        (none, 3),
+        (sums, 3),
+        (LinkOffloads { uso: 65_535, ..sums }, 1),
+        // Too short for all of them.
+        (LinkOffloads { uso: 2000, ..sums }, 3),
+    ]
+};
+
 #[test]
 fn segments_of_one_call_are_datagrams() {
+    for (offloads, frames) in LINKS {
+        for (own, remote) in [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2")] {
+            segments_of_one_call(offloads, frames, own, remote);
+        }
+    }
+}
+
+fn segments_of_one_call(offloads: LinkOffloads, frames: u64, own: &str, remote: &str) {
+    let address = |text: &str| Address::from(text.parse::<IpAddr>().unwrap());
     let mut stack = Stack::new(Config::new([7; 16]), Time(0));
     let interface = stack.add_interface(InterfaceConfig { mac: MacAddress::new(MAC), mtu: 1500, vlan: None });
-    stack.add_address(interface, "10.0.0.1/24".parse().unwrap(), Time(0));
-    let remote = Endpoint::new(Address::v4([10, 0, 0, 2]), 53);
+    let is_v4 = address(own).is_v4();
+    let prefix = if is_v4 { 24 } else { 64 };
+    stack.add_address(interface, format!("{own}/{prefix}").parse().unwrap(), Time(0));
+    let remote = Endpoint::new(address(remote), 53);
     stack.add_neighbour(interface, remote.address, MacAddress::new([2; 6]), Time(0));
-    let (mut port, any) = (Port::new(1500), Endpoint::new(Address::v4([0; 4]), 0));
-    stack.transmit(&mut port, Time(0));
-    port.sent.clear();
+    let any = Endpoint::new(if is_v4 { Address::v4([0; 4]) } else { address("::") }, 0);
+    let mut port = Port { offloads, ..Port::new(1500) };
+    // Reports of groups and probes of addresses.
+    for second in 0..20 {
+        stack.advance(Time(second * 1_000_000_000));
+        stack.transmit(&mut port, Time(second * 1_000_000_000));
+    }
+    let now = Time(20_000_000_000);
+    (port.frames, port.sent) = (0, Vec::new());
     let socket = stack.udp_bind(any, UdpOptions::default()).unwrap();
     assert!(stack.udp_endpoints(socket).unwrap().0.port >= 49_152, "a port was chosen");
     let bytes: Vec<u8> = (0..2500_u32).map(|i| i as u8).collect();
     let pieces = [&bytes[..700], &bytes[700..]].map(|piece| Slice::new(piece.into()));
-    stack.udp_send_segments(socket, Some(remote), &pieces, 1000, Time(0)).unwrap();
-    stack.transmit(&mut port, Time(0));
-    let payloads: Vec<&[u8]> = port.sent.iter().map(|frame| &frame[HEADERS..]).collect();
+    stack.udp_send_segments(socket, Some(remote), &pieces, 1000, now).unwrap();
+    stack.transmit(&mut port, now);
+    let headers = if is_v4 { HEADERS } else { HEADERS + 20 };
+    let payloads: Vec<&[u8]> = port.sent.iter().map(|frame| &frame[headers..]).collect();
     assert_eq!(payloads, [&bytes[..1000], &bytes[1000..2000], &bytes[2000..]]);
-    assert_eq!(stack.counters().udp_out, 3);
-    let mut send = |segment| stack.udp_send_segments(socket, Some(remote), &pieces, segment, Time(0));
-    assert_eq!((send(1473), send(39)), (Err(UdpError::TooLong(1472)), Err(UdpError::TooLong(39 * 64))));
+    assert_eq!((stack.counters().udp_out, port.frames), (3, frames));
+    let mut send = |segment| stack.udp_send_segments(socket, Some(remote), &pieces, segment, now);
+    let longest = if is_v4 { 1472 } else { 1452 };
+    assert_eq!((send(1473), send(39)), (Err(UdpError::TooLong(longest)), Err(UdpError::TooLong(39 * 64))));
 }
 
 /// RFC 6298 section 5.7 is for handshakes without a sample. The timestamp that answers a repeated SYN is one.

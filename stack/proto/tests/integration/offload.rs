@@ -55,7 +55,7 @@ fn cut(frame: &[u8], kind: Segmentation, size: usize, start: usize, has_ecn: boo
         Segmentation::Tcp4 | Segmentation::Tcp6 => start + usize::from(frame[start + 12] >> 4) * 4,
     };
     let is_v4 = frame[ETHERNET] >> 4 == 4;
-    assert_eq!(is_v4, kind != Segmentation::Tcp6, "version of the segments");
+    assert!(kind == Segmentation::Udp || is_v4 == (kind == Segmentation::Tcp4), "version of the segments");
     assert!(size > 0 && frame.len() > header, "segments of {size} bytes");
     let parts = frame[header..].chunks(size);
     let last = parts.len() - 1;

@@ -5,7 +5,7 @@ use super::super::key::with_len;
 use super::super::send_queue::Pieces;
 use super::super::{Connection, Seq};
 use super::{Send, Syn, Turn};
-use crate::ip::{HEAD, Header, InterfaceId, NotReady, Outgoing};
+use crate::ip::{Deferred, HEAD, Header, InterfaceId, NotReady, Outgoing};
 use crate::{Link, Payload, Piece, Segmentation, Slice, TxOffload};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -235,6 +235,7 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
             header: Header::new(&header[..part.len]),
             payload,
             may_fragment: false,
+            deferred: Deferred::default(),
         };
         self.io.ip.send(outgoing, self.io.now, self.io.counters);
     }
