@@ -19,9 +19,11 @@ const BUNDLES: u32 = 0x200;
 const FLOW_MONITORING: u32 = 0x400;
 /// All actions of OpenFlow 1.0: output, changes of fields, and queues.
 const ACTIONS_V10: u32 = 0xfff;
-/// Handling of fragments, of which 0 (`OFPC_FRAG_NORMAL`) and 3 (`OFPC_FRAG_NX_MATCH`) are supported.
+/// Handling of fragments, of which all but 2 (`OFPC_FRAG_REASM`) is supported: flows match on fragments with 0
+/// (`OFPC_FRAG_NORMAL`) as well as with 3 (`OFPC_FRAG_NX_MATCH`).
 const FRAGMENTS: u16 = 0x3;
-const SUPPORTED: [u16; 2] = [0, 3];
+const DROP: u16 = 1;
+const REASSEMBLE: u16 = 2;
 /// `OFPC_INVALID_TTL_TO_CONTROLLER`, before OpenFlow 1.3.
 const INVALID_TTL: u16 = 0x4;
 /// Highest port number in OpenFlow 1.0.
@@ -67,11 +69,12 @@ impl Request<'_> {
         let is_old = self.version() == Version::V10;
         let known = if is_old { FRAGMENTS | INVALID_TTL } else { FRAGMENTS };
         let fragments = config.flags & FRAGMENTS;
-        if config.flags & !known != 0 || !SUPPORTED.contains(&fragments) {
+        if config.flags & !known != 0 || fragments == REASSEMBLE {
             return Err(ErrorCode::ConfigBadFlags);
         }
         if self.session.role != openflow::Role::Secondary {
             self.switch.fragments = fragments;
+            self.datapath.drop_fragments(fragments == DROP);
         }
         if is_old {
             self.settings().set_invalid_ttl(config.flags & INVALID_TTL != 0);

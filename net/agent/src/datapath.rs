@@ -75,6 +75,9 @@ pub trait Datapath {
         Err(ErrorCode::RequestBadExperimenterType)
     }
 
+    /// Drops fragments before the first table, or no more.
+    fn drop_fragments(&mut self, drops: bool);
+
     /// Changes the settings of tables.
     fn configure_tables(&mut self, configs: &[(TableId, TableConfig)]);
 }

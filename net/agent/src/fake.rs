@@ -129,6 +129,11 @@ impl Datapath for FakeSwitch {
         CacheCounts::default()
     }
 
+    fn drop_fragments(&mut self, drops: bool) {
+        self.control.tables_mut().drop_fragments(drops);
+        self.tables = self.control.seal();
+    }
+
     fn configure_tables(&mut self, configs: &[(TableId, TableConfig)]) {
         for (table, config) in configs {
             self.control.tables_mut().configure(*table, *config);

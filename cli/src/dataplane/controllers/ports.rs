@@ -275,6 +275,11 @@ impl Datapath for BridgePorts {
         Ok(())
     }
 
+    fn drop_fragments(&mut self, drops: bool) {
+        // As in `configure_tables`.
+        let _ = self.switch.drop_fragments(&self.bridge, drops);
+    }
+
     fn configure_tables(&mut self, configs: &[(TableId, TableConfig)]) {
         // The bridge exists as long as the switch.
         let _ = self.switch.configure_tables(&self.bridge, configs);

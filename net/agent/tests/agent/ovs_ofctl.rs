@@ -251,6 +251,8 @@ fn the_switch_is_described() {
         switch.expect("dump-ports-desc", &[], &["p4", "02:00:00:00:00:04"]);
         switch.ofctl("queue-stats", &[]);
         switch.expect("get-frags", &[], &["normal"]);
+        switch.ofctl("set-frags", &["drop"]);
+        switch.expect("get-frags", &[], &["drop"]);
         switch.ofctl("set-frags", &["nx-match"]);
         switch.expect("get-frags", &[], &["nx-match"]);
         switch.ofctl("mod-port", &["2", "down"]);

@@ -1,5 +1,5 @@
 use crate::client::{Client, add};
-use agent::Kind;
+use agent::{Datapath, Kind};
 use flow::{OptionChange, PacketOutError, PortNo};
 use openflow::{
     AsyncConfig, ErrorCode, ExperimenterData, Message, MultipartRequest, PacketOut, PortMod, PortReason,
@@ -38,7 +38,11 @@ fn the_configuration_is_that_of_the_session_and_of_the_switch() {
     assert_eq!((get(&mut client, 1), get(&mut client, 2)), (reply(3, 0xffff), reply(3, 0)));
     client.send(2, &Message::SetConfig(SwitchConfig { flags: 4, miss_send_len: 9 }));
     assert_eq!((get(&mut client, 1), get(&mut client, 2)), (reply(0, 0xffff), reply(4, 9)));
-    for flags in [1, 2, 4, 8] {
+    client.does(&Message::SetConfig(SwitchConfig { flags: 1, miss_send_len: 0 }));
+    assert!(client.rig.switch.tables().drops_fragments());
+    client.does(&Message::SetConfig(SwitchConfig { flags: 0, miss_send_len: 0 }));
+    assert!(!client.rig.switch.tables().drops_fragments());
+    for flags in [2, 4, 8] {
         let set = Message::SetConfig(SwitchConfig { flags, miss_send_len: 0 });
         assert_eq!(client.error(&set), ErrorCode::ConfigBadFlags);
     }

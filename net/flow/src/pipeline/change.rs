@@ -100,11 +100,23 @@ impl FlowSwitch {
         bridge: &str,
         configs: &[(TableId, TableConfig)],
     ) -> Result<(), UnknownBridge> {
+        self.change_settings(bridge, |tables| {
+            configs.iter().for_each(|(table, config)| tables.configure(*table, *config));
+        })
+    }
+
+    /// Drops fragments before the first table of a bridge, or no more.
+    ///
+    /// # Errors
+    /// If there is no such bridge.
+    pub fn drop_fragments(&self, bridge: &str, drops: bool) -> Result<(), UnknownBridge> {
+        self.change_settings(bridge, |tables| tables.drop_fragments(drops))
+    }
+
+    fn change_settings(&self, bridge: &str, change: impl FnOnce(&mut Tables)) -> Result<(), UnknownBridge> {
         let bridge = self.bridge(bridge)?;
         let mut control = lock(&bridge.control);
-        for (table, config) in configs {
-            control.tables_mut().configure(*table, *config);
-        }
+        change(control.tables_mut());
         self.publish_tables(&bridge, &mut control);
         drop(control);
         self.renew_underlay(&bridge.name);

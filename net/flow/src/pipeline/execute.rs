@@ -10,7 +10,7 @@ use super::worker::NORMAL;
 use crate::matching::Match;
 use crate::modify::PortNo;
 use crate::packet::{ActionError, Layout, Rewriter};
-use crate::tables::Metering;
+use crate::tables::{CONTROLLER, Metering};
 use crate::translate::{ControllerOperation, Operation, reason};
 use crate::{Field, Key, TableId};
 use port::{Burst, Context, DropReason, EditId, PortId, PuntNote, PuntReason, Verdicts};
@@ -221,7 +221,14 @@ impl<'a> Executor<'a> {
         self.punt(why, Arc::new(note))
     }
 
+    /// Sends a copy to controllers, unless that exceeds their meter.
     fn punt(&mut self, why: PuntReason, note: Arc<ControllerOperation>) -> Result<(), Stopped> {
+        let (len, now) = (self.rewriter.frame_len() as u64, self.context.now);
+        let meter = self.lookup.tables.meter(CONTROLLER);
+        if meter.is_some_and(|meter| meter.apply(len, now) == Metering::Drop) {
+            self.drop(DropReason::Metered);
+            return Ok(());
+        }
         let note: PuntNote = Some(note);
         self.punt_noted(why, note)
     }

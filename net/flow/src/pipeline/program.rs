@@ -119,10 +119,21 @@ impl Program {
     /// Result for packets with `key` in the bits of the translation's mask.
     pub(super) fn new(translation: Translation, key: &Key, (view, ports): (&View, u64)) -> Self {
         let Translation {
-            operations, mask, last, seen, flows, groups, counters, live, learned, reduced, ..
+            operations,
+            mask,
+            last,
+            seen,
+            flows,
+            groups,
+            counters,
+            live,
+            learned,
+            reduced,
+            is_refused,
+            ..
         } = translation;
         let form = match operations.as_slice() {
-            [] if flows.is_empty() => Form::NoFlow,
+            [] if flows.is_empty() && !is_refused => Form::NoFlow,
             [] => Form::Drop,
             [Operation::Output(port)] => {
                 forward(view, *port).unwrap_or_else(|| Form::Operations(Arc::new(operations)))

@@ -14,8 +14,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const ALL: u32 = 0xffff_ffff;
 /// Highest number of a meter.
 const MAX: u32 = 0xffff_0000;
-/// Meters of packets to controllers and of the slow path.
-const VIRTUAL: [u32; 2] = [0xffff_fffd, 0xffff_fffe];
+/// Meter of packets to controllers (`OFPM_CONTROLLER`).
+pub(crate) const CONTROLLER: u32 = 0xffff_fffe;
+/// Meters that no flow names: that, and the one of the slow path (`OFPM_SLOWPATH`), which there is none of.
+const VIRTUAL: [u32; 2] = [0xffff_fffd, CONTROLLER];
 
 /// A meter.
 #[derive(Debug)]

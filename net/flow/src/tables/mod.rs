@@ -34,6 +34,7 @@ pub use group::{Group, GroupCounter};
 pub use learn::{LearnedFlow, Parent, Reduction};
 pub(crate) use learn::{Learning, WRITE_RESULT};
 pub use log::Change;
+pub(crate) use meter::CONTROLLER;
 pub use meter::{Meter, Metering};
 pub(crate) use radix::WARMED;
 pub use snapshot::Tables;

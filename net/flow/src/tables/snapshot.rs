@@ -38,6 +38,8 @@ pub struct Tables {
     pub(super) group_bytes: usize,
     /// Maximum number of flows of a table without another limit.
     limit: usize,
+    /// Whether fragments are dropped before the first table (`OFPC_FRAG_DROP`).
+    drops_fragments: bool,
     /// Flows, groups and buckets that the changes of the current bundle have looked at.
     pub(super) work: usize,
     pub(super) log: Log,
@@ -58,6 +60,7 @@ impl Tables {
             orphans: Vec::new(),
             group_bytes: 0,
             limit: limits::FLOWS,
+            drops_fragments: false,
             work: 0,
             log: Log::default(),
         }
@@ -170,6 +173,19 @@ impl Tables {
     /// Changes the settings of a table. Flows above a new limit stay.
     pub fn configure(&mut self, table: TableId, config: TableConfig) {
         self.table_mut(table).configure(config);
+    }
+
+    /// Whether fragments are dropped before the first table.
+    pub fn drops_fragments(&self) -> bool {
+        self.drops_fragments
+    }
+
+    /// Drops fragments before the first table, or no more.
+    pub fn drop_fragments(&mut self, drops: bool) {
+        if self.drops_fragments != drops {
+            self.drops_fragments = drops;
+            self.log.add(super::Change::All);
+        }
     }
 
     /// Adds lookups of a table, and how many of them found a flow. Called by workers, once for many packets.

@@ -160,6 +160,8 @@ pub struct Translation {
     pub reduced: Vec<Reduction>,
     /// Why the packet is dropped.
     pub error: Option<TranslateError>,
+    /// Whether the packet is a fragment that is dropped before the first table.
+    pub is_refused: bool,
 }
 
 impl Translation {

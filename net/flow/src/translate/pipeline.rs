@@ -7,7 +7,7 @@ use super::set::ActionSet;
 use super::state::State;
 use super::{Environment, TranslateError, Translation, limits};
 use crate::action::{Action, Instructions};
-use crate::field::Field;
+use crate::field::{Field, frag};
 use crate::key::Key;
 use crate::matching::Match;
 use crate::modify::{PortNo, TableId};
@@ -78,6 +78,7 @@ impl<'a, E: Environment, R: Recorder> Translator<'a, E, R> {
             learned: Vec::new(),
             reduced: Vec::new(),
             error: None,
+            is_refused: false,
         };
         let site = Site::NONE;
         Self {
@@ -99,7 +100,12 @@ impl<'a, E: Environment, R: Recorder> Translator<'a, E, R> {
     }
 
     pub(super) fn run_table(mut self, table: TableId) -> Translation {
-        let end = self.walk(table, false);
+        if self.tables.drops_fragments() {
+            // The state of a packet that begins has nothing that is not known.
+            let bits = self.read(Field::IpFrag, frag::ANY.into());
+            self.result.is_refused = bits.is_ok_and(|bits| bits != 0);
+        }
+        let end = if self.result.is_refused { Ok(()) } else { self.walk(table, false) };
         self.finish(end)
     }
 

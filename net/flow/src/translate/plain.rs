@@ -22,6 +22,9 @@ pub(crate) fn plain<'a>(
     key: &Key,
     environment: &impl Environment,
 ) -> Option<(&'a Arc<Entry>, PortNo)> {
+    if tables.drops_fragments() {
+        return None;
+    }
     let mut bits = Key::ZERO;
     let flow = tables.find(TableId(0), key, &mut bits)?;
     let Instructions { meter: None, apply, clear: false, write, metadata: None, goto: None } =

@@ -66,6 +66,35 @@ fn packets_above_the_rate_of_a_meter_are_dropped() {
 }
 
 #[test]
+fn packets_to_controllers_above_the_rate_of_their_meter_are_dropped() {
+    let flags = MeterFlags { packets: true, burst: true, stats: false };
+    let bands = vec![Band { rate: 10, burst: 3, remark: None }];
+    let meter = MeterMod { command: MeterCommand::Add, flags, id: 0xffff_fffe, bands };
+    let both = flow(1, &Match::any(), vec![to_controller(), output(2)]);
+    let mut lab = Lab::new(&[both, Modification::Meter(meter)]);
+    let outcome = lab.send(0, &vec![udp(1, 2, (1, 1), 9); 10]);
+    assert_eq!((outcome.punted.len(), outcome.drops["metered"], outcome.sent[&1].len()), (3, 7, 10));
+}
+
+#[test]
+fn fragments_are_dropped_where_the_configuration_says_so() {
+    let mut lab = Lab::new(&[flow(1, &by_port(1), vec![output(2)])]);
+    let (whole, mut first, mut later) = (udp(1, 2, (1, 1), 9), udp(1, 2, (1, 1), 9), udp(1, 2, (1, 1), 9));
+    (first[20], later[21]) = (0x20, 7);
+    let burst = [whole, first, later];
+    for _ in 0..2 {
+        assert_eq!(lab.send(0, &burst).sent[&1].len(), 3);
+    }
+    lab.switch.drop_fragments("br0", true).unwrap();
+    for _ in 0..2 {
+        let outcome = lab.send(0, &burst);
+        assert_eq!((outcome.sent[&1].clone(), outcome.drops["flow-drop"]), (vec![burst[0].clone()], 2));
+    }
+    lab.switch.drop_fragments("br0", false).unwrap();
+    assert_eq!(lab.send(0, &burst).sent[&1].len(), 3);
+}
+
+#[test]
 fn a_stripped_label_reveals_fields_for_the_rest_of_the_pipeline() {
     let first = Instructions {
         apply: vec![Action::PopMpls(0x0800)],
