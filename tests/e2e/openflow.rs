@@ -326,20 +326,11 @@ fn a_controller_needs_a_certificate_of_the_authority() {
     for authority in ["ours", "theirs"] {
         certificates(folder.path(), authority);
     }
-    let file =
-        |authority: &str, name: &str| folder.path().join(format!("{authority}-{name}")).display().to_string();
     let address = free_address();
     let (ip, port) = address.split_once(':').expect("an address with a port");
-    let keys = format!(
-        "controllers = [\"ssl:{address}\"]\nmax_backoff = \"1s\"\n[bridge.tls]\nprivate_key = \"{}\"\ncertificate = \
-         \"{}\"\nca_certificate = \"{}\"",
-        file("ours", "key"),
-        file("ours", "cert"),
-        file("ours", "ca"),
-    );
+    let keys = secured(folder.path(), &format!("ssl:{address}"));
     let start = |authority: &str| {
-        let options = [("private-key", "key"), ("certificate", "cert"), ("ca-cert", "ca")];
-        let options = options.map(|(option, name)| format!("--{option}={}", file(authority, name)));
+        let options = tls_options(folder.path(), authority);
         let options: Vec<_> = options.iter().map(String::as_str).collect();
         controller(folder.path(), &options, &format!("pssl:{port}:{ip}"))
     };
@@ -360,6 +351,32 @@ fn a_controller_needs_a_certificate_of_the_authority() {
     certificates(folder.path(), "ours");
     let _controller = start("ours");
     lab.wait_controller("connected", false);
+    lab.switch.stop();
+}
+
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn a_client_of_a_listening_bridge_needs_a_certificate_of_the_authority() {
+    need::program("openssl");
+    let folder = folder();
+    for authority in ["ours", "theirs"] {
+        certificates(folder.path(), authority);
+    }
+    let address = free_address();
+    let (ip, port) = address.split_once(':').expect("an address with a port");
+    let lab = Lab::start(folder.path(), &secured(folder.path(), &format!("pssl:{port}:{ip}")));
+    lab.wait_controller("listening", false);
+    let target = format!("ssl:{address}");
+    let show = |authority: &str| {
+        let options = tls_options(folder.path(), authority);
+        let options = options.iter().map(String::as_str);
+        lab.attempt("OpenFlow13", &options.chain(["show", &target]).collect::<Vec<_>>())
+    };
+    let shown = show("ours").expect("both sides know the authority");
+    assert!(shown.contains("dpid:"), "{shown}");
+    assert!(show("theirs").is_err());
+    assert!(lab.attempt("OpenFlow13", &["show", &format!("tcp:{address}")]).is_err());
+    assert!(show("ours").is_ok(), "strangers end no session but their own");
     lab.switch.stop();
 }
 
@@ -387,6 +404,26 @@ fn a_peer_that_does_not_speak_openflow_is_disconnected_and_idle_ones_delay_no_ot
     drop(idle);
     lab.ofctl("OpenFlow13", &["dump-flows", &format!("tcp:{address}")]);
     lab.switch.stop();
+}
+
+/// Keys of a bridge with this controller and the certificate of the authority `ours`.
+fn secured(folder: &Path, controller: &str) -> String {
+    let file = |name: &str| folder.join(format!("ours-{name}")).display().to_string();
+    format!(
+        "controllers = [\"{controller}\"]\nmax_backoff = \"1s\"\n[bridge.tls]\nprivate_key = \"{}\"\ncertificate = \
+         \"{}\"\nca_certificate = \"{}\"",
+        file("key"),
+        file("cert"),
+        file("ca"),
+    )
+}
+
+/// Options of Open vSwitch's programs for the certificate of an authority.
+fn tls_options(folder: &Path, authority: &str) -> [String; 3] {
+    let option = |(option, name): (&str, &str)| {
+        format!("--{option}={}", folder.join(format!("{authority}-{name}")).display())
+    };
+    [("private-key", "key"), ("certificate", "cert"), ("ca-cert", "ca")].map(option)
 }
 
 /// A certificate authority, and a certificate that it has signed.

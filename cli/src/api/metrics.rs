@@ -254,6 +254,17 @@ fn tables(bridges: &[BridgeStatus], page: &mut Page) {
         places.map(|(place, packets)| ([("bridge", name as &dyn Display), ("place", place)], packets))
     });
     page.add(("flow_lookups_total", COUNTER, "Packets by the place where their result was found."), found);
+    let probes = openflow().map(|(name, counts)| ([("bridge", name as &dyn Display)], counts.probes));
+    page.add(
+        ("flow_probes_total", COUNTER, "Masks that lookups in the megaflow cache have compared."),
+        probes,
+    );
+    let evicted = openflow().flat_map(|(name, counts)| {
+        let kinds: [(&dyn Display, u64); 2] =
+            [(&"megaflow", counts.evicted), (&"mask", counts.evicted_masks)];
+        kinds.map(|(kind, n)| ([("bridge", name as &dyn Display), ("kind", kind)], n))
+    });
+    page.add(("flow_evictions_total", COUNTER, "Megaflows and their masks that others replaced."), evicted);
     let drops = openflow().flat_map(|(name, counts)| counts.drops.iter().map(move |drop| (name, drop)));
     let drops = drops.map(|(name, drop)| {
         let (bridge, table): (&dyn Display, &dyn Display) = (name, &drop.table);
@@ -298,7 +309,16 @@ mod tests {
     #[test]
     fn bridges_have_their_caches_and_drops_by_table() {
         let drops = vec![TableDrop { table: 3, reason: "flow-drop".to_owned(), packets: 9 }];
-        let flows = Some(FlowCounts { flows: 2, head: 5, megaflow: 4, tables: 1, drops });
+        let flows = Some(FlowCounts {
+            flows: 2,
+            head: 5,
+            megaflow: 4,
+            tables: 1,
+            probes: 6,
+            evicted: 7,
+            evicted_masks: 8,
+            drops,
+        });
         let bridge = BridgeStatus { flows, ..BridgeStatus::of(&BridgeSettings::named("br0"), &[], 0) };
         let text = text(&Sources { bridges: vec![bridge], ..Sources::default() });
         let expected = [
@@ -306,6 +326,9 @@ mod tests {
             "linerate_flow_lookups_total{bridge=\"br0\",place=\"head\"} 5",
             "linerate_flow_lookups_total{bridge=\"br0\",place=\"megaflow\"} 4",
             "linerate_flow_lookups_total{bridge=\"br0\",place=\"tables\"} 1",
+            "linerate_flow_probes_total{bridge=\"br0\"} 6",
+            "linerate_flow_evictions_total{bridge=\"br0\",kind=\"megaflow\"} 7",
+            "linerate_flow_evictions_total{bridge=\"br0\",kind=\"mask\"} 8",
             "linerate_table_dropped_packets_total{bridge=\"br0\",table=\"3\",reason=\"flow-drop\"} 9",
         ];
         let found: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();

@@ -63,6 +63,8 @@ pub(crate) struct ConnectionLimits {
     pub(crate) max_per_zone: Option<u32>,
     /// Maximum of connections that packets of one port have begun.
     pub(crate) max_per_port: u32,
+    /// Connections without reply that others replaced at the maximum.
+    pub(crate) replaced: u64,
     /// Connections that were not added because of a limit.
     pub(crate) refused: RefusedConnections,
     /// Zones with connections or with a maximum of their own.
@@ -128,6 +130,7 @@ pub(super) fn limits(
         max: settings.max,
         max_per_zone: settings.max_per_zone,
         max_per_port: settings.per_port(),
+        replaced: tracker.evicted(),
         refused: RefusedConnections { total, zone: of_zone, port: of_port },
         zones: (0..=u16::MAX).filter_map(zone).collect(),
         ports: names.iter().filter_map(port).collect(),

@@ -23,6 +23,12 @@ pub(crate) struct FlowCounts {
     pub(crate) megaflow: u64,
     /// Packets that were looked up in the tables.
     pub(crate) tables: u64,
+    /// Masks that lookups in the megaflow cache have compared.
+    pub(crate) probes: u64,
+    /// Megaflows that were replaced by others, because the cache was full.
+    pub(crate) evicted: u64,
+    /// Masks of megaflows that were replaced by others.
+    pub(crate) evicted_masks: u64,
     /// Drops by table and reason, up to half a second ago.
     pub(crate) drops: Vec<TableDrop>,
 }

@@ -62,6 +62,9 @@ impl Tracker {
         let gone = victim.and_then(|(_, slot)| shard.remove(slot));
         drop(shard);
         if let Some(connection) = &gone {
+            if connection.expires > now {
+                self.limits.replace();
+            }
             self.forget(connection);
         }
         gone.is_some()

@@ -36,6 +36,8 @@ pub(crate) struct Limits {
     port_limit: AtomicU32,
     /// By [`Full`].
     refused: [AtomicU64; 3],
+    /// Connections that others have replaced.
+    evicted: AtomicU64,
 }
 
 #[derive(Default)]
@@ -56,6 +58,7 @@ impl Limits {
             ports: (0..NUMBERS).map(|_| AtomicU32::new(0)).collect(),
             port_limit: AtomicU32::new(0),
             refused: Default::default(),
+            evicted: AtomicU64::new(0),
         };
         limits.set(config);
         limits
@@ -109,6 +112,16 @@ impl Limits {
     pub(crate) fn refused(&self) -> Refused {
         let [total, zone, port] = self.refused.each_ref().map(|count| count.load(Ordering::Relaxed));
         Refused { total, zone, port }
+    }
+
+    /// Counts a connection that another one replaces before its time.
+    pub(crate) fn replace(&self) {
+        self.evicted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Connections that others have replaced.
+    pub(crate) fn evicted(&self) -> u64 {
+        self.evicted.load(Ordering::Relaxed)
     }
 
     /// Connections of all zones.

@@ -488,6 +488,11 @@ impl Tracker {
         self.limits.port(port)
     }
 
+    /// Connections without reply that were removed before their time, because others needed their place.
+    pub fn evicted(&self) -> u64 {
+        self.limits.evicted()
+    }
+
     /// Connections that limits have refused.
     pub fn refused(&self) -> Refused {
         self.limits.refused()

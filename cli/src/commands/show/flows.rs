@@ -93,11 +93,24 @@ pub(crate) fn connections(report: &ConnectionReport) -> String {
 
 /// `linerate ct limits show`
 pub(crate) fn connection_limits(limits: &ConnectionLimits) -> String {
-    let ConnectionLimits { connections, max, max_per_zone, max_per_port, refused, zones, ports, .. } = limits;
+    let ConnectionLimits {
+        connections,
+        max,
+        max_per_zone,
+        max_per_port,
+        replaced,
+        refused,
+        zones,
+        ports,
+        ..
+    } = limits;
     let or_none = |limit: Option<u32>| limit.map_or_else(|| "none".to_owned(), |limit| limit.to_string());
     let RefusedConnections { total, zone, port } = refused;
-    let row = |what: String, used: String, limit: String, refused: String| vec![what, used, limit, refused];
-    let all = row("all".to_owned(), connections.to_string(), max.to_string(), total.to_string());
+    let row = |what: String, used: String, limit: String, refused: String| {
+        vec![what, used, limit, String::new(), refused]
+    };
+    let mut all = row("all".to_owned(), connections.to_string(), max.to_string(), total.to_string());
+    all[3] = replaced.to_string();
     let every_zone = row("each zone".to_owned(), String::new(), or_none(*max_per_zone), zone.to_string());
     let every_port = row("each port".to_owned(), String::new(), max_per_port.to_string(), port.to_string());
     let zones = zones.iter().map(|of| {
@@ -108,7 +121,7 @@ pub(crate) fn connection_limits(limits: &ConnectionLimits) -> String {
         row(format!("port {}", of.port), of.connections.to_string(), max_per_port.to_string(), String::new())
     });
     let rows = [all, every_zone].into_iter().chain(zones).chain([every_port]).chain(ports);
-    let mut text = table(&["OF", ">CONNECTIONS", ">LIMIT", ">REFUSED"], rows);
+    let mut text = table(&["OF", ">CONNECTIONS", ">LIMIT", ">REPLACED", ">REFUSED"], rows);
     let timeouts = limits.timeouts.iter().map(|(name, timeout)| vec![name.clone(), timeout.clone()]);
     // Writing to a String cannot fail.
     let _ = write!(text, "\n{}", table(&["TIMEOUT", ">AFTER"], timeouts));

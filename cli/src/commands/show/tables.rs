@@ -50,13 +50,15 @@ pub(crate) fn status(status: &Status) -> String {
 
 /// Counters of the flow tables of a bridge, in one line.
 fn flow_counts(counts: &FlowCounts) -> String {
-    let FlowCounts { flows, head, megaflow, tables, drops } = counts;
+    let FlowCounts { flows, head, megaflow, tables, evicted, drops, .. } = counts;
     let drops =
         drops.iter().map(|drop| format!("; table {} {} {}", drop.table, drop.reason, count(drop.packets)));
     let drops: String = drops.collect();
     let found = [("head cache", head), ("megaflow cache", megaflow), ("tables", tables)];
     let found = found.map(|(place, packets)| format!("{} in {place}", count(*packets))).join(", ");
-    format!("          {} flows; packets found: {found}{drops}\n", count(*flows as u64))
+    let evicted =
+        if *evicted > 0 { format!("; {} megaflows replaced", count(*evicted)) } else { String::new() };
+    format!("          {} flows; packets found: {found}{evicted}{drops}\n", count(*flows as u64))
 }
 
 /// Number of workers per role: ` (1 rx, 2 work)`; empty if there are no roles.

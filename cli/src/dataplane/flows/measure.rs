@@ -59,6 +59,9 @@ impl Flows {
             head: caches.head,
             megaflow: caches.megaflow,
             tables: caches.tables,
+            probes: caches.probes,
+            evicted: caches.evicted,
+            evicted_masks: caches.evicted_masks,
             drops: drops.collect(),
         })
     }

@@ -63,6 +63,8 @@ type Link = u32;
 pub(crate) struct Effort {
     /// Subtables that were probed.
     pub(crate) probes: u64,
+    /// Megaflows that were replaced by others.
+    pub(crate) evicted: u64,
     /// Subtables that were replaced by one of another mask.
     pub(crate) evicted_masks: u64,
 }
@@ -282,7 +284,9 @@ impl<T> MegaflowCache<T> {
                 break;
             }
         }
-        victim.and_then(|slot| self.take(slot)).into_iter().for_each(removed);
+        let victim = victim.and_then(|slot| self.take(slot));
+        self.effort.evicted += u64::from(victim.is_some());
+        victim.into_iter().for_each(removed);
     }
 
     fn take(&mut self, slot: u32) -> Option<Megaflow<T>> {

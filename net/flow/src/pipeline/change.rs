@@ -101,7 +101,9 @@ impl FlowSwitch {
         configs: &[(TableId, TableConfig)],
     ) -> Result<(), UnknownBridge> {
         self.change_settings(bridge, |tables| {
-            configs.iter().for_each(|(table, config)| tables.configure(*table, *config));
+            for (table, config) in configs {
+                tables.configure(*table, *config);
+            }
         })
     }
 

@@ -43,7 +43,8 @@ pub(super) struct Counts {
     pub(super) tables: AtomicU64,
     /// Masks of the megaflow cache.
     pub(super) probes: AtomicU64,
-    /// See `probes`.
+    /// See [`super::CacheCounts`].
+    pub(super) evicted: AtomicU64,
     pub(super) evicted_masks: AtomicU64,
     /// See [`super::LearnCounts`].
     pub(super) learn_added: AtomicU64,

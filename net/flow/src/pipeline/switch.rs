@@ -30,6 +30,8 @@ pub struct CacheCounts {
     pub tables: u64,
     /// Masks that lookups in the megaflow cache probed: at most 32 for each packet that is not in the head cache.
     pub probes: u64,
+    /// Megaflows that were replaced by others, because the cache was full.
+    pub evicted: u64,
     /// Masks that were removed from the megaflow cache for others.
     pub evicted_masks: u64,
 }
@@ -265,10 +267,11 @@ impl FlowSwitch {
     /// If there is no such bridge.
     pub fn cache_counts(&self, bridge: &str) -> Result<CacheCounts, UnknownBridge> {
         let bridge = self.bridge(bridge)?;
-        let Counts { head, megaflow, tables, probes, evicted_masks, .. } = &bridge.counts;
-        let counts = [head, megaflow, tables, probes, evicted_masks].map(|n| n.load(Ordering::Relaxed));
-        let [head, megaflow, tables, probes, evicted_masks] = counts;
-        Ok(CacheCounts { head, megaflow, tables, probes, evicted_masks })
+        let Counts { head, megaflow, tables, probes, evicted, evicted_masks, .. } = &bridge.counts;
+        let counts =
+            [head, megaflow, tables, probes, evicted, evicted_masks].map(|n| n.load(Ordering::Relaxed));
+        let [head, megaflow, tables, probes, evicted, evicted_masks] = counts;
+        Ok(CacheCounts { head, megaflow, tables, probes, evicted, evicted_masks })
     }
 
     /// Packets that the tables of a bridge dropped, up to half a second ago; tables without any are left out.

@@ -262,6 +262,7 @@ fn count(bridge: &Bridge, lookup: &mut Lookup) {
         (&bridge.counts.megaflow, hits.megaflow),
         (&bridge.counts.tables, hits.tables),
         (&bridge.counts.probes, effort.probes),
+        (&bridge.counts.evicted, effort.evicted),
         (&bridge.counts.evicted_masks, effort.evicted_masks),
     ] {
         if n > 0 {

@@ -132,6 +132,7 @@ fn eviction_visits_a_bounded_number_of_slots() {
     let last = MAX_EVICTION_STEPS as u32 - 1;
     assert_eq!(add(&mut cache, &key(0, 1000, 0), &all, 1000).1, [last], "all were used recently");
     assert_eq!(add(&mut cache, &key(0, 1001, 0), &all, 1001).1, [2 * last + 1]);
+    assert_eq!(cache.take_effort().evicted, 2);
 }
 
 #[test]
