@@ -35,6 +35,9 @@ pub(crate) struct Arguments {
     /// Rows to measure [default: all]
     #[arg(long = "row", value_enum, value_delimiter = ',')]
     rows: Vec<Row>,
+    /// Length of frames in bytes, except those of row rules, whose packets are headers only
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(64..=1518))]
+    size: u16,
 }
 
 /// A group of subjects.
@@ -98,7 +101,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     command::build_linerate()?;
     command::run(&cargo(&CLASSBENCH), BUILD)?;
     let comparison = comparison(&arguments.rows);
-    comparison.run(options, |subject| read(options, &comparison.subjects[subject]))
+    comparison.run(options, |subject| read(arguments, &comparison.subjects[subject]))
 }
 
 fn comparison(rows: &[Row]) -> Comparison {
@@ -133,12 +136,14 @@ fn comparison(rows: &[Row]) -> Comparison {
     }
 }
 
-fn read(options: &Options, subject: &[String]) -> Result<Values> {
+fn read(arguments: &Arguments, subject: &[String]) -> Result<Values> {
     let mut variables = script::labelled(["ROW", "FLOWS", "MASKS", "SHARES", "SUBJECT"], subject);
     let classbench = command::target().join("release/examples/classbench").display().to_string();
     variables.push(("CLASSBENCH", &classbench));
+    let size = arguments.size.to_string();
+    variables.push(("SIZE", &size));
     let is_generated = subject.first() == Some(&word(&Row::Rules));
-    script::read(options, SCRIPT, &variables, if is_generated { parse_generated } else { parse })
+    script::read(&arguments.options, SCRIPT, &variables, if is_generated { parse_generated } else { parse })
 }
 
 /// The report of the generator, which counts no polls.

@@ -6,6 +6,7 @@
 #   FLOWS      flows of each device
 #   MASKS      different masks of these flows
 #   SHARES     uniform, or the exponent of Zipf's law; of row rules the kind of rule set
+#   SIZE       bytes of a frame
 #   CLASSBENCH program that writes rule sets
 #   SECONDS_EACH, SWITCH_CPU, GUEST_CPU, LINERATE, FOLDER
 # Prints `cycles N`, the busy cycles of the switch per packet, and then the report of the guest, or of the generator, as JSON.
@@ -81,7 +82,7 @@ if [ "$ROW" = rules ]; then
     "$LINERATE" gen --port "$(generator_port a)" --port "$(generator_port b)" --pcap frames.pcap --rate max --cpu "$GUEST_CPU" \
         --no-announce --no-baseline --warm-up "${WARM_UP}s" --duration "${SECONDS_EACH}s" -o json >guest.json 2>guest.log &
 else
-    "$LINERATE" guest --listen "$FOLDER/a" --listen "$FOLDER/b" --size 64 --in-flight "$IN_FLIGHT" --cpu "$GUEST_CPU" --flows "$FLOWS" $shares \
+    "$LINERATE" guest --listen "$FOLDER/a" --listen "$FOLDER/b" --size "$SIZE" --in-flight "$IN_FLIGHT" --cpu "$GUEST_CPU" --flows "$FLOWS" $shares \
         --warm-up "${WARM_UP}s" --duration "${SECONDS_EACH}s" -o json >guest.json 2>guest.log &
 fi
 guest=$!

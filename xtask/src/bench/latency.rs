@@ -1,7 +1,7 @@
 //! `cargo xtask bench latency`: frames of our generator at a fixed rate through a flow table; measures latency and
-//! loss. At half of the highest rate that Open vSwitch forwards without loss, both switches are compared. At a moderate
-//! rate, our switch is compared with itself while 100,000 and 1,000,000 flows are added. A script (`latency.sh`) takes
-//! one reading.
+//! loss. At half of the highest rate that Open vSwitch forwards without loss, or another share of it, both switches are
+//! compared. At a moderate rate, our switch is compared with itself while 100,000 and 1,000,000 flows are added, and
+//! while a controller gets a copy of each packet. A script (`latency.sh`) takes one reading.
 
 use std::time::Duration;
 
@@ -29,6 +29,7 @@ const COLUMNS: [Column; 4] = [
     Column::new("p99_us", "p99 in us", 1),
     Column::new("p50_us", "p50 in us", 1),
     Column::new("lost", "lost", 0).at_most(0.0),
+    // Flows that were added, or packets that the controller got.
     Column::new("changes_per_second", "changes/s", 0),
 ];
 
@@ -37,9 +38,18 @@ const COLUMNS: [Column; 4] = [
 pub(crate) struct Arguments {
     #[command(flatten)]
     options: Options,
-    /// Packets per second of both switches [default: half of the rate that Open vSwitch forwards without loss]
+    /// Packets per second of both switches [default: the share of the rate that Open vSwitch forwards without loss]
     #[arg(long, value_name = "PPS")]
     rate: Option<u64>,
+    /// Share of the rate that Open vSwitch forwards without loss
+    #[arg(long, default_value_t = 0.5, conflicts_with = "rate")]
+    share: f64,
+    /// Length of frames in bytes
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(64..=1518))]
+    size: u16,
+    /// Only the comparison with Open vSwitch
+    #[arg(long)]
+    calm: bool,
     /// Packets per second while flows are added, and beside it
     #[arg(long, value_name = "PPS", default_value_t = 100_000)]
     changing_rate: u64,
@@ -58,46 +68,53 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     packages::ensure(packages::PEERS)?;
     command::build_linerate()?;
     command::run(&cargo(&ADD_FLOWS), BUILD)?;
-    let rate = arguments.rate.map_or_else(|| search(options), Ok)?;
-    let comparison = comparison(rate, arguments.changing_rate);
-    comparison.run(options, |subject| read(options, &comparison.subjects[subject]))
+    if !(0.01..=1.5).contains(&arguments.share) {
+        bail!("invalid value {} for --share: expected 0.01 to 1.5", arguments.share);
+    }
+    let rate = arguments.rate.map_or_else(|| search(arguments), Ok)?;
+    let changing_rate = if arguments.calm { None } else { Some(arguments.changing_rate) };
+    let comparison = comparison(rate, changing_rate);
+    comparison.run(options, |subject| read(arguments, &comparison.subjects[subject]))
 }
 
-/// Half of the highest rate that Open vSwitch forwards without loss.
-fn search(options: &Options) -> Result<u64> {
+/// The share of the highest rate that Open vSwitch forwards without loss.
+fn search(arguments: &Arguments) -> Result<u64> {
     let _reserved = HugePages::reserve(HUGE_PAGES)?;
-    let said = script::run(options, SCRIPT, &[("WORK", "ndr"), ("SUBJECT", OVS)])?;
+    let size = arguments.size.to_string();
+    let variables = [("WORK", "ndr"), ("SUBJECT", OVS), ("SIZE", size.as_str())];
+    let said = script::run(&arguments.options, SCRIPT, &variables)?;
     let found: u64 = said.trim().parse().with_context(|| format!("the script printed {said:?}"))?;
     eprintln!("Open vSwitch forwards {found} packets per second without loss");
-    Ok(found / 2)
+    Ok((found as f64 * arguments.share) as u64)
 }
 
-fn comparison(rate: u64, changing_rate: u64) -> Comparison {
+fn comparison(rate: u64, changing_rate: Option<u64>) -> Comparison {
     let subject =
         |work: &str, rate: u64, switch: &str| vec![work.to_owned(), rate.to_string(), switch.to_owned()];
-    let subjects = vec![
-        subject("calm", rate, OURS),
-        subject("calm", rate, OVS),
-        subject("calm", changing_rate, OURS),
-        subject("changes", changing_rate, OURS),
-        subject("load", changing_rate, OURS),
-    ];
+    let mut subjects = vec![subject("calm", rate, OURS), subject("calm", rate, OVS)];
     let pair = |ours, theirs, goal| Pair { ours, theirs, column: 0, goal: Some(Goal::AtMost(goal)) };
+    let mut pairs = vec![pair(0, 1, 0.5)];
+    if let Some(rate) = changing_rate {
+        subjects.extend(["calm", "changes", "load", "punts"].map(|work| subject(work, rate, OURS)));
+        pairs.extend([3, 4, 5].map(|ours| pair(ours, 2, 2.0)));
+    }
     Comparison {
         title: "flow tables: ratios of the 99th percentile of latency",
         labels: &["work", "pps", "switch"],
         columns: &COLUMNS,
         subjects,
-        pairs: vec![pair(0, 1, 0.5), pair(3, 2, 2.0), pair(4, 2, 2.0)],
+        pairs,
         huge_pages: HUGE_PAGES,
     }
 }
 
-fn read(options: &Options, subject: &[String]) -> Result<Values> {
+fn read(arguments: &Arguments, subject: &[String]) -> Result<Values> {
     let mut variables = script::labelled(["WORK", "RATE", "SUBJECT"], subject);
     let add_flows = command::target().join("release/examples/add_flows").display().to_string();
     variables.push(("ADD_FLOWS", &add_flows));
-    script::read(options, SCRIPT, &variables, parse)
+    let size = arguments.size.to_string();
+    variables.push(("SIZE", &size));
+    script::read(&arguments.options, SCRIPT, &variables, parse)
 }
 
 /// Parses the output of the script. Returns `None` if its format differs.
@@ -126,14 +143,15 @@ mod tests {
 
     #[test]
     fn both_switches_and_our_own_while_flows_change_are_compared() {
-        let comparison = comparison(2_000_000, 100_000);
+        let comparison = comparison(2_000_000, Some(100_000));
         let names: Vec<_> = comparison.pairs.iter().map(|pair| comparison.pair_name(pair)).collect();
         assert_eq!(
             names,
             [
                 "calm 2000000 linerate over ovs",
                 "changes 100000 linerate over calm",
-                "load 100000 linerate over calm"
+                "load 100000 linerate over calm",
+                "punts 100000 linerate over calm"
             ]
         );
     }

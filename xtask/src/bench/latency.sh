@@ -1,9 +1,10 @@
-# One reading: latency of frames of 64 bytes that a generator sends at a fixed rate through a flow table of one switch.
+# One reading: latency of frames of SIZE bytes that a generator sends at a fixed rate through a flow table of one switch.
 # Runs after `hosts.sh`.
 #   WORK       ndr: searches the highest rate without loss, and prints it in packets per second
 #              calm: prints the generator's report as JSON
 #              changes: the same while 100,000 flows are added, whose number per second it prints in a line before
 #              load: the same with 1,000,000 flows, and a generator that sends until they are added
+#              punts: the same while a controller gets a copy of each packet
 #   ADD_FLOWS  program that adds flows
 #   RATE       packets per second
 #   SUBJECT    linerate, or ovs (Open vSwitch with DPDK)
@@ -15,7 +16,7 @@ CHANGES=100000
 
 # Sends RATE for a time, and writes report.json.
 generate() {
-    "$LINERATE" gen --port "$(generator_port a)" --port "$(generator_port b)" --size 64 --flows 100 --rate "$1pps" --cpu "$GUEST_CPU" \
+    "$LINERATE" gen --port "$(generator_port a)" --port "$(generator_port b)" --size "$SIZE" --flows 100 --rate "$1pps" --cpu "$GUEST_CPU" \
         --no-announce --no-baseline --warm-up 1s --duration "$2" -o json >report.json 2>gen.log
 }
 
@@ -53,6 +54,14 @@ wait_for_bridge br0
 ovs-ofctl del-flows "unix:$FOLDER/br0.mgmt" 2>>ofctl.log
 ovs-ofctl add-flow "unix:$FOLDER/br0.mgmt" priority=1,in_port=1,actions=output:2 2>>ofctl.log
 case "$WORK" in
+    punts)
+        ovs-ofctl add-flow "unix:$FOLDER/br0.mgmt" priority=1,in_port=1,actions=output:2,controller:64 2>>ofctl.log
+        nice -n 19 ovs-ofctl monitor "unix:$FOLDER/br0.mgmt" 65534 >monitor.log 2>&1 &
+        generate "$RATE" "${SECONDS_EACH}s"
+        # And those of the warm-up.
+        echo $(($(grep -c PACKET_IN monitor.log) / (SECONDS_EACH + 1)))
+        cat report.json
+        ;;
     ndr) search ;;
     calm)
         generate "$RATE" "${SECONDS_EACH}s"
