@@ -56,7 +56,7 @@ ovs-ofctl add-flow "unix:$FOLDER/br0.mgmt" priority=1,in_port=1,actions=output:2
 case "$WORK" in
     punts)
         ovs-ofctl add-flow "unix:$FOLDER/br0.mgmt" priority=1,in_port=1,actions=output:2,controller:64 2>>ofctl.log
-        nice -n 19 ovs-ofctl monitor "unix:$FOLDER/br0.mgmt" 65534 >monitor.log 2>&1 &
+        OVS_RUNDIR="$FOLDER" nice -n 19 ovs-ofctl monitor "unix:$FOLDER/br0.mgmt" 65534 >monitor.log 2>&1 &
         generate "$RATE" "${SECONDS_EACH}s"
         # And those of the warm-up.
         echo $(($(grep -c PACKET_IN monitor.log) / (SECONDS_EACH + 1)))
