@@ -9,6 +9,7 @@ use super::metrics::MEDIA_TYPE;
 use super::model::{PortReport, Status};
 use super::service::ApiService;
 use super::{bonds, fdb, flows, mirrors, multicast, queues, workers};
+use crate::dataplane::health::{HealthReport, ReadyReport};
 use crate::dataplane::link_report::NeighborsReport;
 use crate::dataplane::offload_report::OffloadReport;
 use crate::dataplane::report::BridgeReport;
@@ -47,6 +48,8 @@ fn routes() -> OpenApiRouter<Arc<ApiService>> {
         .routes(routes!(status))
         .routes(routes!(snapshot))
         .routes(routes!(metrics))
+        .routes(routes!(health))
+        .routes(routes!(readiness))
         .routes(routes!(show_ports, add_port))
         .routes(routes!(show_port, remove_port))
         .routes(routes!(show_bridges))
@@ -126,6 +129,34 @@ async fn snapshot(State(service): Service) -> Json<Snapshot> {
 ))]
 async fn metrics(State(service): Service) -> Response {
     ([(CONTENT_TYPE, MEDIA_TYPE)], service.metrics()).into_response()
+}
+
+/// Whether the process does its work
+///
+/// A supervisor should end a process that does not.
+#[utoipa::path(get, path = "/healthz", responses(
+    (status = 200, description = "No worker hangs", body = HealthReport),
+    (status = 503, description = "A worker neither sleeps nor polls for 5 seconds", body = HealthReport),
+))]
+async fn health(State(service): Service) -> Response {
+    let report = service.health();
+    (status_of(report.hung_workers.is_empty()), Json(report)).into_response()
+}
+
+/// Whether all ports can carry packets
+///
+/// Ports that wait for their peers can.
+#[utoipa::path(get, path = "/readyz", responses(
+    (status = 200, description = "No port has failed", body = ReadyReport),
+    (status = 503, description = "A port has failed", body = ReadyReport),
+))]
+async fn readiness(State(service): Service) -> Response {
+    let report = service.readiness();
+    (status_of(report.faulted_ports.is_empty()), Json(report)).into_response()
+}
+
+fn status_of(is_good: bool) -> StatusCode {
+    if is_good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
 }
 
 /// All ports, with configuration and state

@@ -6,6 +6,7 @@
 use super::error::ApiError;
 use super::model::{BridgeStatus, PortReport, Status, Traffic};
 use super::{metrics, policy};
+use crate::dataplane::health::{HealthReport, Progress, ReadyReport};
 use crate::dataplane::interface::{DataPlane, DataPlaneError};
 use crate::dataplane::link_report::NeighborsReport;
 use crate::dataplane::offload_report::OffloadReport;
@@ -25,6 +26,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// The running switch behind the API.
 pub(crate) struct ApiService {
@@ -33,6 +35,7 @@ pub(crate) struct ApiService {
     loading: Mutex<()>,
     control: PathBuf,
     data_plane: Box<dyn DataPlane>,
+    health: Mutex<(Progress, HealthReport)>,
     /// Number of grants so far.
     granted: AtomicU64,
     stop: Box<dyn Fn() + Send + Sync>,
@@ -51,6 +54,7 @@ impl ApiService {
             loading: Mutex::default(),
             control,
             data_plane,
+            health: Mutex::default(),
             granted: AtomicU64::new(0),
             stop: Box::new(stop),
         }
@@ -110,6 +114,24 @@ impl ApiService {
             multicasts: self.data_plane.multicast(),
             export: self.data_plane.export(),
         })
+    }
+
+    /// Looks at the workers. Must be called again and again: [`ApiService::health`] is the result of the last call.
+    pub(crate) fn observe_health(&self) -> HealthReport {
+        let now = self.data_plane.snapshot();
+        let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        health.1 = health.0.observe(&now.workers, Instant::now());
+        health.1.clone()
+    }
+
+    /// `GET /healthz`
+    pub(crate) fn health(&self) -> HealthReport {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
+    }
+
+    /// `GET /readyz`
+    pub(crate) fn readiness(&self) -> ReadyReport {
+        ReadyReport::of(&self.data_plane.snapshot())
     }
 
     /// `GET /v1/bridges`

@@ -24,6 +24,7 @@ pub(crate) mod show;
 pub(crate) mod snippet;
 pub(crate) mod sockets;
 pub(crate) mod stack;
+pub(crate) mod supervision;
 pub(crate) mod top;
 pub(crate) mod trace;
 pub(crate) mod tunnels;

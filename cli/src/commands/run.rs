@@ -4,6 +4,7 @@
 //! order of their start, so that no request reaches a data plane that has stopped. The control socket is removed last,
 //! so that a process that watches it sees the end.
 
+use super::supervision::Supervision;
 use crate::api::service::ApiService;
 use crate::api::{control, grants, routes, server};
 use crate::args::RunArgs;
@@ -45,8 +46,11 @@ pub(crate) fn run(args: &RunArgs, verbose: bool, socket: Option<&Path>) -> anyho
             warn!(reason = %error, "a port waits");
         }
     }
+    let supervision = Supervision::start(service.clone())
+        .map_err(|e| Diagnostic::failed("watchdog", e, "raise the limit of threads of this process"))?;
     greet(&shown, &control, is_text);
     wait(&mut signals, is_text);
+    drop(supervision);
     drop((server, asked));
     drop(service);
     drop(grants);

@@ -15,6 +15,7 @@ mod export;
 pub(crate) mod export_report;
 pub(crate) mod flow_report;
 mod flows;
+pub(crate) mod health;
 pub(crate) mod interface;
 pub(crate) mod link_report;
 mod links;

@@ -12,3 +12,4 @@ mod guests;
 mod layers;
 mod placement;
 mod sockets;
+mod supervision;

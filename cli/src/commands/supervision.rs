@@ -1,0 +1,75 @@
+//! The supervisor of the process: systemd is told when the switch runs, when it ends, and that it does its work.
+//!
+//! A thread looks at the workers every second, or twice in the interval of systemd's watchdog if that is shorter
+//! (`WatchdogSec`). Only while none hangs, the watchdog is told so; otherwise systemd ends the process and starts it
+//! again. A worker that hangs is also logged, once, and so is its end. Without a supervisor, notices go nowhere.
+
+use crate::api::service::ApiService;
+use crate::dataplane::health::HealthReport;
+use sd_notify::NotifyState;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tracing::{error, info};
+
+/// Longest interval between two looks at the workers.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// The running thread. Ends it when dropped, and tells that the switch ends.
+pub(crate) struct Supervision {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Supervision {
+    /// Tells that the switch runs, and begins to look at its workers.
+    pub(crate) fn start(service: Arc<ApiService>) -> std::io::Result<Self> {
+        let (stop, stopped) = channel::<()>();
+        let watchdog = sd_notify::watchdog_enabled();
+        let interval = watchdog.map_or(INTERVAL, |limit| INTERVAL.min(limit / 2));
+        let watch = move || {
+            let mut was_healthy = true;
+            loop {
+                let health = service.observe_health();
+                was_healthy = tell(&health, was_healthy, watchdog.is_some());
+                if stopped.recv_timeout(interval) != Err(RecvTimeoutError::Timeout) {
+                    return;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("watchdog".to_owned()).spawn(watch)?;
+        notify(NotifyState::Ready);
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Supervision {
+    fn drop(&mut self) {
+        notify(NotifyState::Stopping);
+        drop(self.stop.take());
+        // A panic of the thread was printed already.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Logs a change of health, and tells the watchdog. Returns whether no worker hangs.
+fn tell(health: &HealthReport, was_healthy: bool, has_watchdog: bool) -> bool {
+    let is_healthy = health.hung_workers.is_empty();
+    if is_healthy && has_watchdog {
+        notify(NotifyState::Watchdog);
+    }
+    match (was_healthy, is_healthy) {
+        (true, false) => health.hung_workers.iter().for_each(|hung| {
+            error!(worker = hung.worker, cpu = ?hung.cpu, seconds = hung.seconds, "a worker hangs");
+        }),
+        (false, true) => info!("all workers work again"),
+        _ => {}
+    }
+    is_healthy
+}
+
+/// A supervisor that is gone cannot be told anything.
+fn notify(state: NotifyState<'_>) {
+    let _ = sd_notify::notify(&[state]);
+}
