@@ -21,8 +21,6 @@ const GROUP_CAPABILITIES: u32 = 0xf;
 /// Drop and DSCP remark; kbit/s, packets/s, bursts and counters.
 const BANDS: u32 = 1 << 1 | 1 << 2;
 const METER_CAPABILITIES: u32 = 0xf;
-/// A counter that does not exist (OpenFlow 1.3.5, 5.8).
-const NOT_COUNTED: u64 = u64::MAX;
 
 /// Numbers of all actions of a version, from OpenFlow 1.1 on.
 pub(crate) fn actions(version: Version) -> impl Iterator<Item = u16> {
@@ -141,10 +139,9 @@ fn meters(tables: &Tables, id: u32) -> Result<Vec<Arc<Meter>>, ErrorCode> {
 
 fn group_stats(tables: &Tables, group: &Group, now: Now) -> GroupStats {
     let (packets, bytes) = group.counter().counts();
-    let uncounted = (NOT_COUNTED, NOT_COUNTED);
     let bucket = |position| {
         let counter = group.bucket_counter(position);
-        let (packets, bytes) = counter.map_or(uncounted, |counter| counter.counts());
+        let (packets, bytes) = counter.map_or((0, 0), |counter| counter.counts());
         BucketStats { packets, bytes }
     };
     GroupStats {

@@ -225,6 +225,14 @@ fn groups_of_a_rest_application_spread_flows_and_fail_over() {
     assert_eq!(right.len() + other.len(), 200);
     // A quarter of 200 is 50, with a deviation of 6.
     assert!((20..=80).contains(&other.len()), "{}", other.len());
+    // Counters are at most half a second old, and the ping was counted too.
+    let counted = wait::until(LIMIT, || {
+        let buckets = rest.get("group")[0]["bucket_stats"].clone();
+        let packets = [0, 1].map(|at| buckets[at]["packet_count"].as_u64().unwrap_or_default());
+        let sent = [right.len(), other.len()].map(|flows| 5 * flows as u64);
+        (packets[0] >= sent[0] && packets[1] >= sent[1] && packets[0] + packets[1] < 1_100).then_some(())
+    });
+    assert!(counted.is_some(), "{}", rest.get("group"));
 
     rest.post("groupentry/modify", json!({"type": "FF", "group_id": 1, "buckets": buckets()}));
     assert_eq!(rest.get("groupdesc")[0]["type"], "FF");

@@ -11,7 +11,7 @@ use crate::matching::Match;
 use crate::modify::PortNo;
 use crate::packet::{ActionError, Layout, Rewriter};
 use crate::tables::{CONTROLLER, Metering};
-use crate::translate::{ControllerOperation, Operation, reason};
+use crate::translate::{ControllerOperation, Operation, SelectedBucket, reason};
 use crate::{Field, Key, TableId};
 use port::{Burst, Context, DropReason, EditId, PortId, PuntNote, PuntReason, Verdicts};
 use std::sync::Arc;
@@ -110,7 +110,11 @@ impl<'a> Executor<'a> {
             Operation::Ct(operation) => self.track(operation)?,
             Operation::CtClear => self.untrack(),
             Operation::Meter(id) => self.meter(*id)?,
-            Operation::Select(selection) => self.copy(|copy| copy.list(key, selection.operations(key))),
+            Operation::Select(selection) => {
+                let SelectedBucket { operations, counter } = selection.bucket(key);
+                self.lookup.selected.count(counter, self.rewriter.frame_len() as u64);
+                self.copy(|copy| copy.list(key, operations));
+            }
             Operation::Clone(operations) => self.copy(|copy| copy.list(key, operations)),
             Operation::Encapsulate(way) => self.copy(|copy| copy.encapsulate(key, way)),
             Operation::Unreachable(why) => self.unreachable(*why),

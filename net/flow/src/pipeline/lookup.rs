@@ -3,6 +3,7 @@
 use super::directory::{PortChanges, Scope};
 use super::exchange::Learner;
 use super::program::{Form, Program, Reads, ingress};
+use super::selected::SelectedBuckets;
 use crate::Key;
 use crate::cache::{
     Continuation, Effort, Entry, Extent, HeadCache, Megaflow, MegaflowCache, MegaflowId, Shape,
@@ -108,6 +109,8 @@ pub(super) struct Lookup {
     resumes: HashMap<usize, (u32, Arc<Resume>)>,
     /// By ingress port: the megaflow of all its packets, if results depend on nothing else.
     by_port: Vec<MegaflowId>,
+    /// Packets of buckets of select groups that their counters do not have.
+    pub(super) selected: SelectedBuckets,
     /// Number of identifiers.
     resumed: u32,
     /// Packets that had no room for a megaflow.
@@ -142,6 +145,7 @@ impl Lookup {
             keys: Box::default(),
             resumes: HashMap::new(),
             by_port: Vec::new(),
+            selected: SelectedBuckets::default(),
             resumed: 0,
             plain: 0,
             misses: 0,

@@ -33,6 +33,7 @@ mod port_config;
 mod probe;
 mod program;
 mod recirculation;
+mod selected;
 mod switch;
 mod track;
 mod tracked;

@@ -257,6 +257,7 @@ fn take_tables(lookup: &mut Lookup, bridge: &Bridge) {
 #[inline]
 fn count(bridge: &Bridge, lookup: &mut Lookup) {
     let (hits, effort) = (std::mem::take(&mut lookup.hits), lookup.take_effort());
+    lookup.selected.add();
     for (counter, n) in [
         (&bridge.counts.head, hits.head),
         (&bridge.counts.megaflow, hits.megaflow),

@@ -41,7 +41,7 @@ pub struct Group {
     scores: Vec<[f32; SLOTS]>,
     created: Now,
     counter: Arc<GroupCounter>,
-    /// Of each bucket; empty in a select group, where the hash of each packet selects the bucket.
+    /// Of each bucket.
     bucket_counters: Vec<Arc<GroupCounter>>,
 }
 
@@ -62,7 +62,6 @@ impl Group {
     pub(super) fn new(change: &GroupMod, old: Option<&Self>, seed: u64, now: Now) -> Self {
         let scores = |bucket: &Bucket| std::array::from_fn(|slot| score(bucket, slot as u64, seed));
         let select = change.kind == GroupKind::Select;
-        let counted: &[Bucket] = if select { &[] } else { &change.buckets[..] };
         let before = old.map(Self::counters_by_bucket).unwrap_or_default();
         let counter = |bucket: &Bucket| before.get(&bucket.id).copied().cloned().unwrap_or_default();
         Self {
@@ -72,7 +71,7 @@ impl Group {
             scores: if select { change.buckets.iter().map(scores).collect() } else { Vec::new() },
             created: old.map_or(now, |old| old.created),
             counter: old.map(|old| old.counter.clone()).unwrap_or_default(),
-            bucket_counters: counted.iter().map(counter).collect(),
+            bucket_counters: change.buckets.iter().map(counter).collect(),
         }
     }
 
@@ -100,7 +99,7 @@ impl Group {
         &self.counter
     }
 
-    /// Counter of the bucket at a position. Buckets of a select group have none.
+    /// Counter of the bucket at a position.
     pub fn bucket_counter(&self, position: usize) -> Option<&Arc<GroupCounter>> {
         self.bucket_counters.get(position)
     }
@@ -147,7 +146,8 @@ pub(super) fn executed(buckets: &[Bucket]) -> Vec<u32> {
 
 /// Memory of a group with these buckets, in bytes.
 pub(super) fn memory(kind: GroupKind, buckets: &[Bucket]) -> usize {
-    let own = if kind == GroupKind::Select { size_of::<[f32; SLOTS]>() } else { size_of::<GroupCounter>() };
+    let scores = if kind == GroupKind::Select { size_of::<[f32; SLOTS]>() } else { 0 };
+    let own = scores + size_of::<GroupCounter>();
     let bucket = |bucket: &Bucket| size_of::<Bucket>() + own + memory_of(&bucket.actions);
     size_of::<Group>() + buckets.iter().map(bucket).sum::<usize>()
 }

@@ -139,7 +139,7 @@ fn print_encapsulation(out: &mut Out, way: &Encapsulation) -> fmt::Result {
 
 fn print_selection(out: &mut Out, selection: &Selection) -> fmt::Result {
     write!(out.f, "select(group={}", selection.group)?;
-    for bucket in &selection.buckets {
+    for bucket in selection.buckets.iter().map(|bucket| &bucket.operations) {
         out.f.write_str(",")?;
         print_nested(out, "bucket", bucket)?;
     }

@@ -1,7 +1,7 @@
 //! Groups.
 
 use super::Environment;
-use super::operation::{Operation, Selection, Site, select_slot};
+use super::operation::{Operation, SelectedBucket, Selection, Site, select_slot};
 use super::pipeline::{Progress, Translator};
 use super::record::{Event, Recorder};
 use super::set::ActionSet;
@@ -54,7 +54,8 @@ impl<E: Environment, R: Recorder> Translator<'_, E, R> {
             let selected = |key: &Key| usize::from(slots[select_slot(key) % slots.len()]);
             let event = |key: &Key| Event::Bucket { position: i, is_selected: selected(key) == i };
             let found = self.recorded(event, |this| this.scope(|copy| copy.actions(&actions, site)));
-            buckets.push(found?.into_boxed_slice());
+            let (operations, counter) = (found?.into_boxed_slice(), group.bucket_counter(i).cloned());
+            buckets.push(SelectedBucket { operations, counter: counter.unwrap_or_default() });
         }
         let slots = slots.into_iter().map(|i| positions[usize::from(i)]).collect();
         self.emit(Operation::Select(Box::new(Selection { group: group.id(), slots, buckets })))

@@ -34,7 +34,8 @@ pub(crate) use tests::matching as random_match;
 pub(crate) use connection::{request, set_state};
 pub use flow_hash::{flow_hash, simple_flow};
 pub use operation::{
-    ControllerOperation, CtOperation, Encapsulation, Operation, Resume, Selection, reason, select_slot,
+    ControllerOperation, CtOperation, Encapsulation, Operation, Resume, SelectedBucket, Selection, reason,
+    select_slot,
 };
 pub(crate) use plain::{enter, plain};
 pub(crate) use record::Record;

@@ -7,7 +7,7 @@ use crate::field::Field;
 use crate::key::Key;
 use crate::matching::Match;
 use crate::modify::{PortNo, TableId};
-use crate::tables::Parent;
+use crate::tables::{GroupCounter, Parent};
 use ::tunnel::{Kind, Template, Unreachable};
 use std::sync::Arc;
 
@@ -163,14 +163,34 @@ pub struct Selection {
     pub group: u32,
     /// Position in `buckets` for each [`select_slot`].
     pub slots: Box<[u16]>,
-    /// Operations of the live buckets.
-    pub buckets: Vec<Box<[Operation]>>,
+    /// The live buckets.
+    pub buckets: Vec<SelectedBucket>,
+}
+
+/// A bucket of a select group.
+#[derive(Clone, Debug)]
+pub struct SelectedBucket {
+    /// Operations.
+    pub operations: Box<[Operation]>,
+    /// Counter of its packets.
+    pub counter: Arc<GroupCounter>,
+}
+
+impl PartialEq for SelectedBucket {
+    fn eq(&self, other: &Self) -> bool {
+        self.operations == other.operations && Arc::ptr_eq(&self.counter, &other.counter)
+    }
 }
 
 impl Selection {
-    /// The operations for the packet with `key`, its key when it was translated.
-    pub fn operations(&self, key: &Key) -> &[Operation] {
+    /// The bucket for the packet with `key`, its key when it was translated.
+    pub fn bucket(&self, key: &Key) -> &SelectedBucket {
         &self.buckets[usize::from(self.slots[select_slot(key) % self.slots.len()])]
+    }
+
+    /// The operations of [`Selection::bucket`].
+    pub fn operations(&self, key: &Key) -> &[Operation] {
+        &self.bucket(key).operations
     }
 }
 
@@ -262,7 +282,9 @@ impl Operation {
         match self {
             Self::Output(port) => *port <= PortNo::MAX,
             Self::Clone(operations) => operations.iter().all(Self::is_portable),
-            Self::Select(selection) => selection.buckets.iter().flatten().all(Self::is_portable),
+            Self::Select(selection) => {
+                selection.buckets.iter().flat_map(|bucket| &bucket.operations).all(Self::is_portable)
+            }
             Self::All { .. } | Self::Flood { .. } | Self::Queue(_) => true,
             change => matches!(change, Self::Set { .. } | Self::PushVlan(_) | Self::PopVlan),
         }
