@@ -23,7 +23,7 @@ const OTHER: [&str; 2] = ["10.0.0.9", "fd00::9"];
 const JUMBO: u16 = 9202;
 
 fn image() -> Image {
-    Image::with(&[&["iperf3", "ping"], &noise::PROGRAMS[..]].concat())
+    Image::with(&[&["iperf3", "ping"], &noise::PROGRAMS[..]].concat(), &[])
 }
 
 /// The switch, a guest and a namespace.

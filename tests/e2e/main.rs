@@ -38,6 +38,7 @@ mod programs;
 mod proxy;
 mod qemu_guests;
 mod qos;
+mod qos_kernel;
 mod snippets;
 mod snooping;
 mod stack;

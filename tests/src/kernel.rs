@@ -20,8 +20,9 @@ pub struct Kernel {
     pub modules: Vec<(String, Vec<u8>)>,
 }
 
-/// The kernel in [`VARIABLE`], otherwise the installed one. Panics if there is neither.
-pub fn find() -> Kernel {
+/// The kernel in [`VARIABLE`], otherwise the installed one, with `more` modules beside those of virtio. Panics if there
+/// is neither.
+pub fn find(more: &[&str]) -> Kernel {
     let root = std::env::var_os(VARIABLE).map_or_else(|| PathBuf::from("/"), PathBuf::from);
     let image = newest(&root.join("boot"), "vmlinuz-");
     let image = image.unwrap_or_else(|| need::skip(format_args!("no kernel below {}", root.display())));
@@ -34,7 +35,7 @@ pub fn find() -> Kernel {
         .unwrap_or_else(|| {
             need::skip(format_args!("no modules of kernel {release} below {}", root.display()))
         });
-    Kernel { image, modules: Modules::below(&modules).closure(&WANTED) }
+    Kernel { image, modules: Modules::below(&modules).closure(&[&WANTED[..], more].concat()) }
 }
 
 fn newest(folder: &Path, prefix: &str) -> Option<PathBuf> {

@@ -28,14 +28,14 @@ pub struct Image {
 impl Image {
     /// Builds the root file system. Panics if the kernel or busybox is missing.
     pub fn make() -> Image {
-        Image::with(&[])
+        Image::with(&[], &[])
     }
 
-    /// [`Image::make`] with additional programs of this machine.
-    pub fn with(programs: &[&str]) -> Image {
+    /// [`Image::make`] with additional programs of this machine, and modules of the kernel.
+    pub fn with(programs: &[&str], modules: &[&str]) -> Image {
         let folder = crate::folder();
         let root = folder.path().join("initramfs");
-        let kernel = kernel::find();
+        let kernel = kernel::find(modules);
         initramfs::write(&root, &kernel, programs);
         Image { kernel: kernel.image, root, reconnect: reconnect(&qemu_version()), _folder: folder }
     }

@@ -66,7 +66,7 @@ fn main() -> ExitCode {
 impl Reading<'_> {
     /// Received bits per second, and retransmitted segments.
     fn take(&self) -> [f64; 2] {
-        let image = Image::with(&["iperf3"]);
+        let image = Image::with(&["iperf3"], &[]);
         let between = self.between();
         let [first, second] = self.plugs(&image, &between);
         let mut sender = self.guest(&image, 0, &first);
