@@ -7,6 +7,7 @@ mod export;
 use super::model::{BondReport, BridgeStatus, MirrorReport};
 use super::queue_report::QueueReport;
 use crate::dataplane::export_report::ExportReport;
+use crate::dataplane::health::HealthReport;
 use crate::dataplane::link_report::NeighborsReport;
 use crate::dataplane::multicast_report::MulticastReport;
 use crate::dataplane::report::BridgeReport;
@@ -21,6 +22,7 @@ pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4";
 #[derive(Default)]
 pub(super) struct Sources {
     pub(super) now: Snapshot,
+    pub(super) health: HealthReport,
     pub(super) bridges: Vec<BridgeStatus>,
     pub(super) reports: Vec<BridgeReport>,
     pub(super) neighbors: NeighborsReport,
@@ -87,7 +89,7 @@ fn page(sources: &Sources) -> Page {
     ports(&sources.now, &mut page);
     policers(&sources.now, &mut page);
     classes(&sources.queues, &mut page);
-    workers(&sources.now, &mut page);
+    workers(&sources.now, &sources.health, &mut page);
     tables(&sources.bridges, &mut page);
     trees(&sources.reports, &mut page);
     discovery(&sources.neighbors, &mut page);
@@ -180,6 +182,11 @@ fn ports(now: &Snapshot, page: &mut Page) {
     let drops = drops.map(|(port, (reason, packets))| {
         ([("port", &port.name as &dyn Display), ("reason", reason as &dyn Display)], *packets)
     });
+    let states = now
+        .ports
+        .iter()
+        .map(|port| ([("port", &port.name as &dyn Display), ("state", &port.state as &dyn Display)], 1));
+    page.add(("port_state", GAUGE, "State of the port; always 1."), states);
     page.add(("port_dropped_packets_total", COUNTER, "Packets dropped, by reason."), drops);
 }
 
@@ -230,7 +237,7 @@ fn classes(queues: &[QueueReport], page: &mut Page) {
     }
 }
 
-fn workers(now: &Snapshot, page: &mut Page) {
+fn workers(now: &Snapshot, health: &HealthReport, page: &mut Page) {
     type Read = fn(&engine::WorkerSnapshot) -> u64;
     let counters: [(&str, &str, Read); 3] = [
         ("worker_packets_total", "Packets processed by the worker.", |worker| worker.packets),
@@ -242,6 +249,14 @@ fn workers(now: &Snapshot, page: &mut Page) {
             now.workers.iter().map(|worker| ([("worker", &worker.index as &dyn Display)], read(worker)));
         page.add((name, COUNTER, help), samples);
     }
+    let hung = now.workers.iter().map(|worker| {
+        let hangs = health.hung_workers.iter().any(|hung| hung.worker == worker.index);
+        ([("worker", &worker.index as &dyn Display)], u64::from(hangs))
+    });
+    page.add(("worker_hung", GAUGE, "Whether the worker neither polls nor sleeps."), hung);
+    let rate = now.cycles_per_second as u64;
+    let rates = now.workers.iter().map(|worker| ([("worker", &worker.index as &dyn Display)], rate));
+    page.add(("worker_cycles_per_second", GAUGE, "Cycles of a second, busy or not."), rates);
 }
 
 fn tables(bridges: &[BridgeStatus], page: &mut Page) {
@@ -277,6 +292,7 @@ fn tables(bridges: &[BridgeStatus], page: &mut Page) {
 mod tests {
     use super::*;
     use crate::dataplane::flow_report::{FlowCounts, TableDrop};
+    use crate::dataplane::health::HungWorker;
     use crate::settings::topology::BridgeSettings;
     use engine::{PortSnapshot, WorkerSnapshot};
 
@@ -284,22 +300,32 @@ mod tests {
     fn counters_are_lines_with_labels_and_absent_ones_have_no_title() {
         let port = PortSnapshot {
             name: "a\"b".to_owned(),
+            state: "faulted".to_owned(),
             rx_packets: 7,
             drops: [("no-flow".to_owned(), 2)].into(),
             details: [("policer_red".to_owned(), "3".to_owned())].into(),
             ..PortSnapshot::default()
         };
-        let now =
-            Snapshot { ports: vec![port], workers: vec![WorkerSnapshot::default()], ..Snapshot::default() };
+        let now = Snapshot {
+            ports: vec![port],
+            workers: vec![WorkerSnapshot::default()],
+            cycles_per_second: 1e3,
+            ..Snapshot::default()
+        };
         let queue = QueueReport { port: "red".to_owned(), queue: 1, codel: 4, ..QueueReport::default() };
-        let text = text(&Sources { now, queues: vec![queue], ..Sources::default() });
+        let hung = HungWorker { worker: 0, cpu: None, seconds: 5 };
+        let health = HealthReport { hung_workers: vec![hung] };
+        let text = text(&Sources { now, health, queues: vec![queue], ..Sources::default() });
         for line in [
             "linerate_port_policed_packets_total{port=\"a\\\"b\",colour=\"red\"} 3",
             "linerate_queue_codel_packets_total{port=\"red\",queue=\"1\"} 4",
             "# TYPE linerate_port_received_packets_total counter",
             "linerate_port_received_packets_total{port=\"a\\\"b\"} 7",
             "linerate_port_dropped_packets_total{port=\"a\\\"b\",reason=\"no-flow\"} 2",
+            "linerate_port_state{port=\"a\\\"b\",state=\"faulted\"} 1",
             "linerate_worker_packets_total{worker=\"0\"} 0",
+            "linerate_worker_hung{worker=\"0\"} 1",
+            "linerate_worker_cycles_per_second{worker=\"0\"} 1000",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is missing in\n{text}");
         }
@@ -333,6 +359,22 @@ mod tests {
         ];
         let found: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn dashboards_and_alert_rules_use_metrics_that_exist() {
+        let names: Vec<String> = meanings().into_iter().map(|[name, ..]| name).collect();
+        for text in [
+            include_str!("../../../contrib/prometheus/linerate.rules.yml"),
+            include_str!("../../../contrib/grafana/linerate.json"),
+        ] {
+            let words = text.split(|c: char| !c.is_ascii_lowercase() && c != '_');
+            let used: Vec<_> = words.filter(|word| word.starts_with("linerate_")).collect();
+            assert!(used.len() > 5, "{used:?}");
+            for word in used {
+                assert!(names.iter().any(|name| name == word), "{word} is not exported");
+            }
+        }
     }
 
     #[test]

@@ -88,6 +88,19 @@ pub(crate) fn router(service: Arc<ApiService>) -> Router {
     router.fallback(no_route).method_not_allowed_fallback(no_method).with_state(service)
 }
 
+/// The router for readers of metrics.
+pub(super) fn metrics_router(service: Arc<ApiService>) -> Router {
+    let routes =
+        OpenApiRouter::new().routes(routes!(metrics)).routes(routes!(health)).routes(routes!(readiness));
+    let (router, _) = routes.split_for_parts();
+    router.fallback(no_metrics).method_not_allowed_fallback(no_method).with_state(service)
+}
+
+async fn no_metrics() -> ApiError {
+    let remedy = "use /metrics, /healthz or /readyz, or the control socket";
+    ApiError::not_found("request", "there is no such path at the address for metrics", remedy)
+}
+
 async fn no_route(uri: Uri) -> ApiError {
     if uri.path().starts_with("/v1/stack/") {
         let reason = "there is no such path, because this is a switch and not a program with a stack";

@@ -1,4 +1,4 @@
-//! HTTP server of the control API. One thread with its own runtime; requests are processed sequentially, except that
+//! HTTP server of the control API, and of the address for metrics. One thread with its own runtime; requests are processed sequentially, except that
 //! requests which wait for a disk or a measurement run on their own threads.
 //!
 //! A connection carries one request and its response. Each step has a deadline: reading the request, headers and body,
@@ -20,17 +20,19 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use std::convert::Infallible;
 use std::io;
+use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::time::Instant;
 use tracing::debug;
 
 /// Maximum delay of shutdown by responses being written.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
-/// Maximum number of clients: each holds a descriptor, and ports need descriptors of the same process. Few in unit
+/// Maximum number of clients of a server: each holds a descriptor, and ports need descriptors of the same process. Few in unit
 /// tests, so that using all of them does not take longer than the deadlines on a loaded machine.
 pub(super) const MAX_CLIENTS: usize = if cfg!(test) { 16 } else { 256 };
 /// Timeout for reading a request: headers and body.
@@ -62,16 +64,15 @@ impl Drop for Server {
 
 impl Server {
     /// Runs `serve` on a thread called `name`, until the server is dropped.
-    pub(super) fn run<F: Future<Output = ()> + Send>(
+    pub(super) fn run<L: Listener, F: Future<Output = ()> + Send>(
         name: &str,
-        listener: UnixListener,
-        serve: impl FnOnce(tokio::net::UnixListener, oneshot::Receiver<()>) -> F + Send + 'static,
+        listener: L,
+        serve: impl FnOnce(L::Open, oneshot::Receiver<()>) -> F + Send + 'static,
     ) -> io::Result<Self> {
-        listener.set_nonblocking(true)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let (close, closed) = oneshot::channel();
         let life = async move {
-            match tokio::net::UnixListener::from_std(listener) {
+            match listener.open() {
                 Ok(listener) => serve(listener, closed).await,
                 Err(e) => report(&e),
             }
@@ -82,13 +83,61 @@ impl Server {
     }
 }
 
-/// Serves the routes of `router` on `listener`.
-pub(crate) fn start(listener: UnixListener, router: Router) -> io::Result<Server> {
-    Server::run("control-api", listener, |listener, closed| serve(listener, router, closed))
+/// A bound socket, for the runtime that it is opened in.
+pub(crate) trait Listener: Send + 'static {
+    type Open: Accept;
+
+    fn open(self) -> io::Result<Self::Open>;
+}
+
+/// A socket that accepts connections.
+pub(crate) trait Accept: Send + Sync + 'static {
+    type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
+
+    fn accept(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+}
+
+impl Listener for UnixListener {
+    type Open = tokio::net::UnixListener;
+
+    fn open(self) -> io::Result<Self::Open> {
+        self.set_nonblocking(true)?;
+        tokio::net::UnixListener::from_std(self)
+    }
+}
+
+impl Accept for tokio::net::UnixListener {
+    type Stream = tokio::net::UnixStream;
+
+    async fn accept(&self) -> io::Result<Self::Stream> {
+        Ok(self.accept().await?.0)
+    }
+}
+
+impl Listener for TcpListener {
+    type Open = tokio::net::TcpListener;
+
+    fn open(self) -> io::Result<Self::Open> {
+        self.set_nonblocking(true)?;
+        tokio::net::TcpListener::from_std(self)
+    }
+}
+
+impl Accept for tokio::net::TcpListener {
+    type Stream = tokio::net::TcpStream;
+
+    async fn accept(&self) -> io::Result<Self::Stream> {
+        Ok(self.accept().await?.0)
+    }
+}
+
+/// Serves the routes of `router` on `listener`, on a thread called `name`.
+pub(crate) fn start(name: &str, listener: impl Listener, router: Router) -> io::Result<Server> {
+    Server::run(name, listener, |listener, closed| serve(listener, router, closed))
 }
 
 /// Accepts connections until closed, then completes pending responses.
-async fn serve(listener: tokio::net::UnixListener, router: Router, mut closed: oneshot::Receiver<()>) {
+async fn serve(listener: impl Accept, router: Router, mut closed: oneshot::Receiver<()>) {
     let (room, open) = (Arc::new(Semaphore::new(MAX_CLIENTS)), GracefulShutdown::new());
     loop {
         let next = async {
@@ -100,7 +149,7 @@ async fn serve(listener: tokio::net::UnixListener, router: Router, mut closed: o
             next = next => next,
         };
         match accepted {
-            Ok((stream, _)) => drop(tokio::spawn(converse(stream, router.clone(), &open, place))),
+            Ok(stream) => drop(tokio::spawn(converse(stream, router.clone(), &open, place))),
             // Usually no descriptor is available; clients that disconnect release some.
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
@@ -114,7 +163,7 @@ async fn serve(listener: tokio::net::UnixListener, router: Router, mut closed: o
 
 /// Serves one client until its response is sent or a deadline has passed.
 fn converse(
-    stream: tokio::net::UnixStream,
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     router: Router,
     open: &GracefulShutdown,
     place: Result<OwnedSemaphorePermit, AcquireError>,

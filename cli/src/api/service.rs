@@ -104,6 +104,7 @@ impl ApiService {
     pub(crate) fn metrics(&self) -> String {
         metrics::text(&metrics::Sources {
             now: self.snapshot(),
+            health: self.health(),
             bridges: self.status().bridges,
             reports: self.bridges(),
             neighbors: self.neighbors(),

@@ -39,8 +39,12 @@ fn running() -> Running {
     let service = ApiService::new(topology(), control.clone(), Box::new(Fake::default()), move || {
         told.store(true, Ordering::SeqCst);
     });
-    let server =
-        server::start(UnixListener::bind(&control).unwrap(), routes::router(Arc::new(service))).unwrap();
+    let server = server::start(
+        "control-api",
+        UnixListener::bind(&control).unwrap(),
+        routes::router(Arc::new(service)),
+    )
+    .unwrap();
     Running { client: Client::new(Some(&control)), stopped, server, dir }
 }
 

@@ -6,7 +6,7 @@
 
 use super::supervision::Supervision;
 use crate::api::service::ApiService;
-use crate::api::{control, grants, routes, server};
+use crate::api::{control, exporter, grants, routes, server};
 use crate::args::RunArgs;
 use crate::dataplane::switch::Switch;
 use crate::host::{self, Host};
@@ -32,13 +32,15 @@ pub(crate) fn run(args: &RunArgs, verbose: bool, socket: Option<&Path>) -> anyho
     host::raise_descriptor_limit();
     let (claim, listener) = control::claim(&path, control::CONTROL)?;
     let grants = topology.switch.grants.as_deref().map(grants::listen).transpose()?;
+    let metrics = topology.switch.metrics.map(exporter::listen).transpose()?;
     let (data_plane, deferred) = Switch::start(&topology)?;
     let waker = signals.handle();
     let (shown, control) = (topology.to_string(), path.clone());
     let service = Arc::new(ApiService::new(topology, path, Box::new(data_plane), move || waker.close()));
-    let server = server::start(listener, routes::router(service.clone()))?;
+    let server = server::start("control-api", listener, routes::router(service.clone()))?;
     let (grants, asked) = grants.unzip();
     let asked = asked.map(|listener| grants::start(listener, service.clone())).transpose()?;
+    let metrics = metrics.map(|listener| exporter::start(listener, service.clone())).transpose()?;
     for error in deferred {
         if is_text {
             console::warn(&format!("linerate: {error}\n    until then the port waits"));
@@ -51,7 +53,7 @@ pub(crate) fn run(args: &RunArgs, verbose: bool, socket: Option<&Path>) -> anyho
     greet(&shown, &control, is_text);
     wait(&mut signals, is_text);
     drop(supervision);
-    drop((server, asked));
+    drop((server, asked, metrics));
     drop(service);
     drop(grants);
     drop(claim);

@@ -26,7 +26,7 @@ use crate::settings::wrappers::Wrappers;
 use console::Span;
 use flow::tables::Modification;
 use serde::{Deserialize, Serialize};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 use utoipa::ToSchema;
@@ -72,6 +72,9 @@ pub(crate) struct SwitchSettings {
     /// The socket at which applications request ports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) grants: Option<PathBuf>,
+    /// The address at which metrics are read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) metrics: Option<SocketAddr>,
     /// Addresses at which the machine is managed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) management_addresses: Vec<IpAddr>,
@@ -102,6 +105,7 @@ impl Default for SwitchSettings {
             name,
             control: None,
             grants: None,
+            metrics: None,
             management_addresses: Vec::new(),
             rss: Rss::default(),
             access,

@@ -150,12 +150,13 @@ fn read_switch(node: &Node, notes: &mut Findings) -> SwitchSettings {
     let name = fields.text("name").map_or(default.name, str::to_owned);
     let control = fields.text("control").map(PathBuf::from);
     let grants = fields.text("grants").map(PathBuf::from);
+    let metrics = fields.address("metrics");
     let rss_modes = [("symmetric", Rss::Symmetric), ("toeplitz", Rss::Toeplitz), ("pair", Rss::Pair)];
     let rss = fields.choice("rss", &rss_modes).unwrap_or_default();
     let access = Access::read(&mut fields);
     let management_addresses = management_addresses(&mut fields);
     fields.finish();
-    SwitchSettings { name, control, grants, management_addresses, rss, access }
+    SwitchSettings { name, control, grants, metrics, management_addresses, rss, access }
 }
 
 fn management_addresses(fields: &mut Fields<'_, '_>) -> Vec<IpAddr> {

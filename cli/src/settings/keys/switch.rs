@@ -19,6 +19,12 @@ pub(crate) const SWITCH: &[Key] = &[
          name the users that obtain a port.",
     ),
     optional(
+        "metrics",
+        "none",
+        "IP address and TCP port at which every host may read the metrics (`GET /metrics`, `/healthz`, `/readyz`), \
+         unencrypted.",
+    ),
+    optional(
         "management_addresses",
         "none",
         "IP addresses at which the machine is managed, at most 8, for neighbours of ports with `lldp`.",

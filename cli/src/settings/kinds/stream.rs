@@ -54,7 +54,7 @@ impl Kind for Stream {
 
     fn read(fields: &mut Fields<'_, '_>) -> Self {
         let socket = fields.text("socket").map(PathBuf::from);
-        let address = read_address(fields);
+        let address = fields.address("address");
         let mode = Mode::read(fields).unwrap_or_default();
         Self { socket, address, mode, access: Access::read(fields) }
     }
@@ -120,19 +120,6 @@ impl Stream {
         match self.address {
             Some(address) => SocketAddress::Tcp(address),
             None => SocketAddress::Unix(self.socket.clone().unwrap_or_default()),
-        }
-    }
-}
-
-/// Reads an IP address and a port number. Host names are rejected, because name resolution would block all other
-/// ports.
-fn read_address(fields: &mut Fields<'_, '_>) -> Option<SocketAddr> {
-    let text = fields.text("address")?;
-    match text.parse::<SocketAddr>() {
-        Ok(address) if address.port() != 0 => Some(address),
-        _ => {
-            let reason = format!("`address` \"{text}\" is not an IP address with a port");
-            fields.wrong("address", reason, "write it as 127.0.0.1:5555 or [::1]:5555".to_owned())
         }
     }
 }

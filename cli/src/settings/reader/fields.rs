@@ -8,6 +8,7 @@ use console::Span;
 use console::duration::InvalidSpan;
 use console::words::one_of;
 use std::fmt::Display;
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -95,6 +96,19 @@ impl<'a, 'n> Fields<'a, 'n> {
         match &node.value {
             Value::Text(text) => Some(text),
             _ => self.not(key, node, "a string"),
+        }
+    }
+
+    /// Reads an IP address and a port number. Host names are rejected, because name resolution would block all other
+    /// ports.
+    pub(crate) fn address(&mut self, key: &'static str) -> Option<SocketAddr> {
+        let text = self.text(key)?;
+        match text.parse::<SocketAddr>() {
+            Ok(address) if address.port() != 0 => Some(address),
+            _ => {
+                let reason = format!("`{key}` \"{text}\" is not an IP address with a port");
+                self.wrong(key, reason, "write it as 127.0.0.1:5555 or [::1]:5555".to_owned())
+            }
         }
     }
 

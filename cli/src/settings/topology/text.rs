@@ -16,6 +16,9 @@ impl fmt::Display for Topology {
         if let Some(path) = &self.switch.grants {
             write!(f, ", grants at {}", path.display())?;
         }
+        if let Some(address) = self.switch.metrics {
+            write!(f, ", metrics at {address}")?;
+        }
         f.write_str(match self.switch.rss {
             Rss::Symmetric => "",
             Rss::Toeplitz => ", RSS as in network cards",

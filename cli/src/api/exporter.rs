@@ -1,0 +1,23 @@
+//! The address for metrics: those requests of the control API that change nothing and reveal only counters, for every
+//! host that reaches the address, on a thread of its own.
+
+use super::routes;
+use super::server::{self, Server};
+use super::service::ApiService;
+use console::Diagnostic;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+/// Listens at `address`.
+pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener, Diagnostic> {
+    TcpListener::bind(address).map_err(|error| {
+        let remedy = "choose another address with `metrics` in [switch]";
+        Diagnostic::failed(format!("address for metrics {address}"), error, remedy)
+    })
+}
+
+/// Answers those who read the metrics of `service`.
+pub(crate) fn start(listener: TcpListener, service: Arc<ApiService>) -> io::Result<Server> {
+    server::start("metrics", listener, routes::metrics_router(service))
+}
