@@ -72,7 +72,9 @@ impl Pair {
         };
         let Ok(change) = change else { return };
         self.learns |= text.contains("learn(");
+        // A cached result learns again up to half a second later, so that what it learned also ends later.
         self.is_random |= text.contains("nat(")
+            || (text.contains("learn(") && text.contains("_timeout="))
             || matches!(&change, Modification::Group(group) if group.kind == GroupKind::Select);
         let done = [&self.cached, &self.fresh]
             .map(|side| side.switch.modify(BRIDGE, std::slice::from_ref(&change), self.now).is_ok());

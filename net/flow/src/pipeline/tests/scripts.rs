@@ -66,8 +66,8 @@ const ETHERNET: Kind = Kind {
         "meter:1",
         "set_queue:1,output:2,pop_queue",
         "note:01",
-        "learn(table=1,priority=9,hard_timeout=9,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[],output:NXM_OF_IN_PORT[])",
-        "learn(table=2,idle_timeout=1,dl_type=0x88b5,load:1->NXM_NX_REG0[])",
+        "learn(table=1,priority=9,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[],output:NXM_OF_IN_PORT[])",
+        "learn(table=2,dl_type=0x88b5,load:1->NXM_NX_REG0[])",
     ],
 };
 
