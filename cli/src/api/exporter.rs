@@ -1,5 +1,5 @@
-//! The address for metrics: those requests of the control API that change nothing and reveal only counters, for every
-//! host that reaches the address, on a thread of its own.
+//! The address for metrics: the requests of the control API that only read counters and health, served to every host
+//! that reaches the address, on a separate thread.
 
 use super::routes;
 use super::server::{self, Server};
@@ -17,7 +17,7 @@ pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener, Diagnostic> {
     })
 }
 
-/// Answers those who read the metrics of `service`.
+/// Serves the metrics of `service`.
 pub(crate) fn start(listener: TcpListener, service: Arc<ApiService>) -> io::Result<Server> {
     server::start("metrics", listener, routes::metrics_router(service))
 }

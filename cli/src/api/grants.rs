@@ -8,7 +8,7 @@
 //! than by the ports that the policy allows.
 
 use super::error::ApiError;
-use super::server::{Accept, Server};
+use super::server::Server;
 use super::service::ApiService;
 use crate::grant::{self, GrantAnswer, GrantRequest};
 use crate::settings::kinds::granted::{Granted, Holder};
@@ -53,7 +53,7 @@ pub(crate) fn start(listener: UnixListener, service: Arc<ApiService>) -> io::Res
 }
 
 async fn serve(
-    listener: impl Accept<Stream = UnixStream>,
+    listener: tokio::net::UnixListener,
     service: Arc<ApiService>,
     mut closed: oneshot::Receiver<()>,
 ) {
@@ -67,7 +67,7 @@ async fn serve(
             _ = &mut closed => return,
             next = next => next,
         };
-        let Ok(stream) = accepted else {
+        let Ok((stream, _)) = accepted else {
             // Usually no descriptor is available.
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;

@@ -238,25 +238,25 @@ fn classes(queues: &[QueueReport], page: &mut Page) {
 }
 
 fn workers(now: &Snapshot, health: &HealthReport, page: &mut Page) {
-    type Read = fn(&engine::WorkerSnapshot) -> u64;
-    let counters: [(&str, &str, Read); 3] = [
-        ("worker_packets_total", "Packets processed by the worker.", |worker| worker.packets),
-        ("worker_busy_cycles_total", "Cycles of rounds with packets.", |worker| worker.busy_cycles),
-        ("worker_idle_cycles_total", "Cycles of rounds without packets.", |worker| worker.idle_cycles),
-    ];
-    for (name, help, read) in counters {
+    type Read<'a> = &'a dyn Fn(&engine::WorkerSnapshot) -> u64;
+    let mut add = |metric: (&str, &str, &str), read: Read<'_>| {
         let samples =
             now.workers.iter().map(|worker| ([("worker", &worker.index as &dyn Display)], read(worker)));
-        page.add((name, COUNTER, help), samples);
-    }
-    let hung = now.workers.iter().map(|worker| {
-        let hangs = health.hung_workers.iter().any(|hung| hung.worker == worker.index);
-        ([("worker", &worker.index as &dyn Display)], u64::from(hangs))
+        page.add(metric, samples);
+    };
+    add(("worker_packets_total", COUNTER, "Packets processed by the worker."), &|worker| worker.packets);
+    add(("worker_busy_cycles_total", COUNTER, "Cycles of rounds with packets."), &|worker| {
+        worker.busy_cycles
     });
-    page.add(("worker_hung", GAUGE, "Whether the worker neither polls nor sleeps."), hung);
-    let rate = now.cycles_per_second as u64;
-    let rates = now.workers.iter().map(|worker| ([("worker", &worker.index as &dyn Display)], rate));
-    page.add(("worker_cycles_per_second", GAUGE, "Cycles of a second, busy or not."), rates);
+    add(("worker_idle_cycles_total", COUNTER, "Cycles of rounds without packets."), &|worker| {
+        worker.idle_cycles
+    });
+    add(("worker_hung", GAUGE, "Whether the worker neither polls nor sleeps."), &|worker| {
+        health.hung_workers.iter().any(|hung| hung.worker == worker.index).into()
+    });
+    add(("worker_cycles_per_second", GAUGE, "Cycles of a second, busy or not."), &|_| {
+        now.cycles_per_second as u64
+    });
 }
 
 fn tables(bridges: &[BridgeStatus], page: &mut Page) {

@@ -47,9 +47,7 @@ fn routes() -> OpenApiRouter<Arc<ApiService>> {
         .routes(routes!(openapi))
         .routes(routes!(status))
         .routes(routes!(snapshot))
-        .routes(routes!(metrics))
-        .routes(routes!(health))
-        .routes(routes!(readiness))
+        .merge(metrics_routes())
         .routes(routes!(show_ports, add_port))
         .routes(routes!(show_port, remove_port))
         .routes(routes!(show_bridges))
@@ -88,11 +86,14 @@ pub(crate) fn router(service: Arc<ApiService>) -> Router {
     router.fallback(no_route).method_not_allowed_fallback(no_method).with_state(service)
 }
 
-/// The router for readers of metrics.
+/// Routes that only read counters and health.
+fn metrics_routes() -> OpenApiRouter<Arc<ApiService>> {
+    OpenApiRouter::new().routes(routes!(metrics)).routes(routes!(health)).routes(routes!(readiness))
+}
+
+/// The router of the address for metrics.
 pub(super) fn metrics_router(service: Arc<ApiService>) -> Router {
-    let routes =
-        OpenApiRouter::new().routes(routes!(metrics)).routes(routes!(health)).routes(routes!(readiness));
-    let (router, _) = routes.split_for_parts();
+    let (router, _) = metrics_routes().split_for_parts();
     router.fallback(no_metrics).method_not_allowed_fallback(no_method).with_state(service)
 }
 

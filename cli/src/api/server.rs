@@ -1,5 +1,5 @@
-//! HTTP server of the control API, and of the address for metrics. One thread with its own runtime; requests are processed sequentially, except that
-//! requests which wait for a disk or a measurement run on their own threads.
+//! HTTP server of the control API, and of the address for metrics. One thread with its own runtime; requests are
+//! processed sequentially, except that requests which wait for a disk or a measurement run on their own threads.
 //!
 //! A connection carries one request and its response. Each step has a deadline: reading the request, headers and body,
 //! [`READ_TIMEOUT`]; processing it, [`REQUEST_TIMEOUT`]; writing the response, [`WRITE_TIMEOUT`]. With at most

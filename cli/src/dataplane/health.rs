@@ -56,7 +56,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// The workers that hang. Time in which nobody looked does not count.
+    /// The workers that hang. Time before the first call does not count.
     pub(crate) fn observe(&mut self, workers: &[WorkerSnapshot], now: Instant) -> HealthReport {
         self.seen.retain(|index, _| workers.iter().any(|worker| worker.index == *index));
         let hung = workers.iter().filter_map(|worker| {
