@@ -32,8 +32,8 @@ use tracing::debug;
 
 /// Maximum delay of shutdown by responses being written.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
-/// Maximum number of clients of a server: each holds a descriptor, and ports need descriptors of the same process. Few in unit
-/// tests, so that using all of them does not take longer than the deadlines on a loaded machine.
+/// Maximum number of clients of a server: each holds a descriptor, and ports need descriptors of the same process. Few
+/// in unit tests, so that using all of them does not take longer than the deadlines on a loaded machine.
 pub(super) const MAX_CLIENTS: usize = if cfg!(test) { 16 } else { 256 };
 /// Timeout for reading a request: headers and body.
 const READ_TIMEOUT: Duration = Duration::from_secs(3);
