@@ -7,7 +7,7 @@
 
 use crate::burst::{ETHERNET_HEADER, HEADROOM};
 use crate::soft_offload::Pieces;
-use crate::{BadOffload, Burst, Capabilities, DropReason, HEAD, MAX_HEAD, Offload};
+use crate::{BadOffload, Burst, Capabilities, DropReason, HEAD, MAX_HEAD, Notes, Offload};
 use mem::copy::Portable;
 
 /// Maximum bytes inserted by an edit. VXLAN over IPv6 with a VLAN tag needs 74.
@@ -44,6 +44,8 @@ pub struct Edit {
     keep: u32,
     /// Whether the splice inserts the outer headers of a tunnel.
     outer: Option<OuterHeaders>,
+    /// Traffic class of the packet, in place of that of the source.
+    class: Option<u8>,
     /// Edit to apply first.
     before: EditId,
 }
@@ -71,6 +73,7 @@ impl Default for Edit {
             patch: [0; MAX_PATCHED],
             keep: u32::MAX,
             outer: None,
+            class: None,
             before: EditId::NONE,
         }
     }
@@ -107,6 +110,7 @@ impl Edit {
     fn reset(&mut self) {
         (self.at, self.strip, self.inserted, self.headers) = (0, 0, 0, (0, 0, 0));
         (self.patches, self.keep, self.outer, self.before) = (0, u32::MAX, None, EditId::NONE);
+        self.class = None;
     }
 
     /// Makes this one, which was reset, equal to `other`, of which only the bytes in use are copied.
@@ -117,6 +121,7 @@ impl Edit {
         self.insert[..inserted].copy_from_slice(&other.insert[..inserted]);
         (self.patches, self.keep, self.outer, self.before) =
             (other.patches, other.keep, other.outer, other.before);
+        self.class = other.class;
         if patches > 0 {
             (self.places, self.patch) = (other.places, other.patch);
         }
@@ -134,6 +139,11 @@ impl Edit {
     /// States that the inserted headers are outer headers of a tunnel, so that offloads of the payload remain.
     pub fn set_outer(&mut self, outer: OuterHeaders) {
         self.outer = Some(outer);
+    }
+
+    /// Puts the packet into this traffic class ([`crate::Notes::class`]).
+    pub fn set_class(&mut self, class: u8) {
+        self.class = Some(class);
     }
 
     /// Bytes behind the head that are needed in it after the edit, for the headers of a tunnel's payload.
@@ -221,6 +231,8 @@ pub struct Edits {
     /// Whether any edit inserts outer headers, and whether any of them has a checksum.
     encapsulates: bool,
     has_checksum: bool,
+    /// Whether any edit sets a traffic class.
+    has_class: bool,
 }
 
 impl Edits {
@@ -234,6 +246,7 @@ impl Edits {
         let edit = &mut self.list[self.used];
         edit.reset();
         make(edit)?;
+        self.has_class |= edit.class.is_some();
         if let Some(outer) = edit.outer {
             self.encapsulates = true;
             self.has_checksum |= outer.checksum.is_some();
@@ -295,6 +308,12 @@ impl Edits {
         self.get(id).map_or(usize::MAX, |edit| edit.keep as usize)
     }
 
+    /// Traffic class that edit `id` sets.
+    pub(crate) fn class(&self, id: EditId) -> Option<u8> {
+        let edit = self.get(id)?;
+        edit.class.or_else(|| self.class(edit.before))
+    }
+
     /// Offloads and length of a packet of `len` bytes after edit `id`.
     fn offload(&self, id: EditId, offload: Offload, len: usize) -> Result<(Offload, usize), BadOffload> {
         let Some(edit) = self.get(id) else { return Ok((offload, len)) };
@@ -337,7 +356,7 @@ impl Edits {
     #[inline]
     pub fn clear(&mut self) {
         self.used = 0;
-        (self.encapsulates, self.has_checksum) = (false, false);
+        (self.encapsulates, self.has_checksum, self.has_class) = (false, false, false);
     }
 }
 
@@ -357,7 +376,7 @@ impl Burst {
         let Some(of_all) = edits.get(id) else { return 0 };
         // Otherwise headers behind the head may be needed in it.
         let is_complete = of_all.removed() == 0 || source.is_whole();
-        if !is_complete || edits.has_checksum || !source.is_bare() {
+        if !is_complete || edits.has_checksum || edits.has_class || !source.is_bare() {
             return 0;
         }
         let alike = (0..indices.len()).take_while(|place| edit(*place) == id).count();
@@ -388,11 +407,10 @@ impl Burst {
         let keep = edits.keep(id);
         if self.frame_len(number) > keep {
             self.truncate_derived(keep);
-            self.copy_notes(number, source, i);
+            self.note_edited(number, (source, i), edits, id);
             return Ok(());
         }
-        let adds_offload = edits.has_checksum;
-        if source.is_bare() && !adds_offload {
+        if source.is_bare() && !edits.has_checksum && !edits.has_class {
             Ok(())
         } else {
             self.take_over(number, (source, i), edits, id)
@@ -417,13 +435,21 @@ impl Burst {
         edits: &Edits,
         id: EditId,
     ) -> Result<(), DropReason> {
-        self.copy_notes(number, source, i);
+        self.note_edited(number, (source, i), edits, id);
         let Ok((offload, _)) = edits.offload(id, source.offload(i), source.frame_len(i)) else {
             self.pop_derived();
             return Err(DropReason::BadOffload);
         };
         self.set_offload(number, offload);
         Ok(())
+    }
+
+    /// Copies the notes of packet `i` of `source` to packet `number`, which is in the class that edit `id` sets.
+    fn note_edited(&mut self, number: usize, (source, i): (&Burst, usize), edits: &Edits, id: EditId) {
+        self.copy_notes(number, source, i);
+        if let Some(class) = edits.class(id) {
+            self.set_notes(number, Notes { class, ..self.notes(number) });
+        }
     }
 
     /// Fills up the head of packet `number` with the `removed` bytes behind it, as far as there are so many. Returns

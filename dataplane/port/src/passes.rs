@@ -7,7 +7,7 @@
 
 use crate::verdicts::Recirculated;
 use crate::{
-    BURST, Burst, Context, DropReason, Pipeline, PortId, PuntNote, PuntReason, Punted, Verdicts, work,
+    BURST, Burst, Context, DropReason, Notes, Pipeline, PortId, PuntNote, PuntReason, Punted, Verdicts, work,
 };
 use mem::copy::Portable;
 
@@ -124,7 +124,8 @@ impl Recirculation {
         for again in packets {
             match self.burst.push_edited(source, again.packet.into(), verdicts.edits(), again.edit) {
                 Ok(()) => {
-                    self.burst.set_notes(self.origins.len(), again.notes);
+                    let class = verdicts.edits().class(again.edit).unwrap_or(again.notes.class);
+                    self.burst.set_notes(self.origins.len(), Notes { class, ..again.notes });
                     self.origins.push(*again);
                 }
                 Err(reason) => verdicts.count_drops(reason, 1),
@@ -159,7 +160,7 @@ fn punted(burst: &Burst, i: usize, context: &Context, reason: PuntReason, note: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Edit, EditId, Edits, Notes, Now};
+    use crate::{Edit, EditId, Edits, Now};
 
     /// Packets are identified by their last byte. The closure handles every packet at each stage.
     struct Staged<F>(F);

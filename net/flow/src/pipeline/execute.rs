@@ -39,8 +39,10 @@ pub(super) struct Executor<'a> {
     pub(super) is_decided: bool,
     /// Whether the packet was received on a port of the bridge.
     pub(super) has_port: bool,
-    /// The last selected queue. It applies to all outputs of the packet, because a packet has one class.
-    pub(super) queue: Option<u32>,
+    /// Traffic class of the queue that was selected last, for the outputs that follow.
+    class: Option<u8>,
+    /// The class of the packet, which is that of its first output. Outputs in other classes have edits.
+    pub(super) packet_class: Option<u8>,
 }
 
 impl<'a> Executor<'a> {
@@ -69,7 +71,8 @@ impl<'a> Executor<'a> {
             edit,
             is_decided,
             has_port,
-            queue: None,
+            class: None,
+            packet_class: None,
         }
     }
 
@@ -106,7 +109,7 @@ impl<'a> Executor<'a> {
             }
             Operation::Normal { .. } => self.recirculate(NORMAL)?,
             Operation::Controller(output) => self.controller(output)?,
-            Operation::Queue(queue) => self.queue = queue.or(self.queue),
+            Operation::Queue(queue) => self.select_queue(*queue),
             Operation::Ct(operation) => self.track(operation)?,
             Operation::CtClear => self.untrack(),
             Operation::Meter(id) => self.meter(*id)?,
@@ -130,10 +133,12 @@ impl<'a> Executor<'a> {
 
     /// Executes `run` on a copy of the packet.
     fn copy(&mut self, run: impl FnOnce(&mut Self) -> Result<(), Stopped>) {
-        let (before, edit, states) = (self.rewriter.clone(), self.edit, self.tracking.states);
+        let (before, states) = (self.rewriter.clone(), self.tracking.states);
+        let output = (self.edit, self.class);
         // A refusal ends the list of the copy only.
         let _ = run(self);
-        (*self.rewriter, self.edit, self.tracking.states) = (before, edit, states);
+        (*self.rewriter, self.tracking.states) = (before, states);
+        (self.edit, self.class) = output;
     }
 
     fn change(&mut self, operation: &Operation) -> Result<(), Stopped> {
@@ -156,15 +161,38 @@ impl<'a> Executor<'a> {
         if let Some(edit) = self.edit {
             return Ok(edit);
         }
+        let class = self.class_of_output();
         let (rewriter, original) = (&*self.rewriter, self.burst.head(self.packet));
-        let edit = if rewriter.is_changed() {
-            self.verdicts.edit_with(|edit| rewriter.write_edit(original, edit))
+        let edit = if rewriter.is_changed() || class.is_some() {
+            self.verdicts.edit_with(|edit| {
+                if let Some(class) = class {
+                    edit.set_class(class);
+                }
+                if rewriter.is_changed() { rewriter.write_edit(original, edit) } else { Ok(()) }
+            })
         } else {
             Ok(EditId::NONE)
         };
         let Ok(edit) = edit else { return self.refuse() };
         self.edit = Some(edit);
         Ok(edit)
+    }
+
+    /// Selects a queue for the outputs that follow. Ports classify by a byte, 0 for no queue.
+    fn select_queue(&mut self, queue: Option<u32>) {
+        let class = queue.map_or(0, |queue| u8::try_from(queue.saturating_add(1)).unwrap_or(0));
+        (self.class, self.edit) = (Some(class), None);
+    }
+
+    /// The class that the edit of the next output sets, if it differs from that of the packet. Outputs of later passes
+    /// are outputs of the packet of the first one, whose class they cannot change.
+    fn class_of_output(&mut self) -> Option<u8> {
+        let is_first = self.context.stage == 0 && !self.is_decided;
+        if is_first && self.packet_class.is_none() {
+            self.packet_class = self.class;
+        }
+        let own = || self.burst.notes(self.packet).class;
+        self.class.filter(|class| *class != self.packet_class.unwrap_or_else(own))
     }
 
     fn output(&mut self, port: PortNo) -> Result<(), Stopped> {

@@ -305,9 +305,7 @@ impl Pass<'_> {
         executor.has_port = has_port;
         executor.run((&key, &layout), operations);
         *continuation = executor.tracking.continuation;
-        if let Some(queue) = executor.queue {
-            // Ports classify by a byte, 0 for no queue.
-            let class = u8::try_from(queue.saturating_add(1)).unwrap_or(0);
+        if let Some(class) = executor.packet_class {
             burst.set_notes(i, Notes { class, ..burst.notes(i) });
         }
     }

@@ -41,6 +41,8 @@ impl Punts for Controllers {
 pub(super) struct Outcome {
     /// Frames, by output port, in order.
     pub(super) sent: BTreeMap<u16, Vec<Vec<u8>>>,
+    /// Traffic classes of the frames.
+    pub(super) classes: BTreeMap<u16, Vec<u8>>,
     pub(super) drops: BTreeMap<&'static str, u64>,
     pub(super) punted: Vec<(Vec<u8>, u64)>,
     /// Ingress ports of punted packets, if they differ from that of the burst.
@@ -68,6 +70,7 @@ pub(super) fn run(worker: &mut dyn Pipeline, context: &Context, frames: &[Vec<u8
             let pushed = made.push_edited(&burst, i.into(), verdicts.edits(), batch.edit(place));
             assert!(pushed.is_ok(), "{pushed:?}");
             outcome.sent.entry(batch.port().0).or_default().push(made.head(0).to_vec());
+            outcome.classes.entry(batch.port().0).or_default().push(made.notes(0).class);
         }
     }
     for reason in DropReason::ALL {

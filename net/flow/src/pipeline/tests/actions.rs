@@ -55,6 +55,27 @@ fn an_expired_time_to_live_goes_to_controllers() {
 }
 
 #[test]
+fn outputs_are_in_the_queue_that_was_selected_before_them() {
+    let queue = |number| Action::SetQueue(Some(number));
+    let actions = vec![
+        output(2),
+        queue(4),
+        output(3),
+        set(Field::EthDst, 5),
+        output(4),
+        Action::SetQueue(None),
+        output(2),
+    ];
+    let mut lab = Lab::new(&[flow(1, &by_port(1), actions), flow(1, &by_port(2), vec![queue(1), output(3)])]);
+    for _ in 0..2 {
+        let outcome = lab.send(0, &[udp(1, 2, (1, 1), 9)]);
+        assert_eq!(outcome.classes[&1], [0, 0]);
+        assert_eq!((&outcome.classes[&2], &outcome.classes[&3]), (&vec![5], &vec![5]));
+        assert_eq!(lab.send(1, &[udp(1, 2, (1, 1), 9)]).classes[&2], [2]);
+    }
+}
+
+#[test]
 fn packets_above_the_rate_of_a_meter_are_dropped() {
     let flags = MeterFlags { packets: true, burst: true, stats: false };
     let bands = vec![Band { rate: 10, burst: 3, remark: None }];

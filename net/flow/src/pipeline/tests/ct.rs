@@ -228,6 +228,9 @@ proptest! {
                 for (port, frames) in outcome.sent {
                     expected.sent.entry(port).or_default().extend(frames);
                 }
+                for (port, classes) in outcome.classes {
+                    expected.classes.entry(port).or_default().extend(classes);
+                }
                 for (reason, n) in outcome.drops {
                     *expected.drops.entry(reason).or_default() += n;
                 }
