@@ -24,7 +24,7 @@ mod socket_file;
 use api::client::Client;
 use args::{Cli, Command};
 use commands::{
-    bench, bonds, check, completion, connections, demo, generate, guest, laboratory, load, mirrors,
+    bench, bonds, check, completion, config, connections, demo, generate, guest, laboratory, load, mirrors,
     multicast, queues, run, serve, snippet, stack, top, trace, tunnels, verbs,
 };
 use log::LogFormat;
@@ -55,6 +55,8 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
     match &cli.command {
         Command::Run(args) => run::run(args, cli.verbose, control),
         Command::Check(args) => check::run(args, control),
+        Command::Apply(args) => config::apply(args, &client()),
+        Command::Config(command) => config::run(&client(), command),
         Command::Snippet(args) => console::line(&snippet::run(args, control)?),
         Command::Status(args) => verbs::status(&client(), args.output),
         Command::Top(args) => top::run(args, &client()),

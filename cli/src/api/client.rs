@@ -80,6 +80,11 @@ impl Client {
         self.decode(&self.ask(Method::POST, path, Bytes::from(body.to_string()))?)
     }
 
+    /// `POST` with a text as its body.
+    pub(crate) fn post_text<T: DeserializeOwned>(&self, path: &str, body: String) -> Result<T, Diagnostic> {
+        self.decode(&self.ask(Method::POST, path, Bytes::from(body))?)
+    }
+
     /// `PATCH` with a JSON body.
     pub(crate) fn patch<T: DeserializeOwned>(
         &self,

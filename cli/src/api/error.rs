@@ -34,6 +34,11 @@ impl ApiError {
     pub(super) const KINDS: [fn(Diagnostic) -> Self; 5] =
         [Self::Invalid, Self::NotFound, Self::Conflict, Self::TooLarge, Self::Failed];
 
+    /// The error without its class.
+    pub(crate) fn into_diagnostic(self) -> Diagnostic {
+        self.parts().2
+    }
+
     /// Status and body, of an answer that is not HTTP.
     pub(super) fn status(self) -> (u16, Diagnostic) {
         let (status, _, body) = self.parts();

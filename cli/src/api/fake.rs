@@ -147,6 +147,18 @@ impl DataPlane for Fake {
         self.add_port(port, None)
     }
 
+    fn add_bridge(&self, _: &BridgeSettings) -> Result<(), DataPlaneError> {
+        Ok(())
+    }
+
+    fn remove_bridge(&self, _: &str) -> Result<(), DataPlaneError> {
+        Ok(())
+    }
+
+    fn replace_file_flows(&self, _: &Topology, _: &Topology) -> Result<(), DataPlaneError> {
+        Ok(())
+    }
+
     fn bonds(&self) -> BTreeMap<String, BondState> {
         BTreeMap::new()
     }

@@ -2,7 +2,7 @@
 //!
 //! `service` handles requests, `routes` describes them, `error` has their errors, `server` speaks HTTP, and `client` is
 //! the other end. `exporter` serves metrics over TCP. `model` is the JSON of requests and answers, and `control` owns
-//! the path of a socket. `grants` answers applications that ask for ports, which `policy` allows. `bonds`, `fdb`,
+//! the path of a socket. `config` shows the configuration and applies another one. `grants` answers applications that ask for ports, which `policy` allows. `bonds`, `fdb`,
 //! `flows`, `mirrors`, `multicast`, `queues` and `workers` have requests and routes of their own. `stack` is the API of
 //! a program with a TCP/IP stack. Routes begin with the version of the API, except `/metrics`, the text of `metrics`;
 //! within a version, fields are added and never change.
@@ -10,8 +10,9 @@
 mod answer;
 mod bonds;
 pub(crate) mod client;
+pub(crate) mod config;
 pub(crate) mod control;
-mod error;
+pub(crate) mod error;
 pub(crate) mod exporter;
 #[cfg(test)]
 mod fake;

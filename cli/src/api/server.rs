@@ -7,9 +7,11 @@
 //! most by the sum of the first and the last.
 
 use super::error::ApiError;
+use crate::settings::config;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
+use axum::http::Method;
 use axum::response::{IntoResponse, Response};
 use console::Diagnostic;
 use hyper::body::Incoming;
@@ -43,6 +45,8 @@ const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Maximum size of a request body. The longest request names 4094 VLANs.
 const MAX_BODY: usize = 64 << 10;
+/// Path of the requests whose body is a configuration file. One is read at a time, so that they use bounded memory.
+const LARGE: &str = "/v1/config";
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -139,6 +143,7 @@ pub(crate) fn start(name: &str, listener: impl Listener, router: Router) -> io::
 /// Accepts connections until closed, then completes pending responses.
 async fn serve(listener: impl Accept, router: Router, mut closed: oneshot::Receiver<()>) {
     let (room, open) = (Arc::new(Semaphore::new(MAX_CLIENTS)), GracefulShutdown::new());
+    let large = Arc::new(Semaphore::new(1));
     loop {
         let next = async {
             let place = room.clone().acquire_owned().await;
@@ -149,7 +154,7 @@ async fn serve(listener: impl Accept, router: Router, mut closed: oneshot::Recei
             next = next => next,
         };
         match accepted {
-            Ok(stream) => drop(tokio::spawn(converse(stream, router.clone(), &open, place))),
+            Ok(stream) => drop(tokio::spawn(converse(stream, (router.clone(), large.clone()), &open, place))),
             // Usually no descriptor is available; clients that disconnect release some.
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
@@ -164,7 +169,7 @@ async fn serve(listener: impl Accept, router: Router, mut closed: oneshot::Recei
 /// Serves one client until its response is sent or a deadline has passed.
 fn converse(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    router: Router,
+    (router, large): (Router, Arc<Semaphore>),
     open: &GracefulShutdown,
     place: Result<OwnedSemaphorePermit, AcquireError>,
 ) -> impl Future<Output = ()> + Send + 'static {
@@ -172,7 +177,8 @@ fn converse(
     let mut http = http1::Builder::new();
     // The deadline includes the headers; each connection carries one request only.
     http.header_read_timeout(None).keep_alive(false);
-    let service = service_fn(move |request| answer(request, router.clone(), deadline.clone()));
+    let service =
+        service_fn(move |request| answer(request, router.clone(), (deadline.clone(), large.clone())));
     let connection = open.watch(http.serve_connection(TokioIo::new(stream), service));
     async move {
         tokio::select! {
@@ -188,20 +194,24 @@ fn converse(
 async fn answer(
     request: hyper::Request<Incoming>,
     router: Router,
-    deadline: watch::Sender<Instant>,
+    (deadline, large): (watch::Sender<Instant>, Arc<Semaphore>),
 ) -> Result<Response, Infallible> {
     let (parts, body) = request.into_parts();
     let (method, uri) = (parts.method.clone(), parts.uri.clone());
-    let body = axum::body::to_bytes(Body::new(body), MAX_BODY).await;
+    let is_large = method == Method::POST && uri.path() == LARGE;
+    let turn = if is_large { large.acquire().await.ok() } else { None };
+    let most = if is_large { config::LARGEST as usize } else { MAX_BODY };
+    let body = axum::body::to_bytes(Body::new(body), most).await;
     deadline.send_replace(Instant::now() + REQUEST_TIMEOUT);
     let response = if let Ok(body) = body {
         let request = Request::from_parts(parts, Body::from(body));
         TowerToHyperService::new(router).call(request).await?
     } else {
-        let reason = format!("the body is incomplete, or has more than {MAX_BODY} bytes");
+        let reason = format!("the body is incomplete, or has more than {most} bytes");
         let body = Diagnostic::bad("request", reason, "send one JSON object");
         ApiError::TooLarge(body).into_response()
     };
+    drop(turn);
     debug!(%method, %uri, status = response.status().as_u16(), "request");
     deadline.send_replace(Instant::now() + WRITE_TIMEOUT);
     Ok(response)

@@ -3,6 +3,7 @@
 //! The topology is changed only after the data plane, and both under one lock, so that two requests are never validated
 //! against the same state. The topology has what the data plane did even if the request returns an error.
 
+use super::config::Source;
 use super::error::ApiError;
 use super::model::{BridgeStatus, PortReport, Status, Traffic};
 use super::{metrics, policy};
@@ -31,6 +32,8 @@ use std::time::Instant;
 /// The running switch behind the API.
 pub(crate) struct ApiService {
     topology: Mutex<Topology>,
+    /// The file of the topology; `None` if it has none. Locked after the topology.
+    source: Mutex<Option<Source>>,
     /// Held while a file is read.
     loading: Mutex<()>,
     control: PathBuf,
@@ -51,6 +54,7 @@ impl ApiService {
     ) -> Self {
         Self {
             topology: Mutex::new(topology),
+            source: Mutex::default(),
             loading: Mutex::default(),
             control,
             data_plane,
@@ -58,6 +62,17 @@ impl ApiService {
             granted: AtomicU64::new(0),
             stop: Box::new(stop),
         }
+    }
+
+    /// Names the file of the topology.
+    #[must_use]
+    pub(crate) fn with_source(self, source: Source) -> Self {
+        Self { source: Mutex::new(Some(source)), ..self }
+    }
+
+    /// A poisoned lock is valid: the source changes in one step.
+    pub(super) fn source(&self) -> MutexGuard<'_, Option<Source>> {
+        self.source.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A panic in another request leaves the topology as it was: it changes in one step.
@@ -183,7 +198,7 @@ impl ApiService {
     }
 
     /// Reads the file that `port` plays. One file is read at a time, which limits memory and disk use of requests.
-    fn load(&self, port: &PortSettings) -> Result<Loaded, ApiError> {
+    pub(super) fn load(&self, port: &PortSettings) -> Result<Loaded, ApiError> {
         if port.kind.plays().is_none() {
             return Ok(None);
         }
@@ -205,13 +220,8 @@ impl ApiService {
         if let Err(refused @ DataPlaneError::Refused(_)) = removed {
             return Err(refused.into());
         }
-        for bridge in &mut topology.bridges {
-            bridge.statics.retain(|entry| entry.port != name);
-        }
-        for bond in &mut topology.bonds {
-            bond.ports.retain(|port| *port != name);
-        }
-        let port = topology.ports.remove(index);
+        let port = topology.ports[index].clone();
+        topology.forget_port(&name);
         removed?;
         Ok(port)
     }

@@ -1,5 +1,6 @@
 //! Arguments of `linerate mirrors`.
 
+use super::config::SaveArgs;
 use clap::{Args, Subcommand};
 use console::ShowArgs;
 
@@ -11,12 +12,11 @@ pub(crate) enum MirrorsCommand {
     Show(MirrorsShowArgs),
     /// Add a mirror: copies of the packets of some ports, for a port or a VLAN
     ///
-    /// The configuration file is not written: to keep the mirror, add a `[[mirror]]` section to it.
+    /// The configuration file is written with --save only.
     Add(MirrorsAddArgs),
     /// Remove a mirror
     ///
-    /// The configuration file is not written: a mirror with a section there returns at the next start. Alias:
-    /// del.
+    /// The configuration file is written with --save only. Alias: del.
     #[command(alias = "del")]
     Remove(MirrorsRemoveArgs),
 }
@@ -67,6 +67,8 @@ pub(crate) struct MirrorsAddArgs {
     pub(crate) snap_length: Option<u16>,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
+    #[command(flatten)]
+    pub(crate) save: SaveArgs,
 }
 
 /// Arguments of `mirrors remove`.
@@ -77,4 +79,6 @@ pub(crate) struct MirrorsRemoveArgs {
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
+    #[command(flatten)]
+    pub(crate) save: SaveArgs,
 }

@@ -4,6 +4,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod bench_options;
+pub(crate) mod config;
 pub(crate) mod end;
 pub(crate) mod generator;
 pub(crate) mod guest;
@@ -23,6 +24,7 @@ use bench::{BenchArgs, SuperviseArgs};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use config::{ApplyArgs, ConfigCommand};
 use console::{QuietArgs, ShowArgs, Span, duration};
 use generator::GenArgs;
 use guest::{DemoArgs, GuestArgs};
@@ -117,10 +119,18 @@ pub(crate) struct ControlArgs {
 pub(crate) enum Command {
     /// Run a switch until SIGINT, SIGTERM or `linerate stop`
     #[command(after_help = "SIGINT and SIGTERM stop the switch and remove its sockets; a second signal \
-        exits at once. SIGHUP is ignored: change a running switch with `linerate ports` and `linerate fdb`.")]
+        exits at once. SIGHUP applies the configuration file again, as `linerate apply` does.")]
     Run(RunArgs),
     /// Validate a configuration file: print all errors, or the topology that it describes
     Check(CheckArgs),
+    /// Change a running switch to what a configuration file describes, all or nothing
+    ///
+    /// Ports whose settings do not change lose no packet; a port that changes is removed and added again. The
+    /// switch refuses changes of sections that it reads at its start only.
+    Apply(ApplyArgs),
+    /// Show or save the configuration of the running switch
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Print the command line or configuration that connects a guest to a port
     Snippet(SnippetArgs),
     /// Show a summary of the running switch

@@ -19,8 +19,7 @@ pub(crate) fn run(client: &Client, command: &BondsCommand) -> anyhow::Result<()>
         BondsCommand::Remove(args) => {
             let bond: BondSettings = client.delete(&path(&args.name))?;
             console::print(&bond, args.show.output, |bond| format!("removed {bond}"))?;
-            unsaved::removed("bond");
-            Ok(())
+            unsaved::removed(client, args.save, "bond")
         }
     }
 }
@@ -51,15 +50,15 @@ fn add(client: &Client, args: &BondsAddArgs) -> anyhow::Result<()> {
     let bond: BondReport = client.post("/v1/bonds", &with_settings(body, &args.set)?)?;
     let section = section::of("bond", &bond.settings)?;
     console::print(&bond, args.show.output, |bond| {
-        format!("added {}\n{}", bond.settings, unsaved::section("bond", "", &section))
-    })
+        format!("added {}{}", bond.settings, unsaved::section(args.save, "bond", "", &section))
+    })?;
+    unsaved::added(client, args.save)
 }
 
 fn set(client: &Client, args: &BondsSetArgs) -> anyhow::Result<()> {
     let bond: BondReport = client.patch(&path(&args.name), &with_settings(Map::new(), &args.set)?)?;
     console::print(&bond, args.show.output, |bond| format!("changed {}", bond.settings))?;
-    unsaved::changed();
-    Ok(())
+    unsaved::changed(client, args.save)
 }
 
 fn with_settings(mut body: Map<String, Value>, set: &[(String, String)]) -> anyhow::Result<Value> {

@@ -26,18 +26,18 @@ pub(crate) fn run(client: &Client, command: &MirrorsCommand) -> anyhow::Result<(
         }
         MirrorsCommand::Add(args) => {
             let added: MirrorReport = client.post("/v1/mirrors", &serde_json::to_value(settings(args))?)?;
-            let section = unsaved::section("mirror", "", &section::of("mirror", &added.settings)?);
+            let section = unsaved::section(args.save, "mirror", "", &section::of("mirror", &added.settings)?);
             console::print(&added, args.show.output, |added| {
-                format!("added {}, bridge {}\n{section}", added.settings, added.settings.bridge)
-            })
+                format!("added {}, bridge {}{section}", added.settings, added.settings.bridge)
+            })?;
+            unsaved::added(client, args.save)
         }
         MirrorsCommand::Remove(args) => {
             let removed: MirrorReport = client.delete(&format!("/v1/mirrors/{}", quote(&args.name)))?;
             console::print(&removed, args.show.output, |removed| {
                 format!("removed {}: {} packets", removed.settings, removed.packets)
             })?;
-            unsaved::removed("mirror");
-            Ok(())
+            unsaved::removed(client, args.save, "mirror")
         }
     }
 }

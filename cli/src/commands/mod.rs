@@ -6,6 +6,7 @@ pub(crate) mod bench;
 pub(crate) mod bonds;
 pub(crate) mod check;
 pub(crate) mod completion;
+pub(crate) mod config;
 pub(crate) mod connections;
 pub(crate) mod counters;
 mod cpu;

@@ -34,7 +34,7 @@ pub(crate) fn run(client: &Client, command: &QueuesCommand) -> anyhow::Result<()
             let path = format!("/v1/queues/{}", quote(&args.port));
             let queues: Vec<QueueReport> = client.patch(&path, &serde_json::to_value(rates)?)?;
             console::print(&queues, args.show.output, |queues| list(queues))?;
-            unsaved::changed();
+            unsaved::not_written();
             Ok(())
         }
     }

@@ -4,7 +4,9 @@
 //! order of their start, so that no request reaches a data plane that has stopped. The control socket is removed last,
 //! so that a process that watches it sees the end.
 
-use super::supervision::Supervision;
+use super::supervision::{self, Supervision};
+use crate::api::config::{Applied, Source};
+use crate::api::error::ApiError;
 use crate::api::service::ApiService;
 use crate::api::{control, exporter, grants, routes, server};
 use crate::args::RunArgs;
@@ -18,14 +20,13 @@ use signal_hook::iterator::Signals;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use tracing::{Level, info, warn};
-
-/// Message of SIGHUP.
-const IGNORED: &str = "SIGHUP is ignored; change a running switch with `linerate ports` and `fdb`";
+use tracing::{Level, error, info, warn};
 
 /// Runs the switch until it is told to end.
 pub(crate) fn run(args: &RunArgs, verbose: bool, socket: Option<&Path>) -> anyhow::Result<()> {
-    let topology = config::read(&args.config, &Host::here(), socket)?;
+    let text = config::text(&args.config)?;
+    let topology = config::parse(&text, &Host::here(), socket);
+    let topology = topology.map_err(|errors| config::in_file(&args.config, errors))?;
     let path = topology.switch.control.clone().unwrap_or_else(host::default_control);
     let is_text = log::start(args.log, level(verbose))? == LogFormat::Text;
     let mut signals = catch_signals()?;
@@ -36,7 +37,10 @@ pub(crate) fn run(args: &RunArgs, verbose: bool, socket: Option<&Path>) -> anyho
     let (data_plane, deferred) = Switch::start(&topology)?;
     let waker = signals.handle();
     let (shown, control) = (topology.to_string(), path.clone());
-    let service = Arc::new(ApiService::new(topology, path, Box::new(data_plane), move || waker.close()));
+    let file = std::path::absolute(&args.config).unwrap_or_else(|_| args.config.clone());
+    let source = Source { file, text, control: socket.map(Path::to_owned), topology: topology.clone() };
+    let service = ApiService::new(topology, path, Box::new(data_plane), move || waker.close());
+    let service = Arc::new(service.with_source(source));
     let server = server::start("control-api", listener, routes::router(service.clone()))?;
     let (grants, asked) = grants.unzip();
     let asked = asked.map(|listener| grants::start(listener, service.clone())).transpose()?;
@@ -51,7 +55,7 @@ pub(crate) fn run(args: &RunArgs, verbose: bool, socket: Option<&Path>) -> anyho
     let supervision = Supervision::start(service.clone())
         .map_err(|e| Diagnostic::failed("watchdog", e, "raise the limit of threads of this process"))?;
     greet(&shown, &control, is_text);
-    wait(&mut signals, is_text);
+    wait(&mut signals, &service, is_text);
     drop(supervision);
     drop((server, asked, metrics));
     drop(service);
@@ -89,13 +93,29 @@ fn catch_signals() -> Result<Signals, Diagnostic> {
     })
 }
 
-/// Returns when the switch should end.
-fn wait(signals: &mut Signals, is_text: bool) {
+/// Returns when the switch should end. SIGHUP applies its file again.
+fn wait(signals: &mut Signals, service: &ApiService, is_text: bool) {
     for signal in signals.forever() {
-        match signal {
-            SIGHUP if is_text => console::warn(&format!("linerate: {IGNORED}")),
-            SIGHUP => warn!("{IGNORED}"),
-            _ => return,
+        if signal != SIGHUP {
+            return;
+        }
+        supervision::reloading();
+        report(service.reload(), is_text);
+        supervision::ready();
+    }
+}
+
+/// Reports the result of a reload.
+fn report(result: Result<Applied, ApiError>, is_text: bool) {
+    match result {
+        Ok(applied) => info!(changes = applied.changes.len(), "the configuration file was applied"),
+        Err(error) => {
+            let error = error.into_diagnostic();
+            if is_text {
+                console::warn(&format!("linerate: {error}\n    the running configuration is unchanged"));
+            } else {
+                error!(reason = %error, "the configuration file was not applied");
+            }
         }
     }
 }

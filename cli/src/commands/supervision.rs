@@ -39,7 +39,7 @@ impl Supervision {
             }
         };
         let thread = std::thread::Builder::new().name("watchdog".to_owned()).spawn(watch)?;
-        notify(NotifyState::Ready);
+        ready();
         Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
 }
@@ -67,6 +67,17 @@ fn tell(health: &HealthReport, was_healthy: bool, has_watchdog: bool) -> bool {
         _ => {}
     }
     is_healthy
+}
+
+/// Tells that the configuration is about to change (the notice of `Type=notify-reload`).
+pub(super) fn reloading() {
+    let now = NotifyState::monotonic_usec_now();
+    let _ = now.map(|now| sd_notify::notify(&[NotifyState::Reloading, now]));
+}
+
+/// Tells that the switch runs.
+pub(super) fn ready() {
+    notify(NotifyState::Ready);
 }
 
 /// A supervisor that is gone cannot be told anything.

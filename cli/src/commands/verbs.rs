@@ -91,8 +91,7 @@ fn add_worker(client: &Client, args: &WorkersAddArgs) -> anyhow::Result<()> {
         let place = cpu.map_or("any cpu".to_owned(), |cpu| format!("cpu {cpu}"));
         format!("added worker {index}: {}, {place}", role.name())
     })?;
-    unsaved::changed();
-    Ok(())
+    unsaved::changed(client, args.save)
 }
 
 /// `linerate ports ...`
@@ -107,8 +106,7 @@ pub(crate) fn ports(client: &Client, command: &PortsCommand) -> anyhow::Result<(
 fn remove_port(client: &Client, args: &PortsRemoveArgs) -> anyhow::Result<()> {
     let port: PortSettings = client.delete(&format!("/v1/ports/{}", quote(&args.name)))?;
     console::print(&port, args.show.output, |port| format!("removed {port}"))?;
-    unsaved::removed("port");
-    Ok(())
+    unsaved::removed(client, args.save, "port")
 }
 
 fn show_ports(client: &Client, args: &PortsShowArgs) -> anyhow::Result<()> {
@@ -124,12 +122,13 @@ fn show_ports(client: &Client, args: &PortsShowArgs) -> anyhow::Result<()> {
 
 fn add_port(client: &Client, args: &PortsAddArgs) -> anyhow::Result<()> {
     let port: PortReport = client.patient().post("/v1/ports", &port_request(args)?)?;
-    let section = unsaved::section("port", "", &section::of("port", &port.settings)?);
+    let section = unsaved::section(args.save, "port", "", &section::of("port", &port.settings)?);
     console::print(&port, args.show.output, |port| {
         let settings = &port.settings;
-        format!("added {settings}, bridge {}\n{section}", settings.bridge)
+        format!("added {settings}, bridge {}{section}", settings.bridge)
     })?;
-    note_absent_peer(client, &port.settings)
+    note_absent_peer(client, &port.settings)?;
+    unsaved::added(client, args.save)
 }
 
 /// Says that a patch port waits for a port that does not exist yet. The port itself reports it after a second.
@@ -229,7 +228,7 @@ fn remove_address(client: &Client, args: &FdbRemoveArgs) -> anyhow::Result<()> {
         format!("removed {kind} {mac} at port {port}, bridge {bridge}{vlan}")
     })?;
     if entry.origin == Origin::Static {
-        unsaved::removed("static entry");
+        unsaved::removed(client, args.save, "static entry")?;
     }
     Ok(())
 }
@@ -251,8 +250,9 @@ fn add_address(client: &Client, args: &FdbAddArgs) -> anyhow::Result<()> {
     let body = json!({ "mac": args.mac, "port": args.port, "vlan": args.vlan });
     let added: StaticEntry = client.post("/v1/fdb", &body)?;
     let place = ", below the section of its bridge";
-    let section = unsaved::section("static entry", place, &section::static_entry(&added)?);
-    console::print(&added, args.show.output, |entry| format!("added {entry}\n{section}"))
+    let section = unsaved::section(args.save, "static entry", place, &section::static_entry(&added)?);
+    console::print(&added, args.show.output, |entry| format!("added {entry}{section}"))?;
+    unsaved::added(client, args.save)
 }
 
 pub(super) fn filter(selection: &FdbSelection) -> String {
@@ -275,7 +275,7 @@ pub(crate) fn flows(client: &Client, command: &FlowsCommand) -> anyhow::Result<(
             let request = FlowRequest { bridge: args.bridge.clone(), flows: args.flows.clone() };
             let added: FlowsChanged = client.post("/v1/flows", &serde_json::to_value(request)?)?;
             console::print(&added, args.show.output, |added| format!("added {} flows", added.changed))?;
-            unsaved::changed();
+            unsaved::not_written();
             Ok(())
         }
         FlowsCommand::Remove(args) => {

@@ -73,6 +73,11 @@ impl Flows {
         self.controllers = None;
     }
 
+    /// Names of the bridges.
+    pub(super) fn bridges(&self) -> impl Iterator<Item = &str> {
+        self.bridges.iter().map(String::as_str)
+    }
+
     /// OpenFlow state of a bridge; `None` for a learning bridge.
     pub(super) fn report(&self, bridge: &str) -> Option<OpenflowReport> {
         self.controllers.as_ref()?.report(bridge)

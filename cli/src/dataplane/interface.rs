@@ -17,7 +17,7 @@ use crate::settings::conntrack::ConntrackSettings;
 use crate::settings::kinds::kind::{Loaded, OpenError};
 use crate::settings::mirror::MirrorSettings;
 use crate::settings::model::Role;
-use crate::settings::topology::{PortSettings, StaticEntry, WorkerSettings};
+use crate::settings::topology::{BridgeSettings, PortSettings, StaticEntry, Topology, WorkerSettings};
 use bridge::MirrorStatistics;
 use console::Diagnostic;
 use engine::Snapshot;
@@ -91,6 +91,10 @@ pub(crate) trait DataPlane: Send + Sync {
     fn add_granted(&self, port: &PortSettings, socket: OwnedFd) -> Result<(), DataPlaneError>;
     /// Stops a port and removes its learned and static addresses, also with [`DataPlaneError::Held`].
     fn remove_port(&self, name: &str) -> Result<(), DataPlaneError>;
+    /// Adds a bridge without ports, which consists of its table only.
+    fn add_bridge(&self, bridge: &BridgeSettings) -> Result<(), DataPlaneError>;
+    /// Removes a bridge without ports.
+    fn remove_bridge(&self, name: &str) -> Result<(), DataPlaneError>;
     /// States of all bonds, by name.
     fn bonds(&self) -> BTreeMap<String, BondState>;
     /// Adds a bond, whose members leave their bridge. `ports` has the settings of all ports.
@@ -116,6 +120,8 @@ pub(crate) trait DataPlane: Send + Sync {
     fn trace(&self, request: &TraceRequest) -> Result<TraceReport, DataPlaneError>;
     /// Adds flows, all or none. Returns their number.
     fn add_flows(&self, request: &FlowRequest) -> Result<usize, DataPlaneError>;
+    /// Replaces the flows of the file `old` by those of `new`, all flows of a bridge or none. Other flows stay.
+    fn replace_file_flows(&self, old: &Topology, new: &Topology) -> Result<(), DataPlaneError>;
     /// Removes flows. Returns their number.
     fn remove_flows(&self, wanted: &FlowFilter) -> Result<usize, DataPlaneError>;
     /// The connections of OpenFlow bridges that match the filter.

@@ -19,7 +19,7 @@ use crate::remedy;
 use crate::settings::MAX_PORTS;
 use crate::settings::mirror::MirrorSettings;
 use crate::settings::model::RssMode;
-use crate::settings::topology::Topology;
+use crate::settings::topology::{BridgeSettings, Topology};
 use crate::settings::wrappers::queues::Queues;
 use bonds::Bonds;
 use bridge::Wrapped;
@@ -44,7 +44,7 @@ pub(crate) struct Switch {
     export: Export,
     offload: Arc<Offload>,
     /// Default address limit of ports, by bridge.
-    quotas: BTreeMap<String, Option<u32>>,
+    quotas: Mutex<BTreeMap<String, Option<u32>>>,
     /// Default distribution of ports with one queue pair.
     rss_mode: RssMode,
     members: Arc<Mutex<Vec<Member>>>,
@@ -66,9 +66,7 @@ impl Switch {
     pub(crate) fn start(topology: &Topology) -> Result<(Self, Vec<Diagnostic>), Diagnostic> {
         let bridges = Arc::new(bridge::Switch::with_rss(MAX_PORTS, rss(topology.switch.rss)));
         for bridge in &topology.bridges {
-            let place = format!("bridge \"{}\"", bridge.name);
-            let added = bridges.add_bridge(&bridge.name, bridge_config(bridge));
-            added.map_err(|e| Diagnostic::failed(place, e, "correct this [[bridge]] section"))?;
+            add_bridge(&bridges, bridge)?;
         }
         let workers = topology.workers.iter().map(worker_config).collect();
         let model = topology.model.engine(topology.workers.iter().map(|worker| worker.roles));
@@ -100,7 +98,7 @@ impl Switch {
         let clock = engine.clone();
         let offload = Arc::new(Offload::new(offloaded, move || clock.now()));
         let mirrors = Mutex::new(topology.mirrors.clone());
-        let (bonds, quotas) = (Bonds::default(), quotas.collect());
+        let (bonds, quotas) = (Bonds::default(), Mutex::new(quotas.collect()));
         let mut switch = Self {
             engine,
             bridges,
@@ -174,6 +172,31 @@ impl Switch {
         Ok(errors)
     }
 
+    /// Adds a bridge while the switch runs.
+    fn create_bridge(&self, bridge: &BridgeSettings) -> Result<(), DataPlaneError> {
+        add_bridge(&self.bridges, bridge).map_err(DataPlaneError::Refused)?;
+        self.quotas().insert(bridge.name.clone(), bridge.max_macs_per_port);
+        Ok(())
+    }
+
+    /// Removes a bridge without ports while the switch runs.
+    fn delete_bridge(&self, name: &str) -> Result<(), DataPlaneError> {
+        let removed = self.bridges.remove_bridge(name);
+        let (place, remedy) = (format!("bridge \"{name}\""), "remove its ports first");
+        removed.map_err(|e| DataPlaneError::Refused(Diagnostic::failed(place, e, remedy)))?;
+        self.quotas().remove(name);
+        Ok(())
+    }
+
+    /// A poisoned lock is valid: an entry changes in one step.
+    fn quotas(&self) -> MutexGuard<'_, BTreeMap<String, Option<u32>>> {
+        self.quotas.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn bridge_names(&self) -> Vec<String> {
+        self.quotas().keys().cloned().collect()
+    }
+
     /// A poisoned lock is valid: the list changes in one step.
     fn members(&self) -> MutexGuard<'_, Vec<Member>> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
@@ -216,6 +239,12 @@ impl Drop for Switch {
         self.offload.stop();
         self.flows.iter_mut().for_each(Flows::stop_controllers);
     }
+}
+
+fn add_bridge(bridges: &bridge::Switch, bridge: &BridgeSettings) -> Result<(), Diagnostic> {
+    let added = bridges.add_bridge(&bridge.name, bridge_config(bridge));
+    let place = format!("bridge \"{}\"", bridge.name);
+    added.map_err(|e| Diagnostic::failed(place, e, "correct this [[bridge]] section"))
 }
 
 fn not_running(name: &str) -> DataPlaneError {

@@ -10,9 +10,10 @@ use super::reader::notes::{Findings, Section};
 use super::reader::shape::Shape;
 use acl::AclRule;
 use flow::tables::Modification;
-use flow::text::{PortNames, parse_flow};
-use flow::{ChangeError, FlowCommand, PortNo};
+use flow::text::{PortNames, TextError, parse_flow};
+use flow::{ChangeError, FlowCommand, FlowMod, PortNo};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// A flow, as an example.
@@ -187,8 +188,33 @@ pub(crate) fn changes(
     flow::check_changes(&changes).map_err(refused).map(|()| changes)
 }
 
+/// The changes of a running bridge, whose ports are `ports`, from the flows of one file to those of another one. Each
+/// file has the zone of the connections of its access list.
+///
+/// # Errors
+/// If a flow names a port that does not run.
+pub(crate) fn differences(
+    old: (&FileFlows, u16),
+    new: (&FileFlows, u16),
+    bridge: &str,
+    ports: &dyn PortNames,
+) -> Result<Vec<Modification>, TextError> {
+    let texts = |(file, zone): (&FileFlows, u16)| -> BTreeSet<String> {
+        texts(file, bridge, ports, zone).into_iter().map(|(_, text)| text).collect()
+    };
+    let (old, new) = (texts(old), texts(new));
+    let parsed = |text: &String| parse_flow(text, Some(FlowCommand::Add), ports);
+    let removed = old.difference(&new).map(|text| {
+        let flow = parsed(text)?;
+        let delete = FlowMod::new(FlowCommand::DeleteStrict, &flow.matching, flow.priority);
+        Ok(FlowMod { table: flow.table, ..delete })
+    });
+    let changes = removed.chain(new.difference(&old).map(parsed));
+    changes.map(|change| Ok(Modification::Flow(Box::new(change?)))).collect()
+}
+
 /// The texts of all flows of a bridge, with their places.
-fn texts(file: &FileFlows, bridge: &str, ports: &FilePorts<'_>, zone: u16) -> Vec<(Section, String)> {
+fn texts(file: &FileFlows, bridge: &str, ports: &dyn PortNames, zone: u16) -> Vec<(Section, String)> {
     let FileFlows { flows, acl } = file;
     let rules = || acl.iter().enumerate().filter(|(_, rule)| rule.bridge == bridge);
     let stateful = rules().find(|(_, rule)| rule.stateful);

@@ -6,14 +6,17 @@
 //! and `placement` are the execution and the location of workers; `openflow` has the controllers of bridges, `flows`
 //! their flows and access lists, and `conntrack` limits of their connections; `mirror` copies packets; `topology` is
 //! the whole configuration as one value. `config` reads and validates a whole file or a request, `recording` the files
-//! that ports play, `section` prints a port in the file's format. `keys` defines the keys of all sections,
+//! that ports play, `section` prints a port in the file's format, `changes` compares two configurations, and `document`
+//! writes changes into the text of a file. `keys` defines the keys of all sections,
 //! `description` joins them with their types, and `schema` describes a port for the control API.
 
 pub(crate) mod access;
 pub(crate) mod bonds;
+pub(crate) mod changes;
 pub(crate) mod config;
 pub(crate) mod conntrack;
 pub(crate) mod description;
+pub(crate) mod document;
 pub(crate) mod export;
 pub(crate) mod flows;
 pub(crate) mod grants;

@@ -353,6 +353,17 @@ impl Topology {
         changes(&self.flows, bridge, &ports, (acl::zone(number.unwrap_or_default()), options))
     }
 
+    /// Removes a port, with its static entries and from its bond.
+    pub(crate) fn forget_port(&mut self, name: &str) {
+        for bridge in &mut self.bridges {
+            bridge.statics.retain(|entry| entry.port != name);
+        }
+        for bond in &mut self.bonds {
+            bond.ports.retain(|port| port != name);
+        }
+        self.ports.retain(|port| port.name != name);
+    }
+
     /// Whether a port is the local one of its bridge.
     pub(crate) fn is_local(&self, port: &PortSettings) -> bool {
         let bridge = self.bridges.iter().find(|bridge| bridge.name == port.bridge);

@@ -1,5 +1,6 @@
 //! Commands on bridges: their bonds, neighbours and addresses.
 
+use super::super::config::SaveArgs;
 use super::super::parse::key_and_value;
 use clap::{Args, Subcommand};
 use console::ShowArgs;
@@ -7,8 +8,7 @@ use console::ShowArgs;
 /// Commands on bridges.
 #[derive(Debug, Subcommand)]
 #[command(
-    after_help = "Bridges have no `add`, `remove` or `set`: a switch creates the bridges of its configuration \
-    file when it starts."
+    after_help = "Bridges have no `add`, `remove` or `set`: change the configuration file and use `linerate apply`."
 )]
 pub(crate) enum BridgesCommand {
     /// Show bridges with their ports' counters and the most recent refused moves
@@ -27,9 +27,7 @@ pub(crate) struct BridgesShowArgs {
 
 /// Commands on bonds.
 #[derive(Debug, Subcommand)]
-#[command(
-    after_help = "The configuration file is not written: to keep a bond, add a `[[bond]]` section to it."
-)]
+#[command(after_help = "The configuration file is written with --save only.")]
 pub(crate) enum BondsCommand {
     /// Show bonds with their members, and with a name also LACP and the load of each bucket
     Show(BondsShowArgs),
@@ -105,6 +103,8 @@ pub(crate) struct BondsAddArgs {
     pub(crate) set: Vec<(String, String)>,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
+    #[command(flatten)]
+    pub(crate) save: SaveArgs,
 }
 
 /// Arguments of `bonds set`.
@@ -118,6 +118,8 @@ pub(crate) struct BondsSetArgs {
     pub(crate) set: Vec<(String, String)>,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
+    #[command(flatten)]
+    pub(crate) save: SaveArgs,
 }
 
 /// Arguments of `bonds remove`.
@@ -128,6 +130,8 @@ pub(crate) struct BondsRemoveArgs {
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
+    #[command(flatten)]
+    pub(crate) save: SaveArgs,
 }
 
 /// Commands on forwarding tables.
@@ -138,12 +142,12 @@ pub(crate) enum FdbCommand {
     Show(FdbShowArgs),
     /// Add a static entry for an address; it replaces a learned entry, and a static one is an error
     ///
-    /// The configuration file is not written: to keep the entry, add a `[[bridge.static]]` section to it.
+    /// The configuration file is written with --save only.
     Add(FdbAddArgs),
     /// Remove one address, learned or static
     ///
-    /// A learned address is learned again from its next packet. The configuration file is not written: a
-    /// static entry with a section there returns at the next start. Alias: del.
+    /// A learned address is learned again from its next packet. The configuration file is written with --save
+    /// only. Alias: del.
     #[command(alias = "del")]
     Remove(FdbRemoveArgs),
     /// Remove all learned addresses; static entries remain
@@ -189,6 +193,8 @@ pub(crate) struct FdbAddArgs {
     pub(crate) vlan: u16,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
+    #[command(flatten)]
+    pub(crate) save: SaveArgs,
 }
 
 /// Arguments of `fdb flush` and `multicast flush`.
@@ -209,4 +215,6 @@ pub(crate) struct FdbRemoveArgs {
     pub(crate) selection: FdbSelection,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
+    #[command(flatten)]
+    pub(crate) save: SaveArgs,
 }

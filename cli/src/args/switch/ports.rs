@@ -1,5 +1,6 @@
 //! Commands on ports.
 
+use super::super::config::SaveArgs;
 use super::super::parse::key_and_value;
 use crate::settings::kinds;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -11,20 +12,18 @@ use std::path::PathBuf;
 #[derive(Debug, Subcommand)]
 #[command(
     after_help = "A port has no `set`: its options are fixed while it exists. Remove the port, and add it with \
-    other options."
+    other options, or change the file and use `linerate apply`."
 )]
 pub(crate) enum PortsCommand {
     /// Show ports with their counters
     Show(PortsShowArgs),
     /// Add a port
     ///
-    /// The port is added to the running switch. The configuration file is not written: to keep the port, add
-    /// the printed section to the file.
+    /// The port is added to the running switch, and with --save to the configuration file.
     Add(Box<PortsAddArgs>),
     /// Remove a port and disconnect its guest
     ///
-    /// The port is removed from the running switch. The configuration file is not written: a port with a
-    /// section there returns at the next start. Alias: del.
+    /// The port is removed from the running switch, and with --save from the configuration file. Alias: del.
     #[command(alias = "del")]
     Remove(PortsRemoveArgs),
 }
@@ -37,6 +36,8 @@ pub(crate) struct PortsRemoveArgs {
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
+    #[command(flatten)]
+    pub(crate) save: SaveArgs,
 }
 
 /// Arguments of `ports show`.
@@ -119,6 +120,8 @@ pub(crate) struct PortsAddArgs {
     pub(crate) sources: Vec<String>,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
+    #[command(flatten)]
+    pub(crate) save: SaveArgs,
 }
 
 /// Parser of port kinds by name.

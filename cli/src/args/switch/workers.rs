@@ -1,5 +1,6 @@
 //! Commands on workers and their placement.
 
+use super::super::config::SaveArgs;
 use clap::{Args, Subcommand};
 use console::{ShowArgs, Span, duration};
 
@@ -15,7 +16,7 @@ pub(crate) enum WorkersCommand {
     /// Add a stage to a running pipeline without packet loss
     ///
     /// A worker stage takes a share of the flows at once; an rx or tx stage serves ports that start later.
-    /// The configuration file is not written.
+    /// The configuration file is written with --save only.
     Add(WorkersAddArgs),
 }
 
@@ -30,6 +31,8 @@ pub(crate) struct WorkersAddArgs {
     pub(crate) cpu: Option<usize>,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
+    #[command(flatten)]
+    pub(crate) save: SaveArgs,
 }
 
 /// Commands on the placement.

@@ -1,6 +1,8 @@
 //! Flows of the configuration file: `[[flow]]` and `[[acl]]`.
 
-use super::Flows;
+use super::{Flows, Names, refused};
+use crate::dataplane::interface::DataPlaneError;
+use crate::settings::flows::{acl, differences};
 use crate::settings::topology::Topology;
 use console::Diagnostic;
 
@@ -22,5 +24,22 @@ impl Flows {
             }
         }
         Ok(())
+    }
+
+    /// Replaces the flows of the file `old` by those of `new` on one bridge, with the numbers that its ports have.
+    pub(in crate::dataplane) fn replace_file(
+        &self,
+        bridge: &str,
+        old: &Topology,
+        new: &Topology,
+        names: &Names,
+    ) -> Result<(), DataPlaneError> {
+        let zone = |topology: &Topology| {
+            let number = topology.bridges.iter().position(|other| other.name == bridge);
+            acl::zone(number.unwrap_or_default())
+        };
+        let changes = differences((&old.flows, zone(old)), (&new.flows, zone(new)), bridge, names);
+        let changes = changes.map_err(|e| refused(bridge, &e))?;
+        self.modify(bridge, &changes).map(drop)
     }
 }

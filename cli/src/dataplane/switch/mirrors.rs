@@ -19,7 +19,7 @@ impl Switch {
     /// Sets the mirrors of all bridges with these ports.
     pub(super) fn apply_mirrors(&self, members: &[Member]) -> Result<(), DataPlaneError> {
         let mirrors = self.mirrors.lock().unwrap_or_else(PoisonError::into_inner);
-        for bridge in self.quotas.keys() {
+        for bridge in &self.bridge_names() {
             let own = || mirrors.iter().filter(|mirror| mirror.bridge == *bridge);
             let configs: Vec<_> = own().map(|mirror| self.mirror_config(mirror, members)).collect();
             if configs.is_empty() && self.bridges.mirrors(bridge).is_ok_and(|before| before.is_empty()) {

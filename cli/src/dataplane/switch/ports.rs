@@ -70,7 +70,7 @@ impl Switch {
 
     /// Configuration of a port on its bridge.
     pub(super) fn config_of(&self, port: &PortSettings) -> PortConfig {
-        let quota = self.quotas.get(&port.bridge).copied().flatten();
+        let quota = self.quotas().get(&port.bridge).copied().flatten();
         PortConfig { stp: self.links.has_tree(&port.bridge), ..port_config(port, quota) }
     }
 

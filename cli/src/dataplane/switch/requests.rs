@@ -21,7 +21,7 @@ use crate::settings::kinds::PortKind;
 use crate::settings::kinds::kind::Loaded;
 use crate::settings::mirror::MirrorSettings;
 use crate::settings::model::Role;
-use crate::settings::topology::{PortSettings, StaticEntry, WorkerSettings};
+use crate::settings::topology::{BridgeSettings, PortSettings, StaticEntry, Topology, WorkerSettings};
 use bridge::{BridgeStatistics, MirrorStatistics, PortStatistics, RefusedMove, Selection};
 use engine::Snapshot;
 use engine::balance::{Balance, QueueLoad};
@@ -48,8 +48,10 @@ impl DataPlane for Switch {
             origin: if station.pinned { Origin::Static } else { Origin::Learned },
             age: station.age_seconds,
         };
-        let bridges = self.quotas.keys();
-        bridges.flat_map(|bridge| self.stations(bridge).into_iter().map(move |s| entry(bridge, s))).collect()
+        let of = |bridge: &String| -> Vec<FdbEntry> {
+            self.stations(bridge).into_iter().map(|station| entry(bridge, station)).collect()
+        };
+        self.bridge_names().iter().flat_map(of).collect()
     }
 
     fn bridges(&self) -> Vec<BridgeReport> {
@@ -115,6 +117,14 @@ impl DataPlane for Switch {
         removed
     }
 
+    fn add_bridge(&self, bridge: &BridgeSettings) -> Result<(), DataPlaneError> {
+        self.create_bridge(bridge)
+    }
+
+    fn remove_bridge(&self, name: &str) -> Result<(), DataPlaneError> {
+        self.delete_bridge(name)
+    }
+
     fn bonds(&self) -> BTreeMap<String, BondState> {
         self.bond_states()
     }
@@ -157,11 +167,11 @@ impl DataPlane for Switch {
         if wanted.port.is_some() && port.is_none() {
             return Ok(0);
         }
-        let home = |bridge: &&String| port.as_ref().is_none_or(|(_, home)| home == *bridge);
-        let named = |bridge: &&String| wanted.bridge.as_ref().is_none_or(|name| name == *bridge);
+        let home = |bridge: &String| port.as_ref().is_none_or(|(_, home)| home == bridge);
+        let named = |bridge: &String| wanted.bridge.as_ref().is_none_or(|name| name == bridge);
         let selection = Selection { port: port.as_ref().map(|(id, _)| *id), vlan: wanted.vlan };
-        self.quotas.keys().filter(home).filter(named).try_fold(0, |sum, bridge| {
-            let flushed = self.bridges.flush(bridge, selection);
+        self.bridge_names().into_iter().filter(home).filter(named).try_fold(0, |sum, bridge| {
+            let flushed = self.bridges.flush(&bridge, selection);
             let flushed = flushed.map_err(|e| DataPlaneError::refused("fdb flush", &e, "try again"))?;
             Ok(sum + flushed as u64)
         })
@@ -187,6 +197,14 @@ impl DataPlane for Switch {
     fn add_flows(&self, request: &FlowRequest) -> Result<usize, DataPlaneError> {
         let (flows, names) = self.flows_and_names(request.bridge.as_deref())?;
         flows.add(request.bridge.as_deref(), &request.flows, &names)
+    }
+
+    fn replace_file_flows(&self, old: &Topology, new: &Topology) -> Result<(), DataPlaneError> {
+        let Some(flows) = &self.flows else { return Ok(()) };
+        flows.bridges().try_for_each(|bridge| {
+            let (flows, names) = self.flows_and_names(Some(bridge))?;
+            flows.replace_file(bridge, old, new, &names)
+        })
     }
 
     fn remove_flows(&self, wanted: &FlowFilter) -> Result<usize, DataPlaneError> {

@@ -24,31 +24,34 @@ use super::reader::node::{self, Lines, Node, Value};
 use super::reader::notes::{self, Findings, Section};
 use super::reader::shape::Recorded;
 use super::reader::syntax;
-use super::topology::Topology;
+use super::topology::{PortSettings, Topology};
 use crate::host::Host;
 use console::Diagnostic;
 use std::io::Read;
 use std::path::Path;
 
 /// Maximum file size in bytes: far above any topology, and small enough to be validated quickly.
-const LARGEST: u64 = 16 << 20;
+pub(crate) const LARGEST: u64 = 16 << 20;
 
 /// Reads and validates a file. The error contains all errors of the file.
 pub(crate) fn read(path: &Path, host: &Host, control: Option<&Path>) -> Result<Topology, Diagnostic> {
+    let text = text(path)?;
+    parse(&text, host, control).map_err(|errors| in_file(path, errors))
+}
+
+/// Errors of a file as one.
+pub(crate) fn in_file(path: &Path, errors: Vec<Diagnostic>) -> Diagnostic {
     let file = notes::printable(&path.display().to_string());
-    let errors = match text(path) {
-        Ok(text) => match parse(&text, host, control) {
-            Ok(topology) => return Ok(topology),
-            Err(errors) => errors,
-        },
-        Err(error) => vec![error],
-    };
     let named = errors.into_iter().map(|error| Diagnostic { file: Some(file.as_str().into()), ..error });
-    Err(Diagnostic::all(named.collect()))
+    Diagnostic::all(named.collect())
 }
 
 /// Reads the text of a file.
-fn text(path: &Path) -> Result<String, Diagnostic> {
+pub(crate) fn text(path: &Path) -> Result<String, Diagnostic> {
+    text_of(path).map_err(|error| in_file(path, vec![error]))
+}
+
+fn text_of(path: &Path) -> Result<String, Diagnostic> {
     let unread = |e: std::io::Error| {
         Diagnostic::bad("", format!("cannot be read: {e}"), "name a file that exists and that you may read")
     };
@@ -77,6 +80,16 @@ pub(crate) fn record(text: &str) -> Vec<Recorded> {
 
 /// Reads and validates the text of a file. `control` overrides the file's control socket.
 pub(crate) fn parse(text: &str, host: &Host, control: Option<&Path>) -> Result<Topology, Vec<Diagnostic>> {
+    parse_beside(text, host, control, &[])
+}
+
+/// [`parse`] for a switch that runs the ports `running`. Their files and interfaces are in use, and not validated.
+pub(crate) fn parse_beside(
+    text: &str,
+    host: &Host,
+    control: Option<&Path>,
+    running: &[PortSettings],
+) -> Result<Topology, Vec<Diagnostic>> {
     let (root, errors) = toml::de::DeTable::parse_recoverable(text);
     let (lines, mut notes) = (Lines::of(text), Findings::default());
     let root = Node { line: Some(1), value: node::from_toml(root.get_ref(), &lines) };
@@ -89,7 +102,7 @@ pub(crate) fn parse(text: &str, host: &Host, control: Option<&Path>) -> Result<T
         topology.switch.control = Some(control.to_owned());
     }
     let control = topology.switch.control.clone().unwrap_or_else(crate::host::default_control);
-    validate::topology(&topology, host, &control, &mut notes);
+    validate::topology(&topology, host, (&control, running), &mut notes);
     bonds::validate(&topology, &mut notes);
     peers::complete(&topology, &mut notes);
     openflow::complete(&mut topology, &control);

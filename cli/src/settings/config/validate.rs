@@ -21,8 +21,13 @@ use std::path::Path;
 /// Maximum workers of a pipeline, each with up to three roles.
 const MAX_WORKERS: usize = 40;
 
-/// Validates the whole topology.
-pub(crate) fn topology(topology: &Topology, host: &Host, control: &Path, notes: &mut Findings) {
+/// Validates the whole topology. Ports that are `running` with the same settings are validated against the others only.
+pub(crate) fn topology(
+    topology: &Topology,
+    host: &Host,
+    (control, running): (&Path, &[PortSettings]),
+    notes: &mut Findings,
+) {
     names::validate((Section::Switch, "name"), &topology.switch.name, notes);
     if let Some(path) = &topology.switch.control {
         paths::socket((Section::Switch, "control"), path, notes);
@@ -40,7 +45,10 @@ pub(crate) fn topology(topology: &Topology, host: &Host, control: &Path, notes: 
     let claims = claims(&topology.ports);
     for i in 0..topology.ports.len().min(MAX_PORTS) {
         port(topology, i, &claims, control, notes);
-        content(topology, i, notes);
+        if !running.contains(&topology.ports[i]) {
+            machine(topology, i, notes);
+            content(topology, i, notes);
+        }
     }
     for i in 0..topology.grants.len() {
         grant(topology, i, notes);
@@ -91,6 +99,7 @@ fn content(topology: &Topology, index: usize, notes: &mut Findings) {
 pub(crate) fn last_port(topology: &Topology, control: &Path, notes: &mut Findings) {
     if let Some(index) = topology.ports.len().checked_sub(1) {
         port(topology, index, &claims(&topology.ports), control, notes);
+        machine(topology, index, notes);
     }
 }
 
@@ -107,9 +116,6 @@ fn port(topology: &Topology, index: usize, claims: &[Vec<Claim<'_>>], control: &
     // Without a valid kind, nothing else can be validated.
     if !notes.is_spoiled((section, "kind")) {
         claimed_once(topology, index, claims, notes);
-        let mut validation = Validation::new(port.kind.name(), port.common(), section, notes);
-        port.kind.validate(&mut validation);
-        port.wrappers.validate(&mut validation, topology.model.model, topology.workers.len());
         super::peers::validate(topology, index, notes);
         not_control(section, &claims[index], topology, control, notes);
     }
@@ -120,6 +126,16 @@ fn port(topology: &Topology, index: usize, claims: &[Vec<Claim<'_>>], control: &
     super::underlay::port(topology, index, notes);
     rss(topology, section, port, notes);
     vlan(section, port, notes);
+}
+
+/// Validates the settings of a port against this machine.
+fn machine(topology: &Topology, index: usize, notes: &mut Findings) {
+    let (section, port) = (Section::Port(index), &topology.ports[index]);
+    if !notes.is_spoiled((section, "kind")) {
+        let mut validation = Validation::new(port.kind.name(), port.common(), section, notes);
+        port.kind.validate(&mut validation);
+        port.wrappers.validate(&mut validation, topology.model.model, topology.workers.len());
+    }
 }
 
 /// The kernel forwards by addresses only, and has no wrappers.

@@ -7,7 +7,6 @@
 //! first packets of connections and commits these with its number as mark, by which flows of a higher priority admit
 //! all other packets of the connection.
 
-use super::FilePorts;
 use crate::settings::reader::fields::Fields;
 use crate::settings::reader::node::Node;
 use crate::settings::reader::notes::{Findings, Section};
@@ -263,7 +262,7 @@ impl AclRule {
     }
 
     /// The flows of the rule: the one at `place` of its bridge, in section `index`. None if the rule is not valid.
-    pub(super) fn flows(&self, place: usize, index: usize, ports: &FilePorts<'_>, zone: u16) -> Vec<String> {
+    pub(super) fn flows(&self, place: usize, index: usize, ports: &dyn PortNames, zone: u16) -> Vec<String> {
         let number = |name: Option<&String>| match name {
             Some(name) => ports.number(name).map(Some).ok_or(()),
             None => Ok(None),

@@ -4,6 +4,7 @@ use super::super::{FileFlows, texts};
 use super::*;
 use crate::host::Host;
 use crate::settings::config;
+use crate::settings::flows::FilePorts;
 use crate::settings::topology::Topology;
 
 const BRIDGE: &str = "[[bridge]]\nname = \"br0\"\npipeline = \"openflow\"\n\

@@ -1,0 +1,189 @@
+//! The configuration of a running switch in the control API: it is shown, compared with a file, and replaced by one.
+//!
+//! A new configuration is applied whole or not at all. Sections that a running switch cannot change refuse it before
+//! anything is done; if a step fails, `steps` changes the switch back. A port whose settings do not change is not
+//! touched.
+
+mod steps;
+
+use super::answer::{Answer, Service, filter, on_own_thread};
+use super::error::ApiError;
+use super::service::ApiService;
+use crate::dataplane::interface::DataPlaneError;
+use crate::host::Host;
+use crate::settings::changes::{Change, Changes};
+use crate::settings::config;
+use crate::settings::document;
+use crate::settings::kinds::PortKind;
+use crate::settings::topology::Topology;
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use console::Diagnostic;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use utoipa::{IntoParams, ToSchema};
+
+/// The file of a switch.
+pub(crate) struct Source {
+    /// Absolute path.
+    pub(crate) file: PathBuf,
+    pub(crate) text: String,
+    /// Control socket of the command line, which overrides that of the file.
+    pub(crate) control: Option<PathBuf>,
+    /// The configuration that `text` describes.
+    pub(crate) topology: Topology,
+}
+
+/// `GET /v1/config`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct Configuration {
+    /// The file that the switch was started from, or that was applied last: an absolute path.
+    #[schema(value_type = String)]
+    pub(crate) file: PathBuf,
+    /// A file that describes the running switch: the text of `file` with the changes since.
+    pub(crate) text: String,
+    /// The text of `file` when it was read.
+    pub(crate) loaded: String,
+}
+
+/// Parameters of `POST /v1/config`.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ApplyQuery {
+    /// Absolute path of the file, for errors and for `GET /v1/config`.
+    #[param(value_type = String)]
+    file: PathBuf,
+    /// Whether nothing is changed, and the differences are reported only.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// Result of `POST /v1/config`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct Applied {
+    /// What differed.
+    pub(crate) changes: Vec<Change>,
+    /// Whether the switch has the new configuration now.
+    pub(crate) done: bool,
+    /// Ports that were removed although a hung worker may still use their memory.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) held: Vec<Diagnostic>,
+}
+
+impl ApiService {
+    /// `GET /v1/config`
+    pub(crate) fn configuration(&self) -> Result<Configuration, ApiError> {
+        let (topology, source) = (self.topology(), self.source());
+        let Some(source) = &*source else { return Err(no_file()) };
+        let text = document::update(&source.text, &source.topology, &topology).map_err(|e| {
+            let remedy = "change the file by hand; see `linerate apply --diff FILE`";
+            ApiError::Failed(Diagnostic::failed("configuration", e, remedy))
+        })?;
+        Ok(Configuration { file: source.file.clone(), text, loaded: source.text.clone() })
+    }
+
+    /// Reads the file of the switch again, and applies it.
+    pub(crate) fn reload(&self) -> Result<Applied, ApiError> {
+        let file = self.source().as_ref().map(|source| source.file.clone()).ok_or_else(no_file)?;
+        let text = config::text(&file).map_err(ApiError::Invalid)?;
+        self.apply(&file, &text, false)
+    }
+
+    /// `POST /v1/config`
+    pub(crate) fn apply(&self, file: &Path, text: &str, dry_run: bool) -> Result<Applied, ApiError> {
+        let control = self.source().as_ref().and_then(|source| source.control.clone());
+        let running = self.topology().ports.clone();
+        let wanted = config::parse_beside(text, &Host::here(), control.as_deref(), &running);
+        let wanted = wanted.map_err(|errors| ApiError::Invalid(config::in_file(file, errors)))?;
+        let mut loaded = steps::load(&Changes::between(&self.topology(), &wanted), |port| self.load(port))?;
+        let mut running = self.topology();
+        let changes = Changes::between(&running, &wanted);
+        permitted(file, &changes)?;
+        names_are_free(file, &running, &wanted)?;
+        let report = changes.report();
+        if dry_run {
+            return Ok(Applied { changes: report, done: false, held: Vec::new() });
+        }
+        let held = steps::apply(self.data_plane(), &mut running, &wanted, &mut |port| {
+            loaded.remove(&port.name).map_or_else(|| self.load(port), Ok)
+        })?;
+        let (file, text) = (file.to_owned(), text.to_owned());
+        *self.source() = Some(Source { file, text, control, topology: wanted });
+        Ok(Applied { changes: report, done: true, held })
+    }
+}
+
+fn no_file() -> ApiError {
+    ApiError::not_found("configuration", "the switch was not started from a file", "apply a file first")
+}
+
+/// Refuses changes of sections that only a start reads.
+fn permitted(file: &Path, changes: &Changes) -> Result<(), ApiError> {
+    let remedy = "leave it as it is, or restart the switch with this file";
+    let refused: Vec<_> =
+        changes.fixed().into_iter().map(|(place, reason)| Diagnostic::bad(place, reason, remedy)).collect();
+    if refused.is_empty() { Ok(()) } else { Err(ApiError::Invalid(config::in_file(file, refused))) }
+}
+
+/// Refuses names that ports of applications have.
+fn names_are_free(file: &Path, running: &Topology, wanted: &Topology) -> Result<(), ApiError> {
+    let granted = running.ports.iter().filter(|port| matches!(port.kind, PortKind::Granted(_)));
+    let taken = |name: &str| {
+        let (ports, bonds) = (wanted.ports.iter(), wanted.bonds.iter());
+        ports.map(|port| &port.name).chain(bonds.map(|bond| &bond.name)).any(|own| own == name)
+    };
+    let bad = |name: &String| {
+        let reason = "a port of an application has this name";
+        Diagnostic::bad(format!("port \"{name}\""), reason, "choose another name, or remove that port")
+    };
+    let taken: Vec<_> = granted.filter(|port| taken(&port.name)).map(|port| bad(&port.name)).collect();
+    if taken.is_empty() { Ok(()) } else { Err(ApiError::Conflict(config::in_file(file, taken))) }
+}
+
+/// A step failed.
+fn failed(error: DataPlaneError, not_restored: Vec<Diagnostic>) -> ApiError {
+    let mut error = error.into_diagnostic();
+    let restored =
+        if not_restored.is_empty() { "the configuration of before runs again" } else { "see below" };
+    error.reason = format!("{}; {restored}", error.reason);
+    error.more = error.more.into_iter().chain(not_restored).collect();
+    ApiError::Failed(error)
+}
+
+/// The running configuration as a file
+#[utoipa::path(get, path = "/v1/config", responses(
+    (status = 200, description = "The text of the file with the changes since", body = Configuration),
+    ApiError,
+))]
+pub(super) async fn show_config(State(service): Service) -> Answer<Configuration> {
+    service.configuration().map(Json)
+}
+
+/// Applies a configuration file
+///
+/// The body is the text of the file. Ports that do not change are not touched. All or nothing: if a port cannot be
+/// added, the switch is changed back.
+#[utoipa::path(post, path = "/v1/config", params(ApplyQuery), request_body(content = String, content_type = "text/plain"),
+    responses(
+        (status = 200, description = "The differences", body = Applied),
+        ApiError,
+    )
+)]
+pub(super) async fn apply_config(
+    State(service): Service,
+    query: Result<Query<ApplyQuery>, QueryRejection>,
+    body: Bytes,
+) -> Answer<Applied> {
+    let query = filter(query, "file and dry_run")?;
+    let applied = on_own_thread(move || {
+        let text = std::str::from_utf8(&body)
+            .map_err(|_| ApiError::invalid("request", "the body is not text in UTF-8", "send a TOML file"))?;
+        service.apply(&query.file, text, query.dry_run)
+    });
+    applied.await.map(Json)
+}
+
+#[cfg(test)]
+mod tests;

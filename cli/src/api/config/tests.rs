@@ -1,0 +1,182 @@
+//! With a real data plane.
+
+use super::*;
+use crate::api::error::ApiError;
+use crate::dataplane::report::FdbFilter;
+use crate::dataplane::switch::Switch;
+use serde_json::json;
+
+const FILE: &str = "[[bridge]]\nname = \"main\"\n[[bridge.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"b\"\n\
+    [[port]]\nname = \"a\"\nkind = \"null\"\n[[port]]\nname = \"b\"\nkind = \"null\"\nvlan = 5\n";
+
+/// A port that cannot be opened.
+const BAD: &str = "[[port]]\nname = \"bad\"\nkind = \"af_packet\"\ninterface = \"lr-none\"\n";
+
+fn running(text: &str) -> ApiService {
+    let topology = config::parse(text, &Host::here(), None).unwrap_or_else(|e| panic!("{e:?} in\n{text}"));
+    let (switch, deferred) = Switch::start(&topology).unwrap();
+    assert!(deferred.is_empty(), "{deferred:?}");
+    let source =
+        Source { file: "/f.toml".into(), text: text.to_owned(), control: None, topology: topology.clone() };
+    ApiService::new(topology, "/c.sock".into(), Box::new(switch), || {}).with_source(source)
+}
+
+fn apply(service: &ApiService, text: &str) -> Result<Applied, ApiError> {
+    service.apply(Path::new("/f.toml"), text, false)
+}
+
+/// Names and numbers of the ports that forward, static entries, and the configuration.
+fn state(service: &ApiService) -> (Vec<(String, u16)>, Vec<String>, Topology) {
+    let mut ports: Vec<_> = service.snapshot().ports.into_iter().map(|port| (port.name, port.id)).collect();
+    ports.sort();
+    let entries = service.fdb(&FdbFilter::default()).unwrap().entries;
+    let entries = entries.iter().map(|entry| format!("{} {} {}", entry.mac, entry.port, entry.vlan));
+    (ports, entries.collect(), service.topology().clone())
+}
+
+fn names(service: &ApiService) -> Vec<String> {
+    state(service).0.into_iter().map(|(name, _)| name).collect()
+}
+
+#[test]
+fn only_ports_that_differ_are_touched() {
+    let service = running(FILE);
+    let before = state(&service);
+    let new = FILE.replace("vlan = 5", "vlan = 6") + "[[port]]\nname = \"c\"\nkind = \"null\"\n";
+    let applied = apply(&service, &new).unwrap();
+    let changes: Vec<_> =
+        applied.changes.iter().map(|change| (change.action.name(), change.object.as_str())).collect();
+    assert_eq!(changes, [("replace", "port \"b\""), ("add", "port \"c\"")]);
+    let (ports, entries, topology) = state(&service);
+    assert_eq!(ports[0], before.0[0]);
+    assert_eq!(names(&service), ["a", "b", "c"]);
+    assert_eq!(entries, ["02:00:00:00:00:01 b 6"], "the static entry returns with its port");
+    assert_eq!(topology, config::parse(&new, &Host::here(), None).unwrap());
+    assert!(apply(&service, &new).unwrap().changes.is_empty());
+    assert_eq!(service.configuration().unwrap().text, new);
+}
+
+#[test]
+fn a_port_that_cannot_be_added_changes_nothing() {
+    let service = running(FILE);
+    let before = state(&service);
+    let without = FILE.split_once("[[port]]\nname = \"a\"\nkind = \"null\"\n").unwrap();
+    let error = apply(&service, &format!("{}{}{BAD}", without.0, without.1)).unwrap_err().into_diagnostic();
+    assert!(error.reason.ends_with("the configuration of before runs again"), "{error:?}");
+    assert_eq!(state(&service), before, "ports have their numbers: none was removed");
+}
+
+#[test]
+fn a_port_whose_new_settings_fail_runs_with_the_old_ones_again() {
+    let service = running(FILE);
+    let (_, entries, topology) = state(&service);
+    let new = FILE.replace(
+        "name = \"b\"\nkind = \"null\"",
+        "name = \"b\"\nkind = \"af_packet\"\ninterface = \"lr-none\"",
+    );
+    let error = apply(&service, &new).unwrap_err().into_diagnostic();
+    assert!(error.place == "port \"b\"" && error.reason.contains("runs again"), "{error:?}");
+    let after = state(&service);
+    assert_eq!((names(&service), after.1), (vec!["a".to_owned(), "b".to_owned()], entries));
+    assert_eq!(after.2, topology);
+}
+
+#[test]
+fn a_dry_run_changes_nothing() {
+    let service = running(FILE);
+    let before = state(&service);
+    let applied = service.apply(Path::new("/g.toml"), &format!("{FILE}{BAD}"), true).unwrap();
+    assert!(!applied.done && applied.changes.len() == 1, "{applied:?}");
+    assert_eq!(state(&service), before);
+    assert_eq!(service.configuration().unwrap().file, Path::new("/f.toml"));
+}
+
+#[test]
+fn changes_that_need_a_start_and_invalid_files_are_refused_whole() {
+    let service = running(FILE);
+    let before = state(&service);
+    for (text, place) in [
+        (format!("[switch]\nname = \"x\"\n{FILE}[[port]]\nname = \"c\"\nkind = \"null\"\n"), "[switch]"),
+        (FILE.replace("name = \"main\"\n", "name = \"main\"\nageing = \"20s\"\n"), "bridge \"main\""),
+        (format!("{FILE}[[worker]]\n[[worker]]\n"), "[worker]"),
+        (format!("{FILE}[[port]]\nname = \"c\"\nkind = \"none\"\n"), "port \"c\""),
+    ] {
+        let error = apply(&service, &text).unwrap_err().into_diagnostic();
+        assert_eq!((error.place.as_str(), error.file.as_deref()), (place, Some("/f.toml")), "{error:?}");
+        assert_eq!(state(&service), before);
+    }
+}
+
+#[test]
+fn bridges_bonds_and_mirrors_come_and_go() {
+    let service = running(FILE);
+    let new = "[[bridge]]\nname = \"main\"\n[[bridge]]\nname = \"second\"\n\
+        [[port]]\nname = \"a\"\nkind = \"null\"\nbridge = \"second\"\n\
+        [[port]]\nname = \"b\"\nkind = \"null\"\nbridge = \"second\"\n\
+        [[port]]\nname = \"c\"\nkind = \"null\"\nbridge = \"main\"\n\
+        [[bond]]\nname = \"pair\"\nports = [\"a\", \"b\"]\nbridge = \"second\"\n\
+        [[mirror]]\nname = \"probe\"\nbridge = \"second\"\nall = true\noutput_vlan = 9\n";
+    apply(&service, new).unwrap();
+    assert_eq!((service.bonds().len(), service.mirrors().len()), (1, 1));
+    let members = |service: &ApiService| service.bonds()[0].live.as_ref().map(|bond| bond.members.len());
+    assert_eq!(members(&service), Some(2));
+    // A member that is replaced returns to its bond.
+    let changed =
+        new.replace("name = \"b\"\nkind = \"null\"", "name = \"b\"\nkind = \"null\"\nfault = { drop = 0.5 }");
+    apply(&service, &changed).unwrap();
+    assert_eq!(members(&service), Some(2));
+    apply(&service, FILE).unwrap();
+    assert_eq!((service.bonds().len(), service.mirrors().len(), service.bridges().len()), (0, 0, 1));
+    assert_eq!(state(&service).1, ["02:00:00:00:00:01 b 5"]);
+}
+
+#[test]
+fn flows_of_the_file_are_replaced_and_others_stay() {
+    let text = |flow: &str| {
+        format!(
+            "[[bridge]]\nname = \"br0\"\npipeline = \"openflow\"\n[[port]]\nname = \"a\"\nkind = \"null\"\n\
+             [[port]]\nname = \"b\"\nkind = \"null\"\n[[flow]]\nflow = [\"priority=1,actions=NORMAL\", \"{flow}\"]\n"
+        )
+    };
+    let service = running(&text("priority=9,in_port=a,actions=output:b"));
+    let request = crate::dataplane::report::FlowRequest {
+        bridge: None,
+        flows: vec!["priority=7,actions=drop".to_owned()],
+    };
+    service.data_plane().add_flows(&request).unwrap();
+    apply(&service, &text("priority=9,in_port=b,actions=output:a")).unwrap();
+    let (_, flows) = service.data_plane().flows(&crate::dataplane::report::FlowFilter::default()).unwrap();
+    let mut flows: Vec<_> = flows.iter().map(|flow| (flow.priority, flow.matching.as_str())).collect();
+    flows.sort_unstable();
+    assert_eq!(flows, [(1, ""), (7, ""), (9, "in_port=b")]);
+}
+
+#[test]
+fn the_configuration_has_the_changes_since_the_file_was_read() {
+    let service = running(FILE);
+    service.add_port(&json!({ "name": "c", "kind": "null" })).unwrap();
+    service.remove_port("a").unwrap();
+    let Configuration { text, loaded, .. } = service.configuration().unwrap();
+    assert_eq!(loaded, FILE);
+    let changes = Changes::between(&service.topology(), &config::parse(&text, &Host::here(), None).unwrap());
+    assert!(changes.is_empty(), "{changes:?} in\n{text}");
+    // The file without the changes takes them back.
+    apply(&service, FILE).unwrap();
+    assert_eq!(names(&service), ["a", "b"]);
+}
+
+#[test]
+fn files_of_running_ports_are_in_use_and_those_of_others_exist() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, vlan: u16| {
+        let capture = dir.path().join(name);
+        format!("{FILE}[[port]]\nname = \"c\"\nkind = \"null\"\nvlan = {vlan}\ncapture = {capture:?}\n")
+    };
+    let service = running(&file("c", 1));
+    assert!(dir.path().join("c").exists());
+    let unchanged = format!("{}[[port]]\nname = \"d\"\nkind = \"null\"\n", file("c", 1));
+    assert_eq!(apply(&service, &unchanged).unwrap().changes.len(), 1);
+    let error = apply(&service, &file("c", 2)).unwrap_err().into_diagnostic();
+    assert!(error.place == "port \"c\"" && error.reason.contains("exists"), "{error:?}");
+    apply(&service, &file("e", 2)).unwrap();
+}

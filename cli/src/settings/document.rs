@@ -1,0 +1,203 @@
+//! Changes of a running switch in the text of its configuration file. Comments, order and the form of values that did
+//! not change are kept.
+//!
+//! The result is text only; nothing here writes a file.
+
+use super::changes::{Changes, Edit, key_changes};
+use super::conntrack::ConntrackSettings;
+use super::section;
+use super::topology::{StaticEntry, Topology};
+use serde::Serialize;
+use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, Value};
+
+/// The text could not be changed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DocumentError {
+    /// The text is not TOML.
+    #[error("the text is not TOML: {0}")]
+    Syntax(#[from] toml_edit::TomlError),
+    /// Settings have no TOML form.
+    #[error("{0}")]
+    Form(#[from] toml::ser::Error),
+    /// The text has a section in a form that cannot be changed.
+    #[error("[[{0}]] is not a list of sections")]
+    NotSections(&'static str),
+    /// A running switch has changes that no text expresses.
+    #[error("{0} cannot be written: {1}")]
+    NotExpressed(&'static str, &'static str),
+}
+
+/// `text`, which describes `before`, changed so that it describes `after`.
+pub(crate) fn update(text: &str, before: &Topology, after: &Topology) -> Result<String, DocumentError> {
+    let changes = Changes::between(before, after);
+    if changes.is_empty() {
+        return Ok(text.to_owned());
+    }
+    let mut document: DocumentMut = text.parse()?;
+    let root = document.as_table_mut();
+    changes.ports.iter().try_for_each(|edit| change(root, "port", edit))?;
+    changes.bonds.iter().try_for_each(|edit| change(root, "bond", edit))?;
+    changes.mirrors.iter().try_for_each(|edit| change(root, "mirror", edit))?;
+    for edit in &changes.statics {
+        let (bridge, _) = edit.any();
+        let bridge = named_or_new(sections(root, "bridge")?, bridge);
+        change_static(bridge, edit)?;
+    }
+    if changes.has("conntrack") {
+        conntrack(root, &before.conntrack, &after.conntrack)?;
+    }
+    if changes.has("worker") {
+        workers(root, before, after)?;
+    }
+    Ok(document.to_string())
+}
+
+/// The sections `[[name]]`, which may be missing.
+fn sections<'a>(table: &'a mut Table, name: &'static str) -> Result<&'a mut ArrayOfTables, DocumentError> {
+    let item = table.entry(name).or_insert_with(|| Item::ArrayOfTables(ArrayOfTables::new()));
+    let inline = item.as_array().is_some_and(|array| array.iter().all(Value::is_inline_table));
+    if inline && let Ok(sections) = std::mem::take(item).into_array_of_tables() {
+        *item = Item::ArrayOfTables(sections);
+    }
+    item.as_array_of_tables_mut().ok_or(DocumentError::NotSections(name))
+}
+
+fn name_of(table: &Table) -> Option<&str> {
+    table.get("name")?.as_str()
+}
+
+/// Adds, removes or changes the section of a named object.
+fn change<T: Serialize>(root: &mut Table, noun: &'static str, edit: &Edit<T>) -> Result<(), DocumentError> {
+    let json = |object: &T| serde_json::to_value(object).unwrap_or_default();
+    let name = json(edit.any()).get("name").and_then(|name| name.as_str()).unwrap_or_default().to_owned();
+    let sections = sections(root, noun)?;
+    let place = sections.iter().position(|section| name_of(section) == Some(&name));
+    match (place, &edit.old, &edit.new) {
+        (Some(place), Some(old), Some(new)) => {
+            let table = sections.get_mut(place).ok_or(DocumentError::NotSections(noun))?;
+            set_keys(table, &first_section(noun, new)?, &json(old), &json(new));
+        }
+        (Some(place), _, None) => drop(sections.remove(place)),
+        (None, _, Some(new)) => sections.push(separated(first_section(noun, new)?)),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Sets the keys of `table` whose values differ between `old` and `new` to those of `source`.
+fn set_keys(table: &mut Table, source: &Table, old: &serde_json::Value, new: &serde_json::Value) {
+    for changed in key_changes(old, new) {
+        match source.get(&changed.key) {
+            Some(item) => drop(table.insert(&changed.key, item.clone())),
+            None => drop(table.remove(&changed.key)),
+        }
+    }
+}
+
+/// Settings as a section of their own.
+fn first_section(noun: &'static str, settings: &impl Serialize) -> Result<Table, DocumentError> {
+    let text: DocumentMut = section::of(noun, settings)?.parse()?;
+    let sections = text.get(noun).and_then(Item::as_array_of_tables);
+    let section = sections.and_then(|sections| sections.get(0)).ok_or(DocumentError::NotSections(noun))?;
+    Ok(inlined(section.clone()))
+}
+
+/// A section whose tables are values: a table of its own would end the section.
+fn inlined(mut section: Table) -> Table {
+    for (_, item) in section.iter_mut() {
+        if !item.is_value()
+            && let Ok(value) = std::mem::take(item).into_value()
+        {
+            *item = Item::Value(value);
+        }
+    }
+    section
+}
+
+/// A section behind an empty line. It has no place of its own, so that it follows the last one.
+fn separated(mut section: Table) -> Table {
+    section.decor_mut().set_prefix("\n");
+    section.set_position(None);
+    section
+}
+
+/// The bridge of a static entry. The only bridge may have no section.
+fn named_or_new<'a>(bridges: &'a mut ArrayOfTables, name: &str) -> &'a mut Table {
+    let known = bridges.iter().position(|bridge| name_of(bridge) == Some(name));
+    let place = known.unwrap_or_else(|| {
+        let mut table = separated(Table::new());
+        table.insert("name", name.into());
+        bridges.push(table);
+        bridges.len() - 1
+    });
+    bridges.get_mut(place).unwrap_or_else(|| unreachable!("the place of a bridge"))
+}
+
+fn change_static(bridge: &mut Table, edit: &Edit<(String, StaticEntry)>) -> Result<(), DocumentError> {
+    let entries = sections(bridge, "static")?;
+    let (_, entry) = edit.any();
+    let is_it = |table: &Table| {
+        let mac = table.get("mac").and_then(Item::as_str).and_then(|mac| mac.parse().ok());
+        let vlan = table.get("vlan").and_then(Item::as_integer).unwrap_or(0);
+        mac == Some(entry.mac) && vlan == i64::from(entry.vlan)
+    };
+    let place = entries.iter().position(is_it);
+    if let Some(place) = place {
+        entries.remove(place);
+    }
+    if let Some((_, new)) = &edit.new {
+        entries.push(separated(first_section("static", new)?));
+    }
+    Ok(())
+}
+
+/// The keys of `[conntrack]` that differ.
+fn conntrack(
+    root: &mut Table,
+    before: &ConntrackSettings,
+    after: &ConntrackSettings,
+) -> Result<(), DocumentError> {
+    let [old, new] = [before, after].map(|settings| serde_json::to_value(settings).unwrap_or_default());
+    let text: DocumentMut = toml::to_string(after)?.parse()?;
+    let table = root.entry("conntrack").or_insert_with(|| Item::Table(separated(Table::new())));
+    let table = table.as_table_mut().ok_or(DocumentError::NotSections("conntrack"))?;
+    set_keys(table, &inlined(text.as_table().clone()), &old, &new);
+    Ok(())
+}
+
+/// Stages that were added to a pipeline: the numbers of their CPUs in the lists of `[worker]`, or their counts in
+/// `[placement]`.
+fn workers(root: &mut Table, before: &Topology, after: &Topology) -> Result<(), DocumentError> {
+    let refused = |reason| Err(DocumentError::NotExpressed("the added workers", reason));
+    if (&before.model, &before.placement) != (&after.model, &after.placement) {
+        return refused("the model or the placement differs");
+    }
+    let added = after.workers.get(before.workers.len()..).unwrap_or_default();
+    let placed = before.placement.as_ref().is_some_and(|placement| placement.stages.is_some());
+    for worker in added {
+        let roles = [("rx", worker.roles.rx), ("work", worker.roles.work), ("tx", worker.roles.tx)];
+        for (role, _) in roles.iter().filter(|(_, has)| *has) {
+            if placed {
+                let Some(stages) = stages(root) else { return refused("[placement] has no `stages`") };
+                let count = stages.get(role).and_then(Item::as_integer).unwrap_or(1);
+                stages.insert(role, (count + 1).into());
+                continue;
+            }
+            let Some(cpu) = worker.cpu.and_then(|cpu| i64::try_from(cpu).ok()) else {
+                return refused("a worker without a CPU is in no list of [worker]");
+            };
+            let table = root.entry("worker").or_insert_with(|| Item::Table(Table::new()));
+            let table = table.as_table_like_mut().ok_or(DocumentError::NotSections("worker"))?;
+            let list = table.entry(role).or_insert_with(|| Array::new().into());
+            list.as_array_mut().ok_or(DocumentError::NotSections("worker"))?.push(cpu);
+        }
+    }
+    Ok(())
+}
+
+fn stages(root: &mut Table) -> Option<&mut dyn toml_edit::TableLike> {
+    root.get_mut("placement")?.as_table_like_mut()?.get_mut("stages")?.as_table_like_mut()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+//! `linerate apply` and `config save` on a running switch: ports whose settings do not change lose no packet.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use linerate_tests::switch::{Port, Switch, configuration};
+use linerate_tests::{folder, wait};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+const SWITCH_CPU: usize = 0;
+const GENERATOR_CPU: &str = "1";
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Ports of which one changes with each application, beside those under load.
+const OTHERS: usize = 62;
+
+fn vhost<'a>(name: &'a str, socket: &'a Path) -> Port<'a> {
+    Port { name, socket, client: false, pairs: 1 }
+}
+
+/// The configuration of two ports under load and [`OTHERS`], the last of which has this VLAN.
+fn file(base: &str, folder: &Path, vlan: usize) -> String {
+    let mut text = base.to_owned();
+    for i in 0..OTHERS {
+        let socket = folder.join(format!("other-{i}"));
+        let last = if i + 1 == OTHERS { format!("vlan = {vlan}\n") } else { String::new() };
+        let socket = socket.display();
+        write!(text, "[[port]]\nname = \"other-{i}\"\nsocket = \"{socket}\"\n{last}").expect("a string");
+    }
+    text
+}
+
+fn apply(switch: &Switch, folder: &Path, text: &str) -> Result<Value, String> {
+    let path = folder.join("new.toml");
+    fs::write(&path, text).expect("a file of the test");
+    switch.ask(&["apply", &path.display().to_string()])
+}
+
+#[test]
+#[ignore = "needs two CPUs: run by `cargo xtask test`"]
+fn ports_that_do_not_change_lose_no_packet() {
+    let folder = folder();
+    let (red, blue) = (folder.path().join("red"), folder.path().join("blue"));
+    let base = configuration(&[SWITCH_CPU], &[vhost("red", &red), vhost("blue", &blue)]);
+    let switch = Switch::start_from(folder.path(), &file(&base, folder.path(), 1));
+    let ends = AtomicBool::new(false);
+    let report = thread::scope(|scope| {
+        let applying = scope.spawn(|| {
+            let mut applied = 0;
+            while !ends.load(Ordering::Relaxed) {
+                applied += 1;
+                let changes = apply(&switch, folder.path(), &file(&base, folder.path(), 1 + applied % 2));
+                let changes = changes.expect("a valid file");
+                let only =
+                    [changes["changes"][0]["object"].as_str(), changes["changes"][1]["object"].as_str()];
+                assert!(only == [Some("port \"other-61\""), None], "{changes}");
+            }
+            applied
+        });
+        let ports = [&red, &blue].map(|socket| format!("kind=virtio-user,socket={}", socket.display()));
+        let words =
+            ["gen", "--port", &ports[0], "--port", &ports[1], "--cpu", GENERATOR_CPU, "--warm-up", "0s"];
+        let more = ["--rate", "5kpps", "--duration", "1s"];
+        let report = switch.ask(&[&words[..], &more].concat());
+        ends.store(true, Ordering::Relaxed);
+        let applied = applying.join().expect("every file was applied");
+        assert!(applied > 3, "{applied} applications during the run");
+        report.expect("a report of the generator")
+    });
+    let (sent, lost) = (report["sent"].as_u64().unwrap_or_default(), report["lost"].as_u64());
+    assert!(sent > 4000 && lost == Some(0), "{report}");
+    let [red, blue] = switch.settled(&["red", "blue"])[..] else { panic!("two ports") };
+    // Both sides have announced an address.
+    assert_eq!((red.rx_packets, blue.queue_full + blue.other_drops), (sent, 0), "{red:?} {blue:?}");
+    switch.stop();
+}
+
+#[test]
+#[ignore = "needs a switch: run by `cargo xtask test`"]
+fn saved_changes_survive_a_restart_and_sighup_takes_others_back() {
+    let folder = folder();
+    let [red, blue, green] = ["red", "blue", "green"].map(|name| folder.path().join(name));
+    let text =
+        format!("# Guests\n{}", configuration(&[SWITCH_CPU], &[vhost("red", &red), vhost("blue", &blue)]));
+    let switch = Switch::start_from(folder.path(), &text);
+    let socket = green.display().to_string();
+    switch.tell(&["ports", "add", "green", "--socket", &socket, "--save"]).expect("a port");
+    switch.tell(&["ports", "remove", "red"]).expect("the port");
+    let shown = String::from_utf8(switch.tell(&["config", "show"]).expect("a file")).expect("text");
+    assert!(shown.starts_with("# Guests\n") && !shown.contains("\"red\""), "{shown}");
+    // The file has the first change and not the second one, which SIGHUP takes back.
+    let names = |switch: &Switch| -> Vec<String> {
+        let ports = switch.ask(&["ports", "show"]).expect("ports");
+        let ports = ports.as_array().expect("a list").iter();
+        ports.map(|port| port["settings"]["name"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    assert_eq!(names(&switch), ["blue", "green"]);
+    let pid = Pid::from_raw(i32::try_from(switch.pid()).expect("a process")).expect("a process");
+    kill_process(pid, Signal::HUP).expect("a running process");
+    let is_back = wait::until(LIMIT, || (names(&switch) == ["red", "blue", "green"]).then_some(()));
+    assert!(is_back.is_some(), "{:?}", names(&switch));
+    // A file that cannot be applied changes nothing.
+    let bad = format!("{text}[[port]]\nname = \"bad\"\nkind = \"af_packet\"\ninterface = \"lr-none\"\n");
+    let error = apply(&switch, folder.path(), &bad).expect_err("an interface that does not exist");
+    assert!(error.contains("port \"bad\"") && error.contains("runs again"), "{error}");
+    assert_eq!(names(&switch), ["red", "blue", "green"]);
+    switch.stop();
+    let switch = Switch::restart(folder.path());
+    assert_eq!(names(&switch), ["red", "blue", "green"]);
+    switch.stop();
+}
