@@ -28,6 +28,7 @@ mod lab;
 mod links;
 mod load;
 mod memif;
+mod migration;
 mod mirrors;
 mod models;
 mod multicast;

@@ -1,6 +1,8 @@
 //! A Linux guest in QEMU with one vhost-user network card, controlled through its serial line. It runs without KVM,
 //! so that it runs on every machine.
 
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -147,6 +149,30 @@ impl Vm {
         Vm { process, address: plug.address(), commands: 0 }
     }
 
+    /// [`Vm::start`] with a monitor at `monitor`. With `incoming`, the guest does not boot, but continues one that
+    /// migrates to this socket.
+    pub fn movable(
+        folder: &Path,
+        image: &Image,
+        plug: &GuestNic,
+        monitor: &Path,
+        incoming: Option<&Path>,
+    ) -> Vm {
+        let monitored = ["-monitor".to_owned(), format!("unix:{},server=on,wait=off", monitor.display())];
+        let incoming = incoming.map(|socket| ["-incoming".to_owned(), format!("unix:{}", socket.display())]);
+        let address = plug.address();
+        let words = image.machine(&address).chain(plug.options(image)).chain(monitored);
+        let words: Vec<_> = words.chain(incoming.into_iter().flatten()).collect();
+        let name = monitor.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Vm { process: Process::spawn(folder, &name, QEMU, &words), address, commands: 0 }
+    }
+
+    /// Lets `other`, to which this guest has migrated, continue the commands of this guest.
+    pub fn continued_by(self, mut other: Vm) -> Vm {
+        other.commands = self.commands;
+        other
+    }
+
     /// Starts a guest with the address 10.0.0.`number`, with all threads of its QEMU pinned to one CPU; `options` are
     /// those for memory and network.
     pub fn pinned(folder: &Path, image: &Image, number: u8, cpu: usize, options: &[String]) -> Vm {
@@ -218,6 +244,27 @@ impl Vm {
     pub fn kill(mut self) {
         self.process.kill();
     }
+}
+
+/// Executes a command at the monitor of a guest. Returns its answer.
+///
+/// # Errors
+/// If the monitor does not answer.
+pub fn command(monitor: &Path, line: &str) -> io::Result<String> {
+    const PROMPT: &str = "(qemu) ";
+    let mut stream = UnixStream::connect(monitor)?;
+    stream.set_read_timeout(Some(REPLY))?;
+    let until_prompt = |stream: &mut UnixStream| -> io::Result<String> {
+        let (mut text, mut byte) = (String::new(), [0]);
+        while !text.ends_with(PROMPT) {
+            stream.read_exact(&mut byte)?;
+            text.push(char::from(byte[0]));
+        }
+        Ok(text)
+    };
+    until_prompt(&mut stream)?;
+    stream.write_all(format!("{line}\n").as_bytes())?;
+    until_prompt(&mut stream)
 }
 
 #[cfg(test)]

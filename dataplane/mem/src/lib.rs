@@ -8,6 +8,7 @@
 //! must not interpret packets.
 
 pub mod copy;
+pub mod dirty_log;
 mod grid;
 mod guest_memory;
 pub mod huge;
@@ -26,6 +27,7 @@ pub mod sum;
 mod ticks;
 mod volatile_slice;
 
+pub use dirty_log::DirtyLog;
 pub use grid::Grid;
 pub use guest_memory::{
     GuestMemory, GuestMemoryError, MARGIN, MAX_REGIONS, MAX_WIDE, Translator, Wide, Window,

@@ -8,7 +8,7 @@ use crate::copy::Kernel;
 use crate::line;
 use crate::record::{Kind, note};
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 /// `len` bytes of shared memory, inside one region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,6 +212,19 @@ impl VolatileSlice {
     }
 }
 
+impl VolatileSlice {
+    /// Sets `bits` of the byte at `offset`, in one access.
+    ///
+    /// # Safety
+    /// The memory table of this segment is alive; the byte is inside the segment.
+    #[inline(always)]
+    pub unsafe fn fetch_or_u8(self, offset: usize, bits: u8, order: Ordering) {
+        note(Kind::Store, self.addr() + offset, 1);
+        // SAFETY: guaranteed by the caller; an atomic may change under a shared reference.
+        unsafe { AtomicU8::from_ptr(self.at(offset)) }.fetch_or(bits, order);
+    }
+}
+
 macro_rules! atomics {
     ($($int:ident $atomic:ident $load:ident $store:ident;)*) => { impl VolatileSlice { $(
         /// Reads one naturally aligned integer at `offset`, in one access.
@@ -239,6 +252,7 @@ macro_rules! atomics {
 }
 
 atomics! {
+    u8 AtomicU8 load_u8 store_u8;
     u16 AtomicU16 load_u16 store_u16;
     u32 AtomicU32 load_u32 store_u32;
     u64 AtomicU64 load_u64 store_u64;

@@ -33,6 +33,8 @@ impl Features {
     pub const GUEST_ANNOUNCE: u64 = 1 << 21;
     /// `VIRTIO_NET_F_MQ`
     pub const MQ: u64 = 1 << 22;
+    /// `VHOST_F_LOG_ALL`: written pages are logged. Set and cleared while rings run.
+    pub const LOG_ALL: u64 = 1 << 26;
     /// `VIRTIO_F_ANY_LAYOUT` (legacy)
     pub const ANY_LAYOUT: u64 = 1 << 27;
     /// `VIRTIO_F_INDIRECT_DESC`

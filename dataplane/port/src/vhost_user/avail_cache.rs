@@ -58,8 +58,10 @@ impl<R: DeviceRing> Core<R> {
     pub(super) fn new(setup: &QueueSetup) -> Result<Self, PortFault> {
         let mut generation = 0;
         let translator = setup.memory.current(&mut generation);
+        let mut ring = R::new(&setup.layout(), translator.map())?;
+        setup.log.iter().for_each(|log| ring.set_log(log.clone()));
         Ok(Self {
-            ring: R::new(&setup.layout(), translator.map())?,
+            ring,
             form: Form {
                 header_len: setup.features.header_len(),
                 kind: HeaderKind::Driver(setup.features.to_guest()),

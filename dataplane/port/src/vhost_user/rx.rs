@@ -14,7 +14,7 @@ use crate::vhost::Features;
 use crate::work::{self, RECEIVE_DESCRIPTORS};
 use crate::{Burst, BurstStats, DropReason, PortFault, QueueState, RxQueue};
 use mem::{MemTable, Translator, VolatileSlice, Window};
-use ring::device::{DeviceRing, Packed, Split, VisitPlain};
+use ring::device::{DeviceRing, Logged, Packed, Split, VisitPlain};
 use ring::{BufId, Descriptor, Direction, RingFault, resolve};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -31,13 +31,20 @@ pub(super) struct VhostRx;
 impl VhostRx {
     /// Creates a queue that continues the ring described by `setup`, at its base.
     pub(super) fn start(setup: &QueueSetup) -> Result<Box<dyn RxQueue>, PortFault> {
-        Ok(match (setup.features.has(Features::RING_PACKED), setup.features.header_len()) {
-            (false, SHORT_HEADER) => Box::new(Rx::<Split, SHORT_HEADER>::new(setup)?),
-            (false, _) => Box::new(Rx::<Split, LONG_HEADER>::new(setup)?),
-            (true, SHORT_HEADER) => Box::new(Rx::<Packed, SHORT_HEADER>::new(setup)?),
-            (true, _) => Box::new(Rx::<Packed, LONG_HEADER>::new(setup)?),
-        })
+        match (setup.features.has(Features::RING_PACKED), &setup.log) {
+            (false, None) => queue::<Split>(setup),
+            (true, None) => queue::<Packed>(setup),
+            (false, Some(_)) => queue::<Logged<Split>>(setup),
+            (true, Some(_)) => queue::<Logged<Packed>>(setup),
+        }
     }
+}
+
+fn queue<R: DeviceRing>(setup: &QueueSetup) -> Result<Box<dyn RxQueue>, PortFault> {
+    Ok(match setup.features.header_len() {
+        SHORT_HEADER => Box::new(Rx::<R, SHORT_HEADER>::new(setup)?),
+        _ => Box::new(Rx::<R, LONG_HEADER>::new(setup)?),
+    })
 }
 
 struct Rx<R, const HEADER: usize> {
@@ -57,8 +64,10 @@ impl<R: DeviceRing, const HEADER: usize> Rx<R, HEADER> {
     fn new(setup: &QueueSetup) -> Result<Self, PortFault> {
         let mut generation = 0;
         let translator = setup.memory.current(&mut generation);
+        let mut ring = R::new(&setup.layout(), translator.map())?;
+        setup.log.iter().for_each(|log| ring.set_log(log.clone()));
         Ok(Self {
-            ring: R::new(&setup.layout(), translator.map())?,
+            ring,
             memory: setup.memory.clone(),
             generation,
             translator,

@@ -1,7 +1,7 @@
 //! Parameters to start a queue: the result of the protocol's messages for one ring.
 
 use crate::vhost::Features;
-use mem::MemTable;
+use mem::{DirtyLog, MemTable};
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -23,6 +23,8 @@ pub struct QueueSetup {
     pub base: u32,
     /// Negotiated features.
     pub features: Features,
+    /// Log of written pages, while the guest migrates.
+    pub log: Option<Arc<DirtyLog>>,
     /// Readable after a kick of the front end. `None`: the back end must poll.
     pub kick: Option<Arc<OwnedFd>>,
     /// Written to call the front end. `None`: the front end polls.

@@ -10,7 +10,7 @@ use crate::transmit::RingTx;
 use crate::vhost::Features;
 use crate::{PortFault, TxQueue};
 use mem::copy::Kernel;
-use ring::device::{DeviceRing, Packed, Split};
+use ring::device::{DeviceRing, Logged, Packed, Split};
 
 /// Creates transmit queues. Selects the ring kind and the copy kernel once.
 #[derive(Debug)]
@@ -20,10 +20,11 @@ impl VhostTx {
     /// Creates a queue that continues the ring described by `setup`, at its base.
     pub(super) fn start(setup: &QueueSetup) -> Result<Box<dyn TxQueue>, PortFault> {
         mem::with_kernel!(mem::copy::chosen(), K => {
-            if setup.features.has(Features::RING_PACKED) {
-                Ok(Box::new(queue::<Packed, K>(setup)?) as Box<dyn TxQueue>)
-            } else {
-                Ok(Box::new(queue::<Split, K>(setup)?) as Box<dyn TxQueue>)
+            match (setup.features.has(Features::RING_PACKED), &setup.log) {
+                (false, None) => Ok(Box::new(queue::<Split, K>(setup)?) as Box<dyn TxQueue>),
+                (true, None) => Ok(Box::new(queue::<Packed, K>(setup)?) as Box<dyn TxQueue>),
+                (false, Some(_)) => Ok(Box::new(queue::<Logged<Split>, K>(setup)?) as Box<dyn TxQueue>),
+                (true, Some(_)) => Ok(Box::new(queue::<Logged<Packed>, K>(setup)?) as Box<dyn TxQueue>),
             }
         })
     }
@@ -59,6 +60,7 @@ mod tests {
             device: mock.layout.device,
             base: 0,
             features: Features(Features::VERSION_1),
+            log: None,
             kick: None,
             call: None,
         };

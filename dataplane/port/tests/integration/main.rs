@@ -8,6 +8,7 @@ mod hand;
 mod hostile_rings;
 mod isolation;
 mod joined;
+mod logged;
 mod lost_memory;
 mod many_workers;
 mod memif;

@@ -1,22 +1,24 @@
 //! Device side of a virtqueue: takes available buffers and returns them as used.
 //!
-//! [`Split`] and [`Packed`] implement [`DeviceRing`]. Buffers are taken in batches of up to [`MAX_BATCH`] heads, copied
+//! [`Split`] and [`Packed`] implement [`DeviceRing`], and [`Logged`] is either with a log of written pages. Buffers are taken in batches of up to [`MAX_BATCH`] heads, copied
 //! to private memory, and returned in the order they were taken, so that two positions (taken, used) describe the state
 //! of a stopped ring. [`DeviceRing::flush_used`] makes all used entries visible with one release store, which pairs
 //! with the driver's acquire load of the used index (split) or of the first descriptor's flags (packed).
 
 mod indirect;
+mod logged;
 mod packed;
 mod place;
 mod split;
 
+pub use logged::Logged;
 pub use packed::Packed;
 pub(crate) use place::Place;
 pub use split::Split;
 
 use crate::chain::{INDIRECT, NEXT, WRITE};
 use crate::{BufId, Descriptor, Direction, Layout, RingFault};
-use mem::{GuestMemory, Translator};
+use mem::{DirtyLog, GuestMemory, Translator};
 use std::sync::Arc;
 
 /// Maximum number of heads per batch.
@@ -91,6 +93,12 @@ impl<F: FnMut(Descriptor) -> bool> VisitPlain for F {
 pub trait DeviceRing: Send + Sized + 'static {
     /// Creates a ring at `layout` in `map`.
     fn new(layout: &Layout, map: &Arc<GuestMemory>) -> Result<Self, RingFault>;
+
+    /// User addresses and lengths of the areas that a device writes.
+    fn device_areas(layout: &Layout) -> Vec<(u64, u32)>;
+
+    /// Logs the pages that are written from now on. Only [`Logged`] rings do.
+    fn set_log(&mut self, _log: Arc<DirtyLog>) {}
 
     /// Translates the ring addresses again after a memory table change.
     fn remap(&mut self, map: &Arc<GuestMemory>) -> Result<(), RingFault>;

@@ -199,6 +199,10 @@ impl DeviceRing for Packed {
         Ok(ring)
     }
 
+    fn device_areas(layout: &Layout) -> Vec<(u64, u32)> {
+        vec![(layout.descriptors, u32::from(layout.size) * DESC as u32), (layout.device, 4)]
+    }
+
     fn remap(&mut self, map: &Arc<GuestMemory>) -> Result<(), RingFault> {
         (self.descriptors, self.driver, self.device) = areas(&self.layout, map)?;
         Ok(())

@@ -282,6 +282,10 @@ impl DeviceRing for Split {
         Ok(ring)
     }
 
+    fn device_areas(layout: &Layout) -> Vec<(u64, u32)> {
+        vec![(layout.device, (RING + usize::from(layout.size) * ELEMENT + 2) as u32)]
+    }
+
     fn remap(&mut self, map: &Arc<GuestMemory>) -> Result<(), RingFault> {
         (self.descriptors, self.available, self.used) = areas(&self.layout, map)?;
         Ok(())

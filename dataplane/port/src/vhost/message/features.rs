@@ -32,7 +32,7 @@ impl ProtocolFeatures {
     }
 }
 
-const NAMES: [(u64, &str); 23] = [
+const NAMES: [(u64, &str); 24] = [
     (Features::CSUM, "csum"),
     (Features::GUEST_CSUM, "guest-csum"),
     (Features::NET_MTU, "mtu"),
@@ -46,6 +46,7 @@ const NAMES: [(u64, &str); 23] = [
     (Features::STATUS, "status"),
     (Features::GUEST_ANNOUNCE, "guest-announce"),
     (Features::MQ, "mq"),
+    (Features::LOG_ALL, "log-all"),
     (Features::ANY_LAYOUT, "any-layout"),
     (Features::INDIRECT_DESC, "indirect-desc"),
     (Features::EVENT_IDX, "event-idx"),

@@ -28,6 +28,15 @@ pub struct VringAddress {
     pub log: u64,
 }
 
+/// "A log description": a range of the file of the log of written pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogArea {
+    /// Length in bytes.
+    pub len: u64,
+    /// Offset in the file.
+    pub offset: u64,
+}
+
 impl VringAddress {
     /// `VHOST_VRING_F_LOG`
     pub const LOG: u32 = 1;
@@ -78,6 +87,10 @@ impl Reader<'_> {
 
     pub(super) fn state(&mut self) -> VringState {
         VringState { index: self.u32(), num: self.u32() }
+    }
+
+    pub(super) fn log(&mut self) -> LogArea {
+        LogArea { len: self.u64(), offset: self.u64() }
     }
 
     pub(super) fn address(&mut self) -> VringAddress {

@@ -1,7 +1,7 @@
 //! Decoded requests and replies.
 
 use super::payload::{Reader, Writer};
-use super::{Code, Header, MAX_TABLE, MessageError, VringAddress, VringFile, VringState};
+use super::{Code, Header, LogArea, MAX_TABLE, MessageError, VringAddress, VringFile, VringState};
 use mem::RegionSpec;
 
 /// A front-end request. Its descriptors are passed separately.
@@ -17,6 +17,8 @@ pub enum Request {
     ResetOwner,
     /// `SET_MEM_TABLE`, with one descriptor per region
     SetMemTable(Vec<RegionSpec>),
+    /// `SET_LOG_BASE`, with one descriptor
+    SetLogBase(LogArea),
     /// `SET_VRING_NUM`
     SetVringNum(VringState),
     /// `SET_VRING_ADDR`
@@ -71,6 +73,7 @@ const U64: u32 = 8;
 const STATE: u32 = 8;
 const ADDRESS: u32 = 40;
 const REGION: u32 = 40;
+const LOG: u32 = 16;
 
 impl Request {
     /// Rejects a payload size that is invalid for `code`, before the payload is read. Messages of unsupported features
@@ -103,6 +106,7 @@ impl Request {
             | Code::SetStatus => U64,
             Code::SetVringNum | Code::SetVringBase | Code::GetVringBase | Code::SetVringEnable => STATE,
             Code::SetVringAddr => ADDRESS,
+            Code::SetLogBase => LOG,
             Code::AddMemReg | Code::RemMemReg => REGION,
             _ => return None,
         })
@@ -129,6 +133,7 @@ impl Request {
             Code::SetOwner => Request::SetOwner,
             Code::ResetOwner => Request::ResetOwner,
             Code::SetMemTable => Request::SetMemTable(table(payload)?),
+            Code::SetLogBase => Request::SetLogBase(p.log()),
             Code::SetVringNum => Request::SetVringNum(p.state()),
             Code::SetVringAddr => Request::SetVringAddr(p.address()),
             Code::SetVringBase => Request::SetVringBase(p.state()),
@@ -160,6 +165,7 @@ impl Request {
             Request::SetOwner => Code::SetOwner,
             Request::ResetOwner => Code::ResetOwner,
             Request::SetMemTable(_) => Code::SetMemTable,
+            Request::SetLogBase(_) => Code::SetLogBase,
             Request::SetVringNum(_) => Code::SetVringNum,
             Request::SetVringAddr(_) => Code::SetVringAddr,
             Request::SetVringBase(_) => Code::SetVringBase,
@@ -189,7 +195,7 @@ impl Request {
             Request::SetVringKick(f) | Request::SetVringCall(f) | Request::SetVringErr(f) => {
                 usize::from(f.has_descriptor)
             }
-            Request::AddMemReg(_) => 1,
+            Request::AddMemReg(_) | Request::SetLogBase(_) => 1,
             _ => 0,
         }
     }
@@ -204,6 +210,7 @@ impl Request {
                 | Request::GetQueueNum
                 | Request::GetMaxMemSlots
                 | Request::GetStatus
+                | Request::SetLogBase(_)
         )
     }
 
@@ -227,6 +234,7 @@ impl Request {
             Request::SetVringNum(s) | Request::SetVringBase(s) | Request::SetVringEnable(s) => to.state(*s),
             Request::GetVringBase(index) => to.state(VringState { index: *index, num: 0 }),
             Request::SetVringAddr(a) => to.address(a),
+            Request::SetLogBase(log) => to.u64(log.len).u64(log.offset),
             Request::SetVringKick(f) | Request::SetVringCall(f) | Request::SetVringErr(f) => {
                 to.u64(f.to_u64())
             }

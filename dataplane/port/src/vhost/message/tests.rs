@@ -34,6 +34,7 @@ fn request() -> impl Strategy<Value = Request> {
         prop::collection::vec(region(), 0..=MAX_TABLE).prop_map(Request::SetMemTable),
         state().prop_map(Request::SetVringNum),
         address().prop_map(Request::SetVringAddr),
+        any::<(u64, u64)>().prop_map(|(len, offset)| Request::SetLogBase(LogArea { len, offset })),
         state().prop_map(Request::SetVringBase),
         any::<u32>().prop_map(Request::GetVringBase),
         file().prop_map(Request::SetVringKick),

@@ -19,6 +19,7 @@ const ALWAYS: u64 = Features::VERSION_1
     | Features::RING_PACKED
     | Features::IN_ORDER
     | Features::PROTOCOL
+    | Features::LOG_ALL
     | OFFLOADS;
 
 /// Offloads in either direction. The worker completes those that a destination does not support.
@@ -35,6 +36,7 @@ const OFFLOADS: u64 = Features::CSUM
     | Features::HOST_USO;
 
 const PROTOCOL: u64 = ProtocolFeatures::MQ
+    | ProtocolFeatures::LOG_SHMFD
     | ProtocolFeatures::RARP
     | ProtocolFeatures::REPLY_ACK
     | ProtocolFeatures::RESET_DEVICE

@@ -4,7 +4,9 @@
 //! values. Independent of the back end: messages are written to a socket.
 
 use super::send;
-use crate::vhost::message::{Code, Header, MAX_DESCRIPTORS, Request, VringAddress, VringFile, VringState};
+use crate::vhost::message::{
+    Code, Header, LogArea, MAX_DESCRIPTORS, Request, VringAddress, VringFile, VringState,
+};
 use mem::RegionSpec;
 use rustix::event::EventfdFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,7 +15,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 /// Supported messages. One is listed twice, because many ring messages are valid only while the ring is stopped.
-const MESSAGES: [Code; 25] = [
+const MESSAGES: [Code; 26] = [
     Code::GetFeatures,
     Code::SetFeatures,
     Code::SetOwner,
@@ -39,6 +41,7 @@ const MESSAGES: [Code; 25] = [
     Code::RemMemReg,
     Code::SetStatus,
     Code::GetStatus,
+    Code::SetLogBase,
 ];
 
 /// Environment of a script: the front end's memory and the back end's features.
@@ -265,8 +268,17 @@ impl Script<'_> {
             Code::RemMemReg => Request::RemMemReg(self.region()),
             Code::SetStatus => Request::SetStatus(self.status()),
             Code::GetStatus => Request::GetStatus,
+            Code::SetLogBase => Request::SetLogBase(LogArea { len: self.log_len(), offset: 0 }),
             _ => return None,
         })
+    }
+
+    /// Usually within the file.
+    fn log_len(&mut self) -> u64 {
+        match self.byte() {
+            any @ 200.. => self.number() ^ u64::from(any),
+            pages => u64::from(pages) * 64,
+        }
     }
 
     fn features(&mut self, all: u64) -> u64 {
@@ -295,7 +307,7 @@ impl Script<'_> {
 
     /// Usually the right kind of descriptor for the message with this first byte.
     fn descriptor(&mut self, message: Option<&u8>) -> Option<OwnedFd> {
-        let memory_wanted = matches!(message, Some(5 | 37));
+        let memory_wanted = matches!(message, Some(5 | 6 | 37));
         let len = self.environment.region.len;
         match self.byte() {
             0xff => rustix::pipe::pipe().ok().map(|(read, _)| read),

@@ -7,6 +7,7 @@
 //! index, size and address is validated before use.
 
 mod grace;
+mod log;
 mod memory;
 mod rings;
 mod vring;
@@ -18,7 +19,7 @@ use super::setup::QueueSetup;
 use crate::vhost::Features;
 use crate::vhost::message::{Header, ProtocolFeatures, Reply, Request};
 use crate::{Attach, PortFault, QueueStatus, RxQueue, TxQueue};
-use mem::MemTable;
+use mem::{DirtyLog, MemTable};
 pub use memory::MAX_BYTES;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
@@ -79,6 +80,8 @@ pub struct Session {
     protocol: ProtocolFeatures,
     status: u8,
     memory: Arc<MemTable>,
+    /// Log of written pages, used while `LOG_ALL` is negotiated.
+    log: Option<Arc<DirtyLog>>,
     vrings: Vec<Vring>,
 }
 
@@ -93,6 +96,7 @@ impl Session {
             protocol: ProtocolFeatures(0),
             status: 0,
             memory: Arc::new(MemTable::default()),
+            log: None,
             vrings,
         }
     }
@@ -137,6 +141,7 @@ impl Session {
             Request::GetMaxMemSlots => return Ok(Some(Reply::U64(mem::MAX_REGIONS as u64))),
             Request::GetStatus => return Ok(Some(Reply::U64(u64::from(self.status)))),
             Request::GetVringBase(index) => return self.get_vring_base(index, engine),
+            Request::SetLogBase(area) => return self.set_log_base(area, descriptor, engine),
             Request::SetOwner => {}
             Request::SetFeatures(bits) => self.set_features(Features(bits), engine)?,
             Request::SetProtocolFeatures(bits) => self.set_protocol_features(ProtocolFeatures(bits))?,
@@ -164,6 +169,7 @@ impl Session {
         let (bit, name) = match request {
             Request::SendRarp(_) => (ProtocolFeatures::RARP, "RARP"),
             Request::NetSetMtu(_) => (ProtocolFeatures::NET_MTU, "MTU"),
+            Request::SetLogBase(_) => (ProtocolFeatures::LOG_SHMFD, "LOG_SHMFD"),
             Request::ResetDevice => (ProtocolFeatures::RESET_DEVICE, "RESET_DEVICE"),
             Request::GetMaxMemSlots | Request::AddMemReg(_) | Request::RemMemReg(_) => {
                 (ProtocolFeatures::CONFIGURE_MEM_SLOTS, "CONFIGURE_MEM_SLOTS")
@@ -186,10 +192,14 @@ impl Session {
             return broken(format!("SET_FEATURES accepts the bits {beyond:#x}, which were not offered"));
         }
         // With several queue pairs, a front end repeats its features for each pair while others already run.
-        if self.features != Some(features) && self.vrings.iter().any(|v| v.running) {
+        let changed = self.features.map_or(features.0, |before| before.0 ^ features.0);
+        if changed & !Features::LOG_ALL != 0 && self.vrings.iter().any(|v| v.running) {
             return broken("SET_FEATURES changes the features while a ring is running");
         }
         self.features = Some(features);
+        if changed == Features::LOG_ALL {
+            return self.restart_all(engine);
+        }
         self.settle_all(engine)
     }
 
@@ -244,6 +254,7 @@ impl Session {
             *vring = Vring { last_grace: vring.last_grace, ..Vring::default() };
         }
         self.features = None;
+        self.log = None;
         self.status = 0;
     }
 
@@ -262,7 +273,7 @@ impl Session {
     /// Setup of ring `index`. Returns `None` if the ring does not run.
     pub fn running(&self, index: usize) -> Option<QueueSetup> {
         let vring = self.vrings.get(index).filter(|vring| vring.running)?;
-        vring.setup(&self.memory, self.features?).ok()
+        vring.setup(&self.memory, self.features?, self.active_log()).ok()
     }
 
     /// Number of regions and their total bytes.

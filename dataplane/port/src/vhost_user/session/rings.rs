@@ -11,7 +11,7 @@ use super::vring::{Kick, MAX_SIZE, Vring};
 use super::{RequestError, Served, Session, broken};
 use crate::eventfd::{self, signal};
 use crate::vhost::Features;
-use crate::vhost::message::{Reply, VringAddress, VringFile, VringState};
+use crate::vhost::message::{ProtocolFeatures, Reply, VringAddress, VringFile, VringState};
 use crate::{Attach, PortFault, QueueState, RxQueue, TxQueue};
 use rustix::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -59,8 +59,8 @@ impl Session {
         address: VringAddress,
         engine: &mut dyn Attach,
     ) -> Result<(), RequestError> {
-        if address.flags & VringAddress::LOG != 0 {
-            return broken("SET_VRING_ADDR asks for a log of writes, which was not offered");
+        if address.flags & VringAddress::LOG != 0 && !self.protocol.has(ProtocolFeatures::LOG_SHMFD) {
+            return broken("SET_VRING_ADDR asks for a log of writes, which was not negotiated");
         }
         let same = self.vring(address.index)?.address == Some(address);
         if same {
@@ -149,6 +149,11 @@ impl Session {
         (0..self.vrings.len() as u32).try_for_each(|index| self.settle(index, false, engine))
     }
 
+    /// Stops the running rings and starts them again at the same positions.
+    pub(super) fn restart_all(&mut self, engine: &mut dyn Attach) -> Result<(), RequestError> {
+        (0..self.vrings.len() as u32).try_for_each(|index| self.change(index, engine, |_| ()))
+    }
+
     /// Starts or stops the ring according to its state. `ran` is whether it ran before a change. A driver does not
     /// withdraw `DRIVER_OK`; one that does keeps its running rings.
     fn settle(&mut self, index: u32, ran: bool, engine: &mut dyn Attach) -> Result<(), RequestError> {
@@ -163,8 +168,9 @@ impl Session {
 
     fn start(&mut self, index: u32, engine: &mut dyn Attach) -> Result<(), PortFault> {
         let (pair, is_guest_tx) = ((index / 2) as u16, index % 2 == 1);
+        let log = self.active_log().cloned();
         let vring = &mut self.vrings[index as usize];
-        let setup = vring.setup(&self.memory, self.features.unwrap_or_default())?;
+        let setup = vring.setup(&self.memory, self.features.unwrap_or_default(), log.as_ref())?;
         if is_guest_tx {
             engine.start_rx(pair, (self.queues.rx)(&setup)?);
         } else {

@@ -5,7 +5,7 @@ use crate::PortFault;
 use crate::vhost::Features;
 use crate::vhost::message::VringAddress;
 use crate::vhost_user::setup::QueueSetup;
-use mem::MemTable;
+use mem::{DirtyLog, MemTable};
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -62,7 +62,12 @@ impl Vring {
     }
 
     /// The setup to start the queue, or the rule that the front end violated.
-    pub(super) fn setup(&self, memory: &Arc<MemTable>, features: Features) -> Result<QueueSetup, PortFault> {
+    pub(super) fn setup(
+        &self,
+        memory: &Arc<MemTable>,
+        features: Features,
+        log: Option<&Arc<DirtyLog>>,
+    ) -> Result<QueueSetup, PortFault> {
         let size = self.size.unwrap_or(0);
         let address = self.address.unwrap_or_default();
         if !features.has(Features::RING_PACKED) && !size.is_power_of_two() {
@@ -78,6 +83,7 @@ impl Vring {
             device: address.used,
             base: self.start_base(memory, features, size)?,
             features,
+            log: log.cloned(),
             kick: match &self.kick {
                 Some(Kick::Event(event)) => Some(event.clone()),
                 _ => None,

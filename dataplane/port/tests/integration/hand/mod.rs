@@ -6,7 +6,7 @@
 )]
 
 use mem::copy::Portable;
-use mem::{GuestMemory, MemTable};
+use mem::{DirtyLog, GuestMemory, MemTable};
 use port::vhost::Features;
 use port::vhost_user::QUEUES;
 use port::vhost_user::setup::QueueSetup;
@@ -28,6 +28,8 @@ pub(crate) struct Guest {
     pub(crate) memory: Arc<MemTable>,
     pub(crate) features: Features,
     packed: bool,
+    /// Log of written pages.
+    pub(crate) log: Option<Arc<DirtyLog>>,
     next: u16,
     slots: Vec<u16>,
 }
@@ -39,7 +41,7 @@ impl Guest {
         let memory = Arc::new(MemTable::new(GuestMemory::new(mock.map.regions().to_vec()).unwrap()));
         let kind = if packed { Features::RING_PACKED } else { 0 };
         let features = Features(extra | kind | Features::INDIRECT_DESC);
-        Self { mock, memory, features, packed, next: 0, slots: vec![] }
+        Self { mock, memory, features, packed, log: None, next: 0, slots: vec![] }
     }
 
     pub(crate) fn setup(&self) -> QueueSetup {
@@ -51,6 +53,7 @@ impl Guest {
             device: self.mock.layout.device,
             base: self.mock.layout.base,
             features: self.features,
+            log: self.log.clone(),
             kick: None,
             call: None,
         }

@@ -1,8 +1,9 @@
+mod log;
 mod memory;
 mod rings;
 
 use super::*;
-use crate::vhost::message::{Code, VringAddress, VringFile, VringState};
+use crate::vhost::message::{Code, LogArea, VringAddress, VringFile, VringState};
 use crate::vhost_user::fake::{FakeEngine, QUEUES};
 use mem::RegionSpec;
 use rustix::event::EventfdFlags;
@@ -58,8 +59,8 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let offer = Offer {
-            features: Features(PACKED | Features::MQ | Features::NET_MTU),
-            protocol: ProtocolFeatures(PROTOCOL),
+            features: Features(PACKED | Features::MQ | Features::NET_MTU | Features::LOG_ALL),
+            protocol: ProtocolFeatures(PROTOCOL | ProtocolFeatures::LOG_SHMFD),
             queue_pairs: 2,
             mtu: Some(9000),
             memory: MAX_BYTES,
@@ -154,11 +155,10 @@ fn ring_messages(index: u8, base: u32) -> Vec<Request> {
 
 #[test]
 fn unoffered_feature_bits_are_a_fault() {
-    assert!(Bench::new().fails(&Request::SetFeatures(1 << 26)).contains("0x4000000"));
-    for bit in [ProtocolFeatures::LOG_SHMFD, ProtocolFeatures::BACKEND_REQ] {
-        let fault = Bench::new().fails(&Request::SetProtocolFeatures(PROTOCOL | bit));
-        assert!(fault.contains(&format!("{bit:#x}, which were not offered")), "{fault}");
-    }
+    assert!(Bench::new().fails(&Request::SetFeatures(1 << 25)).contains("0x2000000"));
+    let bit = ProtocolFeatures::BACKEND_REQ;
+    let fault = Bench::new().fails(&Request::SetProtocolFeatures(PROTOCOL | bit));
+    assert!(fault.contains(&format!("{bit:#x}, which were not offered")), "{fault}");
 }
 
 #[test]
@@ -172,6 +172,7 @@ fn requests_of_unnegotiated_features_are_a_fault() {
         Request::RemMemReg(REGION),
         Request::SetStatus(1),
         Request::GetStatus,
+        Request::SetLogBase(LogArea { len: 64, offset: 0 }),
     ] {
         assert!(Bench::new().fails(&request).contains("was not negotiated"));
     }
