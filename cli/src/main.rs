@@ -24,8 +24,8 @@ mod socket_file;
 use api::client::Client;
 use args::{Cli, Command};
 use commands::{
-    bench, bonds, check, completion, config, connections, demo, generate, guest, laboratory, load, mirrors,
-    multicast, queues, run, serve, snippet, stack, top, trace, tunnels, verbs,
+    bench, bonds, capture, check, completion, config, connections, demo, generate, guest, laboratory, load,
+    mirrors, multicast, queues, run, serve, snippet, stack, top, trace, tunnels, verbs,
 };
 use log::LogFormat;
 use std::process::ExitCode;
@@ -61,6 +61,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Status(args) => verbs::status(&client(), args.output),
         Command::Top(args) => top::run(args, &client()),
         Command::Ports(command) => verbs::ports(&client(), command),
+        Command::Capture(args) => capture::run(args, &client()),
         Command::Bridges(command) => verbs::bridges(&client(), command),
         Command::Bonds(command) => bonds::run(&client(), command),
         Command::Neighbors(command) => verbs::neighbors(&client(), command),

@@ -10,6 +10,7 @@ mod bench;
 mod bond_trees;
 mod bonds;
 mod c_abi;
+mod capture;
 mod circulation;
 mod export;
 mod files;

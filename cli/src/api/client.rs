@@ -71,6 +71,34 @@ impl Client {
         self.decode(&self.ask(Method::GET, path, Bytes::new())?)
     }
 
+    /// `GET` of a body without end, which is passed to `take` in pieces until it ends or `take` returns an error.
+    pub(crate) fn stream(
+        &self,
+        path: &str,
+        mut take: impl FnMut(&[u8]) -> std::io::Result<()>,
+    ) -> Result<std::io::Result<()>, Diagnostic> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
+        let runtime = runtime.map_err(|e| self.silent(&e))?;
+        runtime.block_on(async {
+            let (mut sender, connection) = open(&self.socket).await.map_err(|e| self.unreached(&*e))?;
+            // It ends with the runtime at the latest.
+            drop(tokio::spawn(connection));
+            let request = request(&Method::GET, path, Bytes::new()).map_err(|e| self.silent(&e))?;
+            let mut response = sender.send_request(request).await.map_err(|e| self.silent(&e))?;
+            let status = response.status();
+            let mut refusal = Vec::new();
+            while let Some(Ok(frame)) = response.frame().await {
+                let Some(piece) = frame.data_ref() else { continue };
+                if !status.is_success() {
+                    refusal.extend_from_slice(piece);
+                } else if let Err(error) = take(piece) {
+                    return Ok(Err(error));
+                }
+            }
+            if status.is_success() { Ok(Ok(())) } else { Err(self.refused(status, &refusal)) }
+        })
+    }
+
     /// `POST` with a JSON body.
     pub(crate) fn post<T: DeserializeOwned>(
         &self,
@@ -169,20 +197,27 @@ async fn connect(socket: &Path) -> std::io::Result<tokio::net::UnixStream> {
     }
 }
 
+type Connection = hyper::client::conn::http1::Connection<TokioIo<tokio::net::UnixStream>, Full<Bytes>>;
+type Sender = hyper::client::conn::http1::SendRequest<Full<Bytes>>;
+
+/// Opens a connection. Its future transfers the bytes.
+async fn open(socket: &Path) -> Result<(Sender, Connection), Box<dyn Error + Send + Sync>> {
+    Ok(hyper::client::conn::http1::handshake(TokioIo::new(connect(socket).await?)).await?)
+}
+
+fn request(method: &Method, path: &str, body: Bytes) -> hyper::http::Result<Request<Full<Bytes>>> {
+    let request = Request::builder().method(method).uri(path).header("host", "linerate");
+    request.header("content-type", "application/json").body(Full::new(body))
+}
+
 async fn exchange(
     socket: &Path,
     method: Method,
     path: &str,
     body: Bytes,
 ) -> Result<(StatusCode, Bytes), Box<dyn Error + Send + Sync>> {
-    let stream = connect(socket).await?;
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header("host", "linerate")
-        .header("content-type", "application/json")
-        .body(Full::new(body))?;
+    let (mut sender, connection) = open(socket).await?;
+    let request = request(&method, path, body)?;
     let answer = async {
         let response = sender.send_request(request).await?;
         let status = response.status();

@@ -2,6 +2,7 @@
 //! reports a hanging worker; removal of a port named [`STAYS`] fails.
 
 use crate::dataplane::bond_report::BondState;
+use crate::dataplane::captures::CaptureRequest;
 use crate::dataplane::connections::{ConnectionFilter, ConnectionLimits, ConnectionReport};
 use crate::dataplane::export_report::ExportReport;
 use crate::dataplane::flow_report::{FlowCounts, TraceReport, TraceRequest};
@@ -278,6 +279,10 @@ impl DataPlane for Fake {
 
     fn export(&self) -> ExportReport {
         ExportReport::default()
+    }
+
+    fn capture(&self, _: &CaptureRequest) -> Result<OwnedFd, DataPlaneError> {
+        Ok(rustix::pipe::pipe().unwrap().0)
     }
 
     fn queues(&self) -> Result<Vec<QueueLoad>, DataPlaneError> {

@@ -8,7 +8,7 @@ use super::error::ApiError;
 use super::metrics::MEDIA_TYPE;
 use super::model::{PortReport, Status};
 use super::service::ApiService;
-use super::{bonds, config, fdb, flows, mirrors, multicast, queues, workers};
+use super::{bonds, capture, config, fdb, flows, mirrors, multicast, queues, workers};
 use crate::dataplane::health::{HealthReport, ReadyReport};
 use crate::dataplane::link_report::NeighborsReport;
 use crate::dataplane::offload_report::OffloadReport;
@@ -51,6 +51,7 @@ fn routes() -> OpenApiRouter<Arc<ApiService>> {
         .routes(routes!(show_ports, add_port))
         .routes(routes!(show_port, remove_port))
         .routes(routes!(config::show_config, config::apply_config))
+        .routes(routes!(capture::capture))
         .routes(routes!(show_bridges))
         .routes(routes!(bonds::show_bonds, bonds::add_bond))
         .routes(routes!(bonds::show_bond, bonds::set_bond, bonds::remove_bond))

@@ -43,6 +43,12 @@ const READ_TIMEOUT: Duration = Duration::from_secs(3);
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 /// Timeout for writing a response.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(3);
+/// Mark of a response that is written as long as its client reads it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Endless;
+
+/// Timeout for writing an endless response.
+const FOREVER: Duration = Duration::from_hours(24 * 3650);
 /// Maximum size of a request body. The longest request names 4094 VLANs.
 const MAX_BODY: usize = 64 << 10;
 /// Path of the requests whose body is a configuration file. One is read at a time, so that they use bounded memory.
@@ -213,7 +219,8 @@ async fn answer(
     };
     drop(turn);
     debug!(%method, %uri, status = response.status().as_u16(), "request");
-    deadline.send_replace(Instant::now() + WRITE_TIMEOUT);
+    let is_endless = response.extensions().get::<Endless>().is_some();
+    deadline.send_replace(Instant::now() + if is_endless { FOREVER } else { WRITE_TIMEOUT });
     Ok(response)
 }
 

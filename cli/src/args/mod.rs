@@ -4,6 +4,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod bench_options;
+pub(crate) mod capture;
 pub(crate) mod config;
 pub(crate) mod end;
 pub(crate) mod generator;
@@ -21,6 +22,7 @@ pub(crate) mod trace;
 
 use crate::log::LogFormat;
 use bench::{BenchArgs, SuperviseArgs};
+use capture::CaptureArgs;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -140,6 +142,12 @@ pub(crate) enum Command {
     /// Show, add and remove ports
     #[command(subcommand)]
     Ports(PortsCommand),
+    /// Capture packets of running ports: received, sent and dropped ones
+    ///
+    /// Packets are written as pcapng, with the port, the direction, and the reason of a drop. Traffic never waits for a
+    /// capture; packets that it misses are counted in the log of the switch.
+    #[command(after_help = "SIGINT and SIGTERM end a capture.")]
+    Capture(CaptureArgs),
     /// Show bridges: learned addresses per port, and refused address moves
     #[command(subcommand)]
     Bridges(BridgesCommand),

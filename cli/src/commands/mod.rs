@@ -4,6 +4,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod bonds;
+pub(crate) mod capture;
 pub(crate) mod check;
 pub(crate) mod completion;
 pub(crate) mod config;

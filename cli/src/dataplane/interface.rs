@@ -3,6 +3,7 @@
 //! Calls wait at most for a burst boundary of every worker. Workers do not call this interface.
 
 use super::bond_report::BondState;
+use super::captures::CaptureRequest;
 use super::connections::{ConnectionFilter, ConnectionLimits, ConnectionReport};
 use super::export_report::ExportReport;
 use super::flow_report::{FlowCounts, TraceReport, TraceRequest};
@@ -146,6 +147,9 @@ pub(crate) trait DataPlane: Send + Sync {
     fn remove_tunnel_options(&self, wanted: &OptionFilter) -> Result<usize, DataPlaneError>;
     /// Export of samples and counters to collectors.
     fn export(&self) -> ExportReport;
+    /// Captures packets of running ports. Returns the end of a pipe with a pcapng file; the capture ends when it is
+    /// closed.
+    fn capture(&self, request: &CaptureRequest) -> Result<OwnedFd, DataPlaneError>;
     /// All receive queues, each with its worker.
     fn queues(&self) -> Result<Vec<QueueLoad>, DataPlaneError>;
     /// Latest result of load balancing, if enabled.

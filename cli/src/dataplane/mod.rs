@@ -8,6 +8,7 @@
 //! events within `log_limit`, and `convert` converts settings to those of the libraries.
 
 pub(crate) mod bond_report;
+pub(crate) mod captures;
 pub(crate) mod connections;
 mod controllers;
 mod convert;

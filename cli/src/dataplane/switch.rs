@@ -8,6 +8,7 @@ mod mirrors;
 mod ports;
 mod requests;
 
+use super::captures::Captures;
 use super::convert::{bridge_config, rebalancing, rss, worker_config};
 use super::export::Export;
 use super::flows::{Flows, Names, unknown};
@@ -43,6 +44,7 @@ pub(crate) struct Switch {
     links: Links,
     export: Export,
     offload: Arc<Offload>,
+    captures: Captures,
     /// Default address limit of ports, by bridge.
     quotas: Mutex<BTreeMap<String, Option<u32>>>,
     /// Default distribution of ports with one queue pair.
@@ -109,6 +111,7 @@ impl Switch {
             links,
             export,
             offload,
+            captures: Captures::default(),
             quotas,
             rss_mode,
             members,
@@ -234,6 +237,7 @@ impl Switch {
 impl Drop for Switch {
     fn drop(&mut self) {
         // Their threads use the engine, which ends after them.
+        self.captures.stop();
         self.links.stop();
         self.export.stop();
         self.offload.stop();

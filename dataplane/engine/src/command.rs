@@ -1,5 +1,6 @@
 //! Messages between the control thread and workers.
 
+use crate::capture::{Capture, CaptureId};
 use crate::handoff::Sender;
 use crate::injector::Permit;
 use crate::stealable::StealableQueue;
@@ -51,6 +52,9 @@ pub(crate) enum Command {
     Drain,
     /// Pauses receiving if true, resumes it if false.
     Pause(bool),
+    /// Captures packets from now on.
+    StartCapture(Box<Capture>),
+    StopCapture(CaptureId),
     /// Replaces the pipeline.
     SetPipeline(Box<dyn Pipeline>),
     Quit,

@@ -80,7 +80,7 @@ impl Engine {
     }
 
     /// Ignores poisoning: the lists only grow, so a panic leaves them valid.
-    fn worker_set(&self) -> MutexGuard<'_, WorkerSet> {
+    pub(crate) fn worker_set(&self) -> MutexGuard<'_, WorkerSet> {
         self.worker_set.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -272,6 +272,11 @@ impl Engine {
         let worker_set = self.worker_set();
         let classifiers = worker_set.stages.iter().filter(|stage| stage.classifiers());
         Injector::new(classifiers.map(|stage| stage.link.clone()).collect(), self.config.max_ports)
+    }
+
+    /// Zero of [`Engine::now`], in nanoseconds since the Unix epoch.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.worker_builder.clock.epoch()
     }
 
     /// Current time, as in a burst begun now.

@@ -10,6 +10,7 @@ mod attachment;
 pub mod balance;
 #[doc(hidden)]
 pub mod bench;
+mod capture;
 mod clock;
 mod command;
 mod config;
@@ -38,6 +39,7 @@ mod worker;
 mod worker_builder;
 mod xps;
 
+pub use capture::{CaptureId, CaptureOptions};
 pub use config::{EngineConfig, EngineError, Polling, QueueFull, WorkerConfig};
 pub use engine::Engine;
 #[doc(hidden)]

@@ -28,6 +28,7 @@ pub(crate) use execution::Alone;
 pub(crate) use staged::Stage;
 pub(crate) use stealing::{Peer, Sharing};
 
+use crate::capture;
 use crate::command::{Event, Generation, QueueKey, QueuePackets, Retired};
 use crate::config::WorkerConfig;
 use crate::counters::WorkerCounters;
@@ -204,6 +205,10 @@ impl<M: Execution> Worker<M> {
         let before = self.pending.is_some();
         self.finish();
         if got {
+            if !self.out.captures.is_empty() && !self.rx[at].account.is_handoff {
+                let kernel = self.out.kernel();
+                capture::received(&mut self.out.captures, kernel, &mut self.bursts[filled], port);
+            }
             self.counters.port(port).count_rx(&stats);
             self.counters.packets.add(stats.packets);
             self.counters.bursts.add(1);

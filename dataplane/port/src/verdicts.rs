@@ -33,6 +33,8 @@ pub struct Verdicts {
     open: Vec<u32>,
     edits: Edits,
     dropped: BurstStats,
+    /// Per packet: reason of its last drop, valid if `dropped` is not empty.
+    reasons: [Option<DropReason>; BURST],
     recirculated: Vec<Recirculated>,
     punts: Vec<(u8, PuntReason, PuntNote)>,
     punted: u64,
@@ -60,6 +62,7 @@ impl Verdicts {
             open: vec![CLOSED; ports],
             edits: Edits::default(),
             dropped: BurstStats::default(),
+            reasons: [None; BURST],
             recirculated: Vec::new(),
             punts: Vec::new(),
             punted: 0,
@@ -82,6 +85,7 @@ impl Verdicts {
         self.edits.clear();
         if self.dropped.packets > 0 {
             self.dropped = BurstStats::default();
+            self.reasons = [None; BURST];
         }
         if self.has_more() {
             self.clear_more();
@@ -201,6 +205,15 @@ impl Verdicts {
         self.decide(i);
         self.dropped.packets += 1;
         self.dropped.drop(reason, 1);
+        self.reasons[i % BURST] = Some(reason);
+    }
+
+    /// The dropped packets with the reason of the last drop of each, but not those that [`Verdicts::count_drops`] has
+    /// counted only.
+    pub fn drops(&self) -> impl Iterator<Item = (usize, DropReason)> {
+        let any = self.dropped().is_some();
+        let reasons = self.reasons.iter().enumerate().filter(move |_| any);
+        reasons.filter_map(|(i, reason)| Some((i, (*reason)?)))
     }
 
     /// Recirculates packet `i`, modified by `edit`: it passes through the pipeline again in `context`. Its
@@ -302,6 +315,9 @@ impl Verdicts {
             let origin = &origins[usize::from(again.packet)];
             let edit = self.chain(pass, again.edit, origin, &mut last[usize::from(again.packet)]);
             self.recirculated.push(Recirculated { packet: origin.packet, edit, ..*again });
+        }
+        for (i, reason) in pass.drops() {
+            self.reasons[usize::from(origins[i].packet) % BURST] = Some(reason);
         }
         for (sum, n) in self.dropped.drops.iter_mut().zip(&pass.dropped.drops) {
             *sum += n;

@@ -2,6 +2,7 @@
 
 use super::{Switch, not_running};
 use crate::dataplane::bond_report::BondState;
+use crate::dataplane::captures::CaptureRequest;
 use crate::dataplane::connections::{ConnectionFilter, ConnectionLimits, ConnectionReport};
 use crate::dataplane::convert::worker_config;
 use crate::dataplane::export_report::ExportReport;
@@ -258,6 +259,15 @@ impl DataPlane for Switch {
 
     fn export(&self) -> ExportReport {
         self.export.report()
+    }
+
+    fn capture(&self, request: &CaptureRequest) -> Result<OwnedFd, DataPlaneError> {
+        let wanted = |name: &String| request.ports.is_empty() || request.ports.contains(name);
+        let members = self.members();
+        let ports = members.iter().filter(|member| wanted(&member.name));
+        let ports: Vec<_> = ports.map(|member| (member.id.0, member.name.clone())).collect();
+        drop(members);
+        self.captures.start(&self.engine, request, &ports)
     }
 
     fn queues(&self) -> Result<Vec<QueueLoad>, DataPlaneError> {

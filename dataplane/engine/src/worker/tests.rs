@@ -15,6 +15,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::channel;
 
 mod budget;
+mod capture;
 mod delivery;
 mod handoff;
 mod verdicts;

@@ -6,6 +6,7 @@
 //! retried in the next round, after other queues had their turns.
 
 use super::carried::{Emissions, Unsent};
+use crate::capture::{self, Capture};
 use crate::command::QueueKey;
 use crate::config::QueueFull;
 use crate::config::WorkerConfig;
@@ -18,7 +19,7 @@ use mem::copy::Choice;
 use port::work::{self, TURN};
 use port::{
     BURST, Batch, Burst, BurstStats, Capabilities, DropReason, EditId, Edits, Flooded, Indices, PLACES,
-    PortId, Route, Steering, Verdicts,
+    PortFault, PortId, Route, Steering, TxQueue, Verdicts,
 };
 use std::sync::Arc;
 
@@ -57,6 +58,8 @@ pub(super) struct Transmit {
     pub(super) price: u64,
     /// Work left by `send_all` for `deliver`.
     pub(super) rests: Vec<Unsent>,
+    /// Captures of packets; almost always none.
+    pub(super) captures: Vec<Capture>,
     /// By index in the batch: the queue chosen for the packet, if the output has several.
     places: [u8; BURST],
 }
@@ -83,6 +86,7 @@ impl Transmit {
             credit: parts.staged.then_some(0),
             price: 0,
             rests: Vec::new(),
+            captures: Vec::new(),
             places: [0; BURST],
         }
     }
@@ -99,6 +103,9 @@ impl Transmit {
         }
         if let Some(dropped) = verdicts.dropped() {
             counters.count_drops(dropped);
+            if !self.captures.is_empty() {
+                capture::dropped(&mut self.captures, self.kernel, (burst, verdicts), from.port);
+            }
         }
         (self.alone, self.waits) = (verdicts.replicated() == 0, self.may_wait);
         let (cost, needs) = (burst.cost(), verdicts.edits().needs(burst.needs()));
@@ -183,6 +190,11 @@ impl Transmit {
         derived.unpin();
         self.edited = Some(derived);
         is_done
+    }
+
+    /// The copy kernel.
+    pub(super) fn kernel(&self) -> Choice {
+        self.kernel
     }
 
     /// Whether every queue of an output supports these offloads.
@@ -273,7 +285,17 @@ impl Transmit {
     fn send_by(&mut self, burst: &Burst, to: PortId, at: usize, indices: &[u8]) -> bool {
         let mut stats = BurstStats::default();
         let slots = &mut self.tx[usize::from(to.0)];
-        let sent = slots.queues[at].queue.tx(burst, indices, &mut stats);
+        let sent = if self.captures.is_empty() {
+            slots.queues[at].queue.tx(burst, indices, &mut stats)
+        } else {
+            send_captured(
+                &mut *slots.queues[at].queue,
+                burst,
+                (to, indices),
+                &mut stats,
+                (&mut self.captures, self.kernel),
+            )
+        };
         slots.rough = stats.work;
         if stats.work > 0 {
             slots.rough /= indices.len().max(1) as u64;
@@ -284,7 +306,7 @@ impl Transmit {
         }
         let is_done = match sent {
             Ok(done) if done == indices.len() => true,
-            Ok(done) => self.full(to, &indices[done..], &mut stats),
+            Ok(done) => self.full(burst, to, &indices[done..], &mut stats),
             Err(fault) => {
                 // A queue that delays packets has counted older packets as well, and all of these.
                 let told = stats.packets + stats.lost;
@@ -300,9 +322,16 @@ impl Transmit {
 
     /// Handles packets for a full queue. Returns whether they are done.
     #[cold]
-    fn full(&mut self, to: PortId, indices: &[u8], stats: &mut BurstStats) -> bool {
+    fn full(&mut self, burst: &Burst, to: PortId, indices: &[u8], stats: &mut BurstStats) -> bool {
         if !self.waits {
             stats.drop(DropReason::QueueFull, indices.len() as u64);
+            let (kernel, drop) = (self.kernel, Some(DropReason::QueueFull));
+            if !self.captures.is_empty() {
+                for &index in indices {
+                    capture::lost_or_sent(&mut self.captures, kernel, (burst, index.into()), to, drop);
+                }
+                capture::notify(&mut self.captures);
+            }
             return true;
         }
         self.leftover = Batch::new(to);
@@ -343,4 +372,29 @@ pub(super) struct TransmitParts {
     pub(super) rss: port::Rss,
     pub(super) handoffs: Handoffs,
     pub(super) staged: bool,
+}
+
+/// [`TxQueue::tx`] packet by packet, so that captures have the outcome of each.
+#[cold]
+fn send_captured(
+    queue: &mut dyn TxQueue,
+    burst: &Burst,
+    (to, indices): (PortId, &[u8]),
+    stats: &mut BurstStats,
+    (captures, kernel): (&mut [Capture], Choice),
+) -> Result<usize, PortFault> {
+    if !capture::concerns(captures, to) {
+        return queue.tx(burst, indices, stats);
+    }
+    let mut done = 0;
+    for &index in indices {
+        let before = *stats;
+        if queue.tx(burst, &[index], stats)? == 0 {
+            break;
+        }
+        capture::sent(captures, kernel, (burst, index.into()), to, (&before, stats));
+        done += 1;
+    }
+    capture::notify(captures);
+    Ok(done)
 }

@@ -20,7 +20,9 @@ mod tests;
 mod tx;
 mod window;
 
-pub use crate::spool::{CaptureCounts, CaptureFeed, CaptureFile, CreateError, Output};
+pub use crate::spool::{
+    CaptureCounts, CaptureDirection, CaptureFeed, CaptureFile, CreateError, Filter, FilterError, Output,
+};
 pub use control::Pcap;
 pub use error::PcapError;
 pub use options::{Options, Pace, Playback, Repeat};

@@ -3,10 +3,11 @@
 //! The thread that owns a [`CaptureFile`] writes; threads with a [`CaptureFeed`] add packets and never wait for it.
 
 use super::{CreateError, Direction, Feed, Format, Outcome, Output, Record, Spool};
-use crate::{Burst, eventfd};
+use crate::{Burst, DropReason, eventfd};
 use mem::copy::Kernel;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::OwnedFd;
+use std::fs::File;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,15 @@ use std::time::{Duration, Instant};
 pub struct CaptureFile {
     spool: Spool,
     doorbell: Arc<OwnedFd>,
+}
+
+/// Direction of a packet, seen from the switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CaptureDirection {
+    /// Received from a port.
+    In,
+    /// Sent to a port.
+    Out,
 }
 
 /// Counts of a capture.
@@ -39,6 +49,31 @@ impl CaptureFile {
         let doorbell = Arc::new(doorbell.map_err(|error| kernel(error.into()))?);
         let spool = Spool::create(output, Format::Pcapng, name, snap, doorbell.clone())?;
         Ok(Self { spool, doorbell })
+    }
+
+    /// Writes packets of the interfaces `names` to a pipe or socket until it is closed, or `limit` packets were written.
+    ///
+    /// # Errors
+    /// If the kernel is out of descriptors, or the other end is closed.
+    pub fn stream(
+        file: File,
+        names: &[&str],
+        snap: Option<u32>,
+        limit: Option<u64>,
+    ) -> std::io::Result<Self> {
+        let doorbell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let spool = Spool::stream(file, names, snap, limit, doorbell.clone())?;
+        Ok(Self { spool, doorbell })
+    }
+
+    /// Whether the file has ended: its limit was reached, or it could not be written.
+    pub fn has_ended(&self) -> bool {
+        self.spool.has_ended()
+    }
+
+    /// Whether any feed may still add packets.
+    pub fn has_feeds(&self) -> bool {
+        self.spool.has_feeds()
     }
 
     /// A feed for one thread.
@@ -86,17 +121,38 @@ impl CaptureFeed {
     /// Adds a received packet of a burst with loaded heads. `epoch` is the zero of the burst's clock in nanoseconds
     /// since the Unix epoch.
     pub fn received<K: Kernel>(&mut self, burst: &Burst, i: usize, epoch: u64) {
-        self.put::<K>(burst, i, Direction::In, epoch);
+        self.put::<K>((burst, i), Direction::In, Outcome::Moved, (0, epoch));
     }
 
     /// Adds a sent packet. `epoch` is as in [`CaptureFeed::received`].
     pub fn sent<K: Kernel>(&mut self, burst: &Burst, i: usize, epoch: u64) {
-        self.put::<K>(burst, i, Direction::Out, epoch);
+        self.put::<K>((burst, i), Direction::Out, Outcome::Moved, (0, epoch));
     }
 
-    fn put<K: Kernel>(&mut self, burst: &Burst, i: usize, direction: Direction, epoch: u64) {
-        let record = Record::of(burst, i, direction, Outcome::Moved);
-        let record = Record { now: record.now.saturating_add(epoch), ..record };
+    /// Adds packet `i` of a burst with loaded heads, received or to be sent at an interface of the file.
+    pub fn add<K: Kernel>(
+        &mut self,
+        (burst, i): (&Burst, usize),
+        direction: CaptureDirection,
+        drop: Option<DropReason>,
+        at: (u16, u64),
+    ) {
+        let direction = match direction {
+            CaptureDirection::In => Direction::In,
+            CaptureDirection::Out => Direction::Out,
+        };
+        self.put::<K>((burst, i), direction, drop.map_or(Outcome::Moved, Outcome::Lost), at);
+    }
+
+    fn put<K: Kernel>(
+        &mut self,
+        (burst, i): (&Burst, usize),
+        direction: Direction,
+        outcome: Outcome,
+        (interface, epoch): (u16, u64),
+    ) {
+        let record = Record::of(burst, i, direction, outcome);
+        let record = Record { now: record.now.saturating_add(epoch), interface, ..record };
         self.0.put_or_count::<K>(&record, &burst.frame(i));
     }
 

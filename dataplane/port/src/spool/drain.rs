@@ -6,6 +6,7 @@ use super::record::{self, HEADER};
 use super::{FLUSH, LINES, Record, SLACK, pcapng, text};
 use ring::spsc::Consumer;
 use rustix::fd::OwnedFd;
+use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -39,6 +40,8 @@ pub(crate) struct Spool {
     pending: Pending,
     due: Option<Instant>,
     written: u64,
+    /// Number of packets after which the file ends.
+    limit: Option<u64>,
     /// Time stamp of the last written packet, in nanoseconds since the Unix epoch.
     last: u64,
     failure: Option<String>,
@@ -64,9 +67,27 @@ impl Spool {
         doorbell: Arc<OwnedFd>,
     ) -> Result<Self, CreateError> {
         let head = match format {
-            Format::Pcapng => pcapng::head(name, snap.unwrap_or(0)),
+            Format::Pcapng => pcapng::head(&[name], snap.unwrap_or(0)),
             Format::Text => Vec::new(),
         };
+        let file = RecordFile::create(output, &head)?;
+        Ok(Self::over(file, format, name, snap, doorbell))
+    }
+
+    /// Writes packets of the interfaces `names` to a pipe or socket, in pcapng, until it is closed or `limit` packets
+    /// were written.
+    pub(crate) fn stream(
+        file: File,
+        names: &[&str],
+        snap: Option<u32>,
+        limit: Option<u64>,
+        doorbell: Arc<OwnedFd>,
+    ) -> std::io::Result<Self> {
+        let file = RecordFile::stream(file, &pcapng::head(names, snap.unwrap_or(0)))?;
+        Ok(Self { limit, ..Self::over(file, Format::Pcapng, "stream", snap, doorbell) })
+    }
+
+    fn over(file: RecordFile, format: Format, name: &str, snap: Option<u32>, doorbell: Arc<OwnedFd>) -> Self {
         let shared = Shared {
             doorbell,
             idle: AtomicBool::new(true),
@@ -75,17 +96,18 @@ impl Spool {
             sources: Mutex::default(),
             snap: snap.map_or(usize::MAX, |snap| snap as usize),
         };
-        Ok(Self {
+        Self {
             shared: Arc::new(shared),
             name: name.to_owned(),
             format,
-            file: Some(RecordFile::create(output, &head)?),
+            file: Some(file),
             pending: Pending::default(),
             due: None,
             written: 0,
+            limit: None,
             last: 0,
             failure: None,
-        })
+        }
     }
 
     /// Creates a feed for a queue.
@@ -131,6 +153,17 @@ impl Spool {
         self.end();
     }
 
+    /// Whether the file has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.file.is_none()
+    }
+
+    /// Whether any feed may still add packets.
+    pub(crate) fn has_feeds(&self) -> bool {
+        let sources = self.shared.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        sources.iter().any(|source| source.feed.strong_count() > 0)
+    }
+
     #[cfg(test)]
     pub(super) fn replace_file_for_tests(&mut self, file: RecordFile) {
         self.file = Some(file);
@@ -170,7 +203,8 @@ impl Spool {
     fn write(&mut self, upto: u64, epoch: u64) {
         let Some(file) = &mut self.file else { return self.miss() };
         let mut out = Vec::new();
-        let n = self.pending.sort(upto);
+        let most = self.limit.map_or(u64::MAX, |limit| limit - self.written);
+        let n = self.pending.sort(upto).min(usize::try_from(most).unwrap_or(usize::MAX));
         for (record, from, to) in &self.pending.records[..n] {
             let bytes = &self.pending.bytes[*from..*to];
             let time = steady(self.last, epoch + record.now);
@@ -184,6 +218,9 @@ impl Spool {
             Ok(()) => {
                 self.written += n as u64;
                 self.pending.drop_first(n);
+                if self.limit == Some(self.written) {
+                    self.end();
+                }
             }
             Err(error) => self.fail(&error),
         }

@@ -152,6 +152,13 @@ impl RecordFile {
         Ok(whole)
     }
 
+    /// Writes `head` to a pipe or socket.
+    pub(super) fn stream(file: File, head: &[u8]) -> std::io::Result<Self> {
+        let mut whole = Self { file, good: 0, unused: None };
+        whole.append(head)?;
+        Ok(whole)
+    }
+
     #[cfg(test)]
     pub(super) fn open_for_tests(file: File, good: u64) -> Self {
         Self { file, good, unused: None }

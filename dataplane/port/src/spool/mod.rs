@@ -22,16 +22,18 @@ mod capture;
 mod drain;
 mod feed;
 mod file;
+mod filter;
 mod pcapng;
 mod record;
 #[cfg(test)]
 mod tests;
 mod text;
 
-pub use capture::{CaptureCounts, CaptureFeed, CaptureFile};
+pub use capture::{CaptureCounts, CaptureDirection, CaptureFeed, CaptureFile};
 pub(crate) use drain::{Format, Spool};
 pub(crate) use feed::{Feed, Spooled};
 pub use file::{CreateError, Output};
+pub use filter::{Filter, FilterError};
 pub(crate) use record::{Direction, MAX_PACKET, Outcome, Record};
 
 use std::time::Duration;

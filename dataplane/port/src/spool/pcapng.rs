@@ -1,7 +1,7 @@
 //! pcapng output (draft-ietf-opsawg-pcapng): a section header, an interface, and an enhanced packet block per packet,
 //! with nanosecond time stamps. All numbers are little-endian, all blocks padded to four bytes.
 
-use super::{Direction, Record};
+use super::{Direction, Outcome, Record};
 use crate::Offload;
 use std::fmt::Write;
 
@@ -25,8 +25,8 @@ const RESOLUTION: u16 = 9;
 /// `epb_flags`
 const FLAGS: u16 = 2;
 
-/// File header: packets of at most `snap` bytes from interface `name`; 0 for no limit.
-pub(super) fn head(name: &str, snap: u32) -> Vec<u8> {
+/// File header: packets of at most `snap` bytes from the interfaces `names`; 0 for no limit.
+pub(super) fn head(names: &[&str], snap: u32) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
     block(&mut out, SECTION, |out| {
         out.extend(BYTE_ORDER.to_le_bytes());
@@ -36,21 +36,24 @@ pub(super) fn head(name: &str, snap: u32) -> Vec<u8> {
         option(out, APPLICATION, concat!("linerate ", env!("CARGO_PKG_VERSION")).as_bytes());
         option(out, END, &[]);
     });
-    block(&mut out, INTERFACE, |out| {
-        out.extend(ETHERNET.to_le_bytes());
-        out.extend([0, 0]);
-        out.extend(snap.to_le_bytes());
-        option(out, NAME, name.as_bytes());
-        option(out, RESOLUTION, &[9]);
-        option(out, END, &[]);
-    });
+    for name in names {
+        block(&mut out, INTERFACE, |out| {
+            out.extend(ETHERNET.to_le_bytes());
+            out.extend([0, 0]);
+            out.extend(snap.to_le_bytes());
+            option(out, NAME, name.as_bytes());
+            option(out, RESOLUTION, &[9]);
+            option(out, END, &[]);
+        });
+    }
     out
 }
 
 /// Appends one packet, of which `bytes` were kept, at `time` nanoseconds since the Unix epoch.
 pub(super) fn packet(out: &mut Vec<u8>, time: u64, record: &Record, bytes: &[u8]) {
     block(out, PACKET, |out| {
-        let words = [0, (time >> 32) as u32, time as u32, bytes.len() as u32, record.len];
+        let words =
+            [record.interface.into(), (time >> 32) as u32, time as u32, bytes.len() as u32, record.len];
         out.extend(words.into_iter().flat_map(u32::to_le_bytes));
         padded(out, bytes);
         options(out, record, bytes);
@@ -63,12 +66,16 @@ fn options(out: &mut Vec<u8>, record: &Record, bytes: &[u8]) {
         Direction::In => 1,
         Direction::Out => 2,
     };
-    let work = work(record, bytes.len());
-    if flags == 0 && work.is_none() {
+    let lost = match record.fate {
+        Outcome::Lost(reason) => Some(format!("dropped: {}", reason.name())),
+        Outcome::Moved => None,
+    };
+    let comments: Vec<String> = lost.into_iter().chain(work(record, bytes.len())).collect();
+    if flags == 0 && comments.is_empty() {
         return;
     }
-    if let Some(work) = work {
-        option(out, COMMENT, work.as_bytes());
+    for comment in comments {
+        option(out, COMMENT, comment.as_bytes());
     }
     if flags != 0 {
         option(out, FLAGS, &flags.to_le_bytes());

@@ -45,6 +45,8 @@ pub(crate) struct Record {
     pub(crate) fate: Outcome,
     /// Offload header; zeros for none.
     pub(crate) offload: [u8; OFFLOAD_HEADER],
+    /// Index among the interfaces of the file.
+    pub(crate) interface: u16,
 }
 
 impl Record {
@@ -52,7 +54,7 @@ impl Record {
     pub(crate) fn of(burst: &Burst, i: usize, direction: Direction, fate: Outcome) -> Self {
         let has_offloads = burst.has_offloads();
         let offload = if has_offloads { burst.offload(i).header(burst.head(i)) } else { [0; OFFLOAD_HEADER] };
-        Self { now: burst.now().0, len: burst.frame_len(i) as u32, direction, fate, offload }
+        Self { now: burst.now().0, len: burst.frame_len(i) as u32, direction, fate, offload, interface: 0 }
     }
 
     /// Header of a record followed by `stored` bytes.
@@ -67,6 +69,7 @@ impl Record {
             Outcome::Lost(reason) => reason as u8 + 1,
         };
         bytes[18..18 + OFFLOAD_HEADER].copy_from_slice(&self.offload);
+        bytes[28..30].copy_from_slice(&self.interface.to_ne_bytes());
         bytes
     }
 
@@ -81,6 +84,7 @@ impl Record {
             direction: direction.get(usize::from(bytes[16])).copied().unwrap_or_default(),
             fate: lost.map_or(Outcome::Moved, |reason| Outcome::Lost(*reason)),
             offload: std::array::from_fn(|i| bytes[18 + i]),
+            interface: u16::from_ne_bytes([bytes[28], bytes[29]]),
         };
         (record, word(12) as usize)
     }

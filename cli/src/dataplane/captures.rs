@@ -1,0 +1,130 @@
+//! Captures of packets at running ports, each to a pipe that a client reads.
+//!
+//! A thread writes the file of a capture. It ends with its limit, when the reader closes the pipe, or with the switch.
+
+use super::interface::DataPlaneError;
+use console::Diagnostic;
+use engine::{CaptureOptions, Engine};
+use port::pcap::{CaptureFile, Filter};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::pipe::{PipeFlags, pipe_with};
+use std::fs::File;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Captures at one time. Each has rings of 4 MiB for each worker.
+const MOST: usize = 4;
+/// Interval in which the end of a capture is noticed.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// Time for workers to drop their ends.
+const DRAIN: Duration = Duration::from_secs(1);
+
+/// What a client captures.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CaptureRequest {
+    /// Names of ports; empty: all.
+    pub(crate) ports: Vec<String>,
+    pub(crate) received: bool,
+    pub(crate) sent: bool,
+    pub(crate) dropped: bool,
+    /// Maximum bytes of a packet.
+    pub(crate) snap: Option<u32>,
+    /// Maximum number of packets.
+    pub(crate) limit: Option<u64>,
+    pub(crate) filter: Option<Filter>,
+}
+
+/// The running captures of a switch.
+#[derive(Default)]
+pub(super) struct Captures {
+    stop: Arc<AtomicBool>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Captures {
+    /// Starts a capture of `ports`, which are numbers and names. Returns the end to be read.
+    pub(super) fn start(
+        &self,
+        engine: &Arc<Engine>,
+        request: &CaptureRequest,
+        ports: &[(u16, String)],
+    ) -> Result<OwnedFd, DataPlaneError> {
+        let failed = |e: &dyn std::fmt::Display| {
+            let remedy = "end other captures, or raise the limits on threads and descriptors";
+            DataPlaneError::Refused(Diagnostic::failed("capture", e, remedy))
+        };
+        let mut threads = self.threads();
+        threads.retain(|thread| !thread.is_finished());
+        if threads.len() >= MOST {
+            return Err(failed(&format!("there are {MOST} captures already, which is the maximum")));
+        }
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| failed(&e))?;
+        let watched = write.try_clone().map_err(|e| failed(&e))?;
+        let (options, names) = options(request, ports);
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let file = CaptureFile::stream(File::from(write), &names, request.snap, request.limit);
+        let file = file.map_err(|e| failed(&e))?;
+        let (engine, stop) = (engine.clone(), self.stop.clone());
+        let run = move || run(&engine, file, options, (&watched, &stop));
+        threads.push(Builder::new().name("capture".to_owned()).spawn(run).map_err(|e| failed(&e))?);
+        Ok(read)
+    }
+
+    /// Ends all captures.
+    pub(super) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads().drain(..) {
+            // A panic of the thread was printed already.
+            let _ = thread.join();
+        }
+    }
+
+    fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Options of the engine, and the names of the file's interfaces. A capture of all ports has one more interface, for
+/// ports that are added later.
+fn options(request: &CaptureRequest, ports: &[(u16, String)]) -> (CaptureOptions, Vec<String>) {
+    let mut names: Vec<String> = ports.iter().map(|(_, name)| name.clone()).collect();
+    let other = request.ports.is_empty().then_some(names.len() as u16);
+    let numbers = ports.iter().map(|(id, _)| usize::from(*id)).max().map_or(1, |most| most + 2);
+    let mut interfaces = vec![other; numbers];
+    for (index, (id, _)) in ports.iter().enumerate() {
+        interfaces[usize::from(*id)] = Some(index as u16);
+    }
+    names.extend(other.map(|_| "ports added later".to_owned()));
+    let CaptureRequest { received, sent, dropped, .. } = *request;
+    (CaptureOptions { interfaces, received, sent, dropped, filter: request.filter.clone() }, names)
+}
+
+/// Writes packets until the capture ends.
+fn run(
+    engine: &Engine,
+    mut file: CaptureFile,
+    options: CaptureOptions,
+    (pipe, stop): (&OwnedFd, &AtomicBool),
+) {
+    let id = engine.start_capture(options, || file.feed());
+    while !file.has_ended() && !is_closed(pipe) && !stop.load(Ordering::Relaxed) {
+        file.write(INTERVAL);
+    }
+    engine.stop_capture(id);
+    let until = Instant::now() + DRAIN;
+    while file.has_feeds() && Instant::now() < until && !is_closed(pipe) {
+        file.write(Duration::from_millis(1));
+    }
+    let counts = file.close();
+    tracing::info!(packets = counts.written, missed = counts.missed, "a capture has ended");
+}
+
+/// Whether the reader has closed the pipe.
+fn is_closed(pipe: &OwnedFd) -> bool {
+    let mut polled = [PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().contains(PollFlags::ERR)
+}

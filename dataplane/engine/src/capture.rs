@@ -1,0 +1,163 @@
+//! Captures of packets at running ports, on the worker that handles them.
+//!
+//! A worker has a list of captures, which is empty almost always: without one, it costs a comparison for each burst that
+//! is received or sent. [`Engine::start_capture`] gives each worker an end of the capture at its next burst boundary. A
+//! packet is captured when it was received, when a queue has taken or refused it, and when a pipeline drops it. While a
+//! port is captured, packets are passed to its queues one by one, because a queue does not report which of several it
+//! has dropped. A capture never waits: packets for which its ring has no room are counted there.
+
+use crate::Engine;
+use crate::command::Command;
+use mem::copy::Choice;
+use port::pcap::{CaptureDirection, CaptureFeed, Filter};
+use port::{Burst, BurstStats, DropReason, PortId, Verdicts};
+use std::sync::Arc;
+
+/// What is captured.
+#[derive(Clone, Debug)]
+pub struct CaptureOptions {
+    /// Index of the interface in the file for each port, by port number; the last one is for all later numbers.
+    pub interfaces: Vec<Option<u16>>,
+    /// Packets that the switch has received.
+    pub received: bool,
+    /// Packets that were sent.
+    pub sent: bool,
+    /// Packets that were dropped, with the reason.
+    pub dropped: bool,
+    /// Which packets.
+    pub filter: Option<Filter>,
+}
+
+/// Identifies a capture of an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CaptureId(u64);
+
+/// One worker's end of a capture.
+pub(crate) struct Capture {
+    id: CaptureId,
+    feed: CaptureFeed,
+    options: Arc<CaptureOptions>,
+    /// Zero of the clock of bursts, in nanoseconds since the Unix epoch.
+    epoch: u64,
+}
+
+impl Engine {
+    /// Has every worker that runs now capture packets, each to a feed that `feed` makes.
+    pub fn start_capture(&self, options: CaptureOptions, feed: impl Fn() -> CaptureFeed) -> CaptureId {
+        let (id, options) = (CaptureId(self.now().0), Arc::new(options));
+        let epoch = self.epoch();
+        for stage in &self.worker_set().stages {
+            let capture = Capture { id, feed: feed(), options: options.clone(), epoch };
+            stage.link.post(Command::StartCapture(Box::new(capture)));
+        }
+        id
+    }
+
+    /// Ends a capture. Workers drop their feeds at their next burst boundary.
+    pub fn stop_capture(&self, id: CaptureId) {
+        for stage in &self.worker_set().stages {
+            stage.link.post(Command::StopCapture(id));
+        }
+    }
+}
+
+impl Capture {
+    #[cfg(test)]
+    pub(crate) fn new(options: CaptureOptions, feed: CaptureFeed) -> Self {
+        Self { id: CaptureId(1), feed, options: Arc::new(options), epoch: 0 }
+    }
+
+    pub(crate) fn id(&self) -> CaptureId {
+        self.id
+    }
+
+    /// Interface of a port, if it is captured.
+    fn interface(&self, port: PortId) -> Option<u16> {
+        let interfaces = &self.options.interfaces;
+        *interfaces.get(usize::from(port.0)).or(interfaces.last())?
+    }
+
+    fn add(
+        &mut self,
+        kernel: Choice,
+        (burst, i): (&Burst, usize),
+        (port, direction): (PortId, CaptureDirection),
+        drop: Option<DropReason>,
+    ) {
+        let Some(interface) = self.interface(port) else { return };
+        let accepts = |filter: &Filter| filter.accepts(burst.head(i), burst.frame_len(i));
+        if self.options.filter.as_ref().is_none_or(accepts) {
+            let at = (interface, self.epoch);
+            mem::with_kernel!(kernel, K => self.feed.add::<K>((burst, i), direction, drop, at));
+        }
+    }
+}
+
+/// Captures the packets of a burst that `port` has received.
+#[cold]
+pub(crate) fn received(captures: &mut [Capture], kernel: Choice, burst: &mut Burst, port: PortId) {
+    mem::with_kernel!(kernel, K => burst.load_heads::<K>());
+    for capture in captures.iter_mut().filter(|capture| capture.options.received) {
+        for i in 0..burst.len() {
+            capture.add(kernel, (burst, i), (port, CaptureDirection::In), None);
+        }
+        capture.feed.notify();
+    }
+}
+
+/// Captures the packets of a burst from `port` that a pipeline drops.
+#[cold]
+pub(crate) fn dropped(
+    captures: &mut [Capture],
+    kernel: Choice,
+    (burst, verdicts): (&Burst, &Verdicts),
+    port: PortId,
+) {
+    for capture in captures.iter_mut().filter(|capture| capture.options.dropped) {
+        for (i, reason) in verdicts.drops().filter(|(i, _)| *i < burst.len()) {
+            capture.add(kernel, (burst, i), (port, CaptureDirection::In), Some(reason));
+        }
+        capture.feed.notify();
+    }
+}
+
+/// Captures a packet that a queue of `port` has sent or dropped: `before` and `after` are the counts of the queue.
+#[cold]
+pub(crate) fn sent(
+    captures: &mut [Capture],
+    kernel: Choice,
+    packet: (&Burst, usize),
+    port: PortId,
+    (before, after): (&BurstStats, &BurstStats),
+) {
+    let rose = |reason: &&DropReason| after.drops[**reason as usize] > before.drops[**reason as usize];
+    let drop = DropReason::ALL.iter().find(rose).filter(|_| after.packets == before.packets).copied();
+    lost_or_sent(captures, kernel, packet, port, drop);
+}
+
+/// Captures a packet for `port`, which was sent if it was not dropped.
+#[cold]
+pub(crate) fn lost_or_sent(
+    captures: &mut [Capture],
+    kernel: Choice,
+    packet: (&Burst, usize),
+    port: PortId,
+    drop: Option<DropReason>,
+) {
+    let wants = |options: &CaptureOptions| if drop.is_some() { options.dropped } else { options.sent };
+    for capture in captures.iter_mut().filter(|capture| wants(&capture.options)) {
+        capture.add(kernel, packet, (port, CaptureDirection::Out), drop);
+    }
+}
+
+/// Wakes the threads of the captures if needed.
+pub(crate) fn notify(captures: &mut [Capture]) {
+    for capture in captures {
+        capture.feed.notify();
+    }
+}
+
+/// Whether any capture is of `port`.
+pub(crate) fn concerns(captures: &[Capture], port: PortId) -> bool {
+    captures.iter().any(|capture| capture.interface(port).is_some())
+}
