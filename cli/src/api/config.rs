@@ -15,13 +15,14 @@ use crate::settings::changes::{Change, Changes};
 use crate::settings::config;
 use crate::settings::document;
 use crate::settings::kinds::PortKind;
-use crate::settings::topology::Topology;
+use crate::settings::topology::{PortSettings, Topology};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use console::Diagnostic;
 use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use utoipa::{IntoParams, ToSchema};
 
@@ -30,10 +31,27 @@ pub(crate) struct Source {
     /// Absolute path.
     pub(crate) file: PathBuf,
     pub(crate) text: String,
-    /// Control socket of the command line, which overrides that of the file.
-    pub(crate) control: Option<PathBuf>,
+    pub(crate) overrides: Overrides,
     /// The configuration that `text` describes.
     pub(crate) topology: Topology,
+}
+
+/// Settings of the command line, which override those of the file.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Overrides {
+    /// The control socket.
+    pub(crate) control: Option<PathBuf>,
+    /// The address of the web page.
+    pub(crate) web: Option<SocketAddr>,
+}
+
+impl Overrides {
+    /// Reads a file for a switch that runs the ports `running`.
+    fn parse(&self, text: &str, running: &[PortSettings]) -> Result<Topology, Vec<Diagnostic>> {
+        let mut wanted = config::parse_beside(text, &Host::here(), self.control.as_deref(), running)?;
+        wanted.switch.web = self.web.or(wanted.switch.web);
+        Ok(wanted)
+    }
 }
 
 /// `GET /v1/config`
@@ -93,9 +111,9 @@ impl ApiService {
 
     /// `POST /v1/config`
     pub(crate) fn apply(&self, file: &Path, text: &str, dry_run: bool) -> Result<Applied, ApiError> {
-        let control = self.source().as_ref().and_then(|source| source.control.clone());
+        let overrides = self.source().as_ref().map(|source| source.overrides.clone()).unwrap_or_default();
         let running = self.topology().ports.clone();
-        let wanted = config::parse_beside(text, &Host::here(), control.as_deref(), &running);
+        let wanted = overrides.parse(text, &running);
         let wanted = wanted.map_err(|errors| ApiError::Invalid(config::in_file(file, errors)))?;
         let mut loaded = steps::load(&Changes::between(&self.topology(), &wanted), |port| self.load(port))?;
         let mut running = self.topology();
@@ -110,7 +128,7 @@ impl ApiService {
             loaded.remove(&port.name).map_or_else(|| self.load(port), Ok)
         })?;
         let (file, text) = (file.to_owned(), text.to_owned());
-        *self.source() = Some(Source { file, text, control, topology: wanted });
+        *self.source() = Some(Source { file, text, overrides, topology: wanted });
         Ok(Applied { changes: report, done: true, held })
     }
 }

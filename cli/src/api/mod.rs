@@ -1,8 +1,9 @@
 //! The control API: HTTP with JSON over a Unix socket, on a thread of its own and never on a worker.
 //!
 //! `service` handles requests, `routes` describes them, `error` has their errors, `server` speaks HTTP, and `client` is
-//! the other end. `exporter` serves metrics over TCP. `model` is the JSON of requests and answers, and `control` owns
-//! the path of a socket. `config` shows the configuration and applies another one. `grants` answers applications that ask for ports, which `policy` allows. `bonds`, `fdb`,
+//! the other end. `exporter` serves metrics over TCP, and `web` the web page. `model` is the JSON of requests and
+//! answers, and `control` owns the path of a socket. `config` shows the configuration and applies another one, and
+//! `capture` captures packets. `grants` answers applications that ask for ports, which `policy` allows. `bonds`, `fdb`,
 //! `flows`, `mirrors`, `multicast`, `queues` and `workers` have requests and routes of their own. `stack` is the API of
 //! a program with a TCP/IP stack. Routes begin with the version of the API, except `/metrics`, the text of `metrics`;
 //! within a version, fields are added and never change.
@@ -33,4 +34,5 @@ pub(crate) mod service;
 pub(crate) mod stack;
 #[cfg(test)]
 mod tests;
+pub(crate) mod web;
 mod workers;

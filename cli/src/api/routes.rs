@@ -99,6 +99,21 @@ pub(super) fn metrics_router(service: Arc<ApiService>) -> Router {
     router.fallback(no_metrics).method_not_allowed_fallback(no_method).with_state(service)
 }
 
+/// The router of the web page: the requests that it needs, all of which only read.
+pub(super) fn web_router(service: Arc<ApiService>) -> Router {
+    let routes = OpenApiRouter::new()
+        .routes(routes!(status))
+        .routes(routes!(snapshot))
+        .routes(routes!(show_port))
+        .routes(routes!(show_bridges))
+        .routes(routes!(bonds::show_bonds))
+        .routes(routes!(show_neighbors))
+        .routes(routes!(fdb::show_fdb))
+        .routes(routes!(health));
+    let (router, _) = routes.split_for_parts();
+    router.with_state(service)
+}
+
 async fn no_metrics() -> ApiError {
     let remedy = "use /metrics, /healthz or /readyz, or the control socket";
     ApiError::not_found("request", "there is no such path at the address for metrics", remedy)

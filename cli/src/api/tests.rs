@@ -2,6 +2,7 @@
 
 mod grants;
 mod status;
+mod web;
 
 use super::client::Client;
 use super::fake::{Fake, HELD, STAYS, topology};

@@ -21,6 +21,7 @@ pub(crate) mod tcp;
 pub(crate) mod trace;
 
 use crate::log::LogFormat;
+use crate::settings::web;
 use bench::{BenchArgs, SuperviseArgs};
 use capture::CaptureArgs;
 use clap::parser::ValueSource;
@@ -36,6 +37,7 @@ use multicast::MulticastCommand;
 use queues::QueuesCommand;
 use serve::ServeCommand;
 use stack::StackCommand;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use switch::{
     BondsCommand, BridgesCommand, CtCommand, ExportCommand, FdbCommand, FlowsCommand, NeighborsCommand,
@@ -271,6 +273,9 @@ pub(crate) struct RunArgs {
     /// Format of the log on standard error
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
     pub(crate) log: LogFormat,
+    /// Serve the web page at this loopback address, such as `127.0.0.1:9102` [default: `web` in the file, or none]
+    #[arg(long, value_parser = web::address, value_name = "ADDRESS:PORT")]
+    pub(crate) web: Option<SocketAddr>,
 }
 
 /// Arguments of `check`.

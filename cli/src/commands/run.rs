@@ -5,15 +5,17 @@
 //! so that a process that watches it sees the end.
 
 use super::supervision::{self, Supervision};
-use crate::api::config::{Applied, Source};
+use crate::api::config::{Applied, Overrides, Source};
 use crate::api::error::ApiError;
 use crate::api::service::ApiService;
+use crate::api::web::Page;
 use crate::api::{control, exporter, grants, routes, server};
 use crate::args::RunArgs;
 use crate::dataplane::switch::Switch;
 use crate::host::{self, Host};
 use crate::log::{self, LogFormat};
 use crate::settings::config;
+use crate::settings::topology::SwitchSettings;
 use console::Diagnostic;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -26,7 +28,8 @@ use tracing::{Level, error, info, warn};
 pub(crate) fn run(args: &RunArgs, verbose: bool, socket: Option<&Path>) -> anyhow::Result<()> {
     let text = config::text(&args.config)?;
     let topology = config::parse(&text, &Host::here(), socket);
-    let topology = topology.map_err(|errors| config::in_file(&args.config, errors))?;
+    let mut topology = topology.map_err(|errors| config::in_file(&args.config, errors))?;
+    topology.switch.web = args.web.or(topology.switch.web);
     let path = topology.switch.control.clone().unwrap_or_else(host::default_control);
     let is_text = log::start(args.log, level(verbose))? == LogFormat::Text;
     let mut signals = catch_signals()?;
@@ -34,17 +37,21 @@ pub(crate) fn run(args: &RunArgs, verbose: bool, socket: Option<&Path>) -> anyho
     let (claim, listener) = control::claim(&path, control::CONTROL)?;
     let grants = topology.switch.grants.as_deref().map(grants::listen).transpose()?;
     let metrics = topology.switch.metrics.map(exporter::listen).transpose()?;
+    let page = web_page(&topology.switch)?;
+    let url = page.as_ref().map(|page| page.url.clone());
     let (data_plane, deferred) = Switch::start(&topology)?;
     let waker = signals.handle();
     let (shown, control) = (topology.to_string(), path.clone());
     let file = std::path::absolute(&args.config).unwrap_or_else(|_| args.config.clone());
-    let source = Source { file, text, control: socket.map(Path::to_owned), topology: topology.clone() };
+    let overrides = Overrides { control: socket.map(Path::to_owned), web: args.web };
+    let source = Source { file, text, overrides, topology: topology.clone() };
     let service = ApiService::new(topology, path, Box::new(data_plane), move || waker.close());
     let service = Arc::new(service.with_source(source));
     let server = server::start("control-api", listener, routes::router(service.clone()))?;
     let (grants, asked) = grants.unzip();
     let asked = asked.map(|listener| grants::start(listener, service.clone())).transpose()?;
     let metrics = metrics.map(|listener| exporter::start(listener, service.clone())).transpose()?;
+    let page = page.map(|page| page.start(service.clone())).transpose()?;
     for error in deferred {
         if is_text {
             console::warn(&format!("linerate: {error}\n    until then the port waits"));
@@ -54,10 +61,10 @@ pub(crate) fn run(args: &RunArgs, verbose: bool, socket: Option<&Path>) -> anyho
     }
     let supervision = Supervision::start(service.clone())
         .map_err(|e| Diagnostic::failed("watchdog", e, "raise the limit of threads of this process"))?;
-    greet(&shown, &control, is_text);
+    greet(&shown, &control, url.as_deref(), is_text);
     wait(&mut signals, &service, is_text);
     drop(supervision);
-    drop((server, asked, metrics));
+    drop((server, asked, metrics, page));
     drop(service);
     drop(grants);
     drop(claim);
@@ -120,12 +127,21 @@ fn report(result: Result<Applied, ApiError>, is_text: bool) {
     }
 }
 
+/// The web page, if the switch has one.
+fn web_page(switch: &SwitchSettings) -> Result<Option<Page>, Diagnostic> {
+    let listen = |address| Page::listen(address, switch.web_token_file.as_deref());
+    switch.web.map(listen).transpose()
+}
+
 /// Describes the running switch: plain text beside a log of text lines, otherwise one event of the log.
-fn greet(topology: &str, control: &Path, is_text: bool) {
+fn greet(topology: &str, control: &Path, url: Option<&str>, is_text: bool) {
     let control = control.display();
     if is_text {
-        console::note(&format!("{topology}\nlinerate: running, control socket {control}; Ctrl-C ends it"));
+        let page = url.map(|url| format!("\nlinerate: web page at {url}")).unwrap_or_default();
+        console::note(&format!(
+            "{topology}\nlinerate: running, control socket {control}; Ctrl-C ends it{page}"
+        ));
     } else {
-        info!(topology, %control, "running");
+        info!(topology, %control, web = url, "running");
     }
 }

@@ -4,7 +4,7 @@
 //! `wrappers` are settings for ports of all kinds, `access` those of their sockets; `grants` are the ports that
 //! applications may obtain, and `bonds` groups of ports; `links` are the keys of protocols between neighbours. `model`
 //! and `placement` are the execution and the location of workers; `openflow` has the controllers of bridges, `flows`
-//! their flows and access lists, and `conntrack` limits of their connections; `mirror` copies packets; `topology` is
+//! their flows and access lists, and `conntrack` limits of their connections; `mirror` copies packets; `web` is the address of the web page; `topology` is
 //! the whole configuration as one value. `config` reads and validates a whole file or a request, `recording` the files
 //! that ports play, `section` prints a port in the file's format, `changes` compares two configurations, and `document`
 //! writes changes into the text of a file. `keys` defines the keys of all sections,
@@ -38,6 +38,7 @@ pub(crate) mod topology;
 pub(crate) mod underlay;
 pub(crate) mod value;
 pub(crate) mod vlan;
+pub(crate) mod web;
 pub(crate) mod wrappers;
 
 /// Maximum number of ports at one time. Counters and tables for all of them are allocated at start.

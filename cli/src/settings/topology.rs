@@ -75,6 +75,12 @@ pub(crate) struct SwitchSettings {
     /// The address at which metrics are read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) metrics: Option<SocketAddr>,
+    /// The address of the web page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) web: Option<SocketAddr>,
+    /// The file with the token of the web page; `None`: the token is random.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) web_token_file: Option<PathBuf>,
     /// Addresses at which the machine is managed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) management_addresses: Vec<IpAddr>,
@@ -106,6 +112,8 @@ impl Default for SwitchSettings {
             control: None,
             grants: None,
             metrics: None,
+            web: None,
+            web_token_file: None,
             management_addresses: Vec::new(),
             rss: Rss::default(),
             access,

@@ -5,15 +5,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules with those that they may use. A module may only use modules of earlier lines.
-const PERMITTED: [(&str, &[&str]); 11] = [
+const PERMITTED: [(&str, &[&str]); 12] = [
     ("remedy", &[]),
     ("socket_file", &[]),
     ("host", &[]),
     ("log", &[]),
     ("grant", &["remedy"]),
-    ("settings", &["grant", "host", "remedy"]),
+    ("web", &[]),
+    ("settings", &["grant", "host", "remedy", "web"]),
     ("dataplane", &["remedy", "settings", "socket_file"]),
-    ("api", &["dataplane", "grant", "host", "settings", "socket_file"]),
+    ("api", &["dataplane", "grant", "host", "settings", "socket_file", "web"]),
     ("args", &["log", "settings"]),
     ("commands", &["api", "args", "dataplane", "host", "log", "remedy", "settings"]),
     ("reference", &["api", "args", "commands", "host", "log", "settings"]),

@@ -16,8 +16,12 @@ fn running(text: &str) -> ApiService {
     let topology = config::parse(text, &Host::here(), None).unwrap_or_else(|e| panic!("{e:?} in\n{text}"));
     let (switch, deferred) = Switch::start(&topology).unwrap();
     assert!(deferred.is_empty(), "{deferred:?}");
-    let source =
-        Source { file: "/f.toml".into(), text: text.to_owned(), control: None, topology: topology.clone() };
+    let source = Source {
+        file: "/f.toml".into(),
+        text: text.to_owned(),
+        overrides: Overrides::default(),
+        topology: topology.clone(),
+    };
     ApiService::new(topology, "/c.sock".into(), Box::new(switch), || {}).with_source(source)
 }
 

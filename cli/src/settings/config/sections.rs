@@ -24,8 +24,9 @@ use crate::settings::topology::{
 };
 use crate::settings::underlay::UnderlaySettings;
 use crate::settings::vlan;
+use crate::settings::web;
 use crate::settings::wrappers::Wrappers;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -151,12 +152,27 @@ fn read_switch(node: &Node, notes: &mut Findings) -> SwitchSettings {
     let control = fields.text("control").map(PathBuf::from);
     let grants = fields.text("grants").map(PathBuf::from);
     let metrics = fields.address("metrics");
+    let (web, web_token_file) = read_web(&mut fields);
     let rss_modes = [("symmetric", Rss::Symmetric), ("toeplitz", Rss::Toeplitz), ("pair", Rss::Pair)];
     let rss = fields.choice("rss", &rss_modes).unwrap_or_default();
     let access = Access::read(&mut fields);
     let management_addresses = management_addresses(&mut fields);
     fields.finish();
-    SwitchSettings { name, control, grants, metrics, management_addresses, rss, access }
+    SwitchSettings { name, control, grants, metrics, web, web_token_file, management_addresses, rss, access }
+}
+
+/// Reads the address of the web page and the file with its token.
+fn read_web(fields: &mut Fields<'_, '_>) -> (Option<SocketAddr>, Option<PathBuf>) {
+    let address = fields.address("web");
+    if let Some(address) = address.filter(|address| !web::is_allowed(*address)) {
+        fields.invalid::<()>("web", format_args!("\"{address}\""), web::EXPECTED, web::REMEDY.to_owned());
+    }
+    let file = fields.text("web_token_file").map(PathBuf::from);
+    if let Some(path) = file.as_ref().filter(|path| !path.is_absolute()) {
+        let reason = format!("`web_token_file` {}: the path is not absolute", path.display());
+        fields.wrong::<()>("web_token_file", reason, "begin it with /".to_owned());
+    }
+    (address, file)
 }
 
 fn management_addresses(fields: &mut Fields<'_, '_>) -> Vec<IpAddr> {

@@ -375,6 +375,16 @@ fn more_than_1024_ports_are_rejected() {
 }
 
 #[test]
+fn the_web_page_needs_a_loopback_address_and_an_absolute_token_file() {
+    let expected = "2: switch: invalid value \"192.0.2.1:9102\" for `web`: expected a loopback address with a port, \
+        because the page has no TLS (write 127.0.0.1 or [::1] with a port; other machines reach it by `ssh -L` or a \
+        proxy with TLS)";
+    only("[switch]\nweb = \"192.0.2.1:9102\"\n", expected);
+    let expected = "3: switch: `web_token_file` token: the path is not absolute (begin it with /)";
+    only("[switch]\nweb = \"127.0.0.1:9102\"\nweb_token_file = \"token\"\n", expected);
+}
+
+#[test]
 fn a_socket_needs_a_short_absolute_path_in_a_directory_that_exists() {
     let port = |path: &str| PORT.replace("/tmp/lr-a.sock", path);
     let told = |path: &str, why: &str| format!("3: port \"a\": `socket` {path}: {why}");

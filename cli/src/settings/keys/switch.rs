@@ -25,6 +25,17 @@ pub(crate) const SWITCH: &[Key] = &[
          unencrypted.",
     ),
     optional(
+        "web",
+        "none",
+        "Loopback address and TCP port of the web page, such as `127.0.0.1:9102`; `--web` overrides it.",
+    ),
+    optional(
+        "web_token_file",
+        "a random token for each start, which the log has",
+        "Absolute path of a file with the token that opens the web page: 32 to 256 letters, digits, `-` and `_`. Users \
+         other than its owner and group must have no access.",
+    ),
+    optional(
         "management_addresses",
         "none",
         "IP addresses at which the machine is managed, at most 8, for neighbours of ports with `lldp`.",

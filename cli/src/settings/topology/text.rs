@@ -19,6 +19,9 @@ impl fmt::Display for Topology {
         if let Some(address) = self.switch.metrics {
             write!(f, ", metrics at {address}")?;
         }
+        if let Some(address) = self.switch.web {
+            write!(f, ", web page at {address}")?;
+        }
         f.write_str(match self.switch.rss {
             Rss::Symmetric => "",
             Rss::Toeplitz => ", RSS as in network cards",
