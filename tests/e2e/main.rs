@@ -59,4 +59,5 @@ mod testpmd_switch;
 mod tunnels;
 mod virtio_user_offloads;
 mod virtio_user_switch;
+mod web;
 mod workers;

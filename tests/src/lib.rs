@@ -6,6 +6,7 @@
 //! that lacks one is skipped with the reason ([`need`]).
 
 pub mod binary;
+pub mod browser;
 pub mod c;
 pub mod capture;
 pub mod data;
