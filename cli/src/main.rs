@@ -25,8 +25,8 @@ mod web;
 use api::client::Client;
 use args::{Cli, Command};
 use commands::{
-    bench, bonds, capture, check, completion, config, connections, demo, generate, guest, laboratory, load,
-    mirrors, multicast, queues, run, serve, snippet, stack, top, trace, tunnels, verbs,
+    bench, bonds, capture, check, completion, config, connections, demo, generate, guest, import, laboratory,
+    load, mirrors, multicast, queues, run, serve, snippet, stack, top, trace, tunnels, verbs,
 };
 use log::LogFormat;
 use std::process::ExitCode;
@@ -58,6 +58,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Check(args) => check::run(args, control),
         Command::Apply(args) => config::apply(args, &client()),
         Command::Config(command) => config::run(&client(), command),
+        Command::Import(command) => import::run(command),
         Command::Snippet(args) => console::line(&snippet::run(args, control)?),
         Command::Status(args) => verbs::status(&client(), args.output),
         Command::Top(args) => top::run(args, &client()),

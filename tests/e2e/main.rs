@@ -22,6 +22,7 @@ mod grants;
 mod guest_namespace;
 mod hostile;
 mod http;
+mod import;
 mod interfaces;
 mod kernel_offloads;
 mod kv;

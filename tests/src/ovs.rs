@@ -215,6 +215,43 @@ impl Ovs {
     }
 }
 
+/// A database of Open vSwitch with its server, without a switch that reads it.
+pub struct OvsDatabase {
+    _server: Process,
+    folder: PathBuf,
+}
+
+impl OvsDatabase {
+    /// Starts it in `folder`.
+    pub fn start(folder: &Path) -> OvsDatabase {
+        let database = OvsDatabase { _server: database(folder), folder: folder.to_owned() };
+        database.configure("init");
+        database
+    }
+
+    /// Runs `ovs-vsctl` with words that are separated by spaces.
+    pub fn configure(&self, words: &str) {
+        let words: Vec<&str> = ["--no-wait"].into_iter().chain(words.split_whitespace()).collect();
+        tool(&self.folder, "ovs-vsctl", &words);
+    }
+
+    /// All tables, as `ovsdb-client dump -f json` prints them.
+    pub fn dump(&self) -> String {
+        let server = format!("unix:{}", self.socket().display());
+        tool(&self.folder, "ovsdb-client", &["dump", "-f", "json", &server, "Open_vSwitch"])
+    }
+
+    /// Socket of the server.
+    pub fn socket(&self) -> PathBuf {
+        self.folder.join("db.sock")
+    }
+
+    /// File of the database.
+    pub fn file(&self) -> PathBuf {
+        self.folder.join("conf.db")
+    }
+}
+
 fn database(folder: &Path) -> Process {
     let file = folder.join("conf.db").display().to_string();
     let socket = folder.join("db.sock");

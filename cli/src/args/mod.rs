@@ -9,6 +9,7 @@ pub(crate) mod config;
 pub(crate) mod end;
 pub(crate) mod generator;
 pub(crate) mod guest;
+pub(crate) mod import;
 pub(crate) mod load;
 pub(crate) mod mirrors;
 pub(crate) mod multicast;
@@ -31,6 +32,7 @@ use config::{ApplyArgs, ConfigCommand};
 use console::{QuietArgs, ShowArgs, Span, duration};
 use generator::GenArgs;
 use guest::{DemoArgs, GuestArgs};
+use import::ImportCommand;
 use load::LoadCommand;
 use mirrors::MirrorsCommand;
 use multicast::MulticastCommand;
@@ -135,6 +137,9 @@ pub(crate) enum Command {
     /// Show or save the configuration of the running switch
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Print the configuration of another switch as a configuration file
+    #[command(subcommand)]
+    Import(ImportCommand),
     /// Print the command line or configuration that connects a guest to a port
     Snippet(SnippetArgs),
     /// Show a summary of the running switch

@@ -1,6 +1,6 @@
 //! The commands: `run` runs a switch, `verbs` and `mirrors` query and change a running one, and `trace` follows a
-//! packet through it; `generate`, `bench` and `load` measure; `serve` runs servers, `stack` queries them; `guest` and
-//! `demo` are guests.
+//! packet through it; `import` reads the configuration of another switch; `generate`, `bench` and `load` measure;
+//! `serve` runs servers, `stack` queries them; `guest` and `demo` are guests.
 
 pub(crate) mod bench;
 pub(crate) mod bonds;
@@ -15,6 +15,7 @@ pub(crate) mod demo;
 pub(crate) mod end;
 pub(crate) mod generate;
 pub(crate) mod guest;
+pub(crate) mod import;
 pub(crate) mod laboratory;
 pub(crate) mod load;
 pub(crate) mod mirrors;
