@@ -25,8 +25,8 @@ mod web;
 use api::client::Client;
 use args::{Cli, Command};
 use commands::{
-    bench, bonds, capture, check, completion, config, connections, demo, generate, guest, import, laboratory,
-    load, mirrors, multicast, queues, run, serve, snippet, stack, top, trace, tunnels, verbs,
+    bench, bonds, capture, check, completion, config, connections, demo, doctor, generate, guest, import,
+    laboratory, load, mirrors, multicast, queues, run, serve, snippet, stack, top, trace, tunnels, verbs,
 };
 use log::LogFormat;
 use std::process::ExitCode;
@@ -61,6 +61,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Import(command) => import::run(command),
         Command::Snippet(args) => console::line(&snippet::run(args, control)?),
         Command::Status(args) => verbs::status(&client(), args.output),
+        Command::Doctor(args) => doctor::run(args, &client()),
         Command::Top(args) => top::run(args, &client()),
         Command::Ports(command) => verbs::ports(&client(), command),
         Command::Capture(args) => capture::run(args, &client()),

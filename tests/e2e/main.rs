@@ -12,6 +12,7 @@ mod bonds;
 mod c_abi;
 mod capture;
 mod circulation;
+mod doctor;
 mod export;
 mod files;
 mod flows;

@@ -33,6 +33,13 @@ impl Guest {
         Guest { process: Process::spawn(folder, name, binary::linerate(), &words), seconds: 0 }
     }
 
+    /// Sends SIGSTOP, as if the guest hung.
+    pub fn pause(&self) {
+        let pid = rustix::process::Pid::from_raw(self.process.pid().cast_signed());
+        let sent = pid.map(|pid| rustix::process::kill_process(pid, rustix::process::Signal::STOP));
+        assert!(matches!(sent, Some(Ok(()))), "the guest cannot be stopped: {sent:?}");
+    }
+
     /// Whether it has ended; an endless guest ends only if it fails.
     pub fn has_ended(&mut self) -> bool {
         self.process.ended().is_some()

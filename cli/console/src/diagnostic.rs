@@ -11,7 +11,10 @@ pub const BAD_INPUT: u8 = 2;
 /// Exit codes of a command, with their meanings.
 pub const EXIT_CODES: [(u8, &str); 3] = [
     (0, "Success; also if a measurement found loss, or the reader of standard output has closed it."),
-    (FAILED, "Failure at run time, such as no running switch; also a second SIGINT or SIGTERM."),
+    (
+        FAILED,
+        "Failure at run time, such as no running switch; a cause that `doctor` found; also a second SIGINT or SIGTERM.",
+    ),
     (BAD_INPUT, "Invalid input: a wrong key or option, an unknown object. Nothing was changed."),
 ];
 

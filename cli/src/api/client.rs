@@ -99,6 +99,13 @@ impl Client {
         })
     }
 
+    /// `GET` of a report that has a body also if the state that it reports is bad (503).
+    pub(crate) fn get_report<T: DeserializeOwned>(&self, path: &str) -> Result<T, Diagnostic> {
+        let (status, body) = self.send(Method::GET, path, Bytes::new())?;
+        let is_report = status.is_success() || status == StatusCode::SERVICE_UNAVAILABLE;
+        if is_report { self.decode(&body) } else { Err(self.refused(status, &body)) }
+    }
+
     /// `POST` with a JSON body.
     pub(crate) fn post<T: DeserializeOwned>(
         &self,
@@ -132,7 +139,13 @@ impl Client {
         self.decode(&self.ask(Method::DELETE, path, Bytes::new())?)
     }
 
+    /// Sends a request. Returns the body of a successful answer.
     fn ask(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, Diagnostic> {
+        let (status, body) = self.send(method, path, body)?;
+        if status.is_success() { Ok(body) } else { Err(self.refused(status, &body)) }
+    }
+
+    fn send(&self, method: Method, path: &str, body: Bytes) -> Result<(StatusCode, Bytes), Diagnostic> {
         let silent = |e: &dyn std::fmt::Display| self.silent(e);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
         let runtime = runtime.map_err(|e| silent(&e))?;
@@ -145,7 +158,7 @@ impl Client {
         })?;
         let (status, body) = answer.map_err(|e| self.unreached(&*e))?;
         debug!(method = %asked, path, status = status.as_u16(), "request");
-        if status.is_success() { Ok(body) } else { Err(self.refused(status, &body)) }
+        Ok((status, body))
     }
 
     /// Error if a request was not answered.

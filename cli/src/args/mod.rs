@@ -6,6 +6,7 @@ pub(crate) mod bench;
 pub(crate) mod bench_options;
 pub(crate) mod capture;
 pub(crate) mod config;
+pub(crate) mod doctor;
 pub(crate) mod end;
 pub(crate) mod generator;
 pub(crate) mod guest;
@@ -30,6 +31,7 @@ use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand,
 use clap_complete::Shell;
 use config::{ApplyArgs, ConfigCommand};
 use console::{QuietArgs, ShowArgs, Span, duration};
+use doctor::DoctorArgs;
 use generator::GenArgs;
 use guest::{DemoArgs, GuestArgs};
 use import::ImportCommand;
@@ -144,6 +146,8 @@ pub(crate) enum Command {
     Snippet(SnippetArgs),
     /// Show a summary of the running switch
     Status(ShowArgs),
+    /// Find out why ports are down, slow or lose packets: known causes, with evidence and remedies
+    Doctor(DoctorArgs),
     /// Show live rates of ports and workers
     Top(TopArgs),
     /// Show, add and remove ports

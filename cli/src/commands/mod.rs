@@ -1,6 +1,7 @@
 //! The commands: `run` runs a switch, `verbs` and `mirrors` query and change a running one, and `trace` follows a
-//! packet through it; `import` reads the configuration of another switch; `generate`, `bench` and `load` measure;
-//! `serve` runs servers, `stack` queries them; `guest` and `demo` are guests.
+//! packet through it; `doctor` finds known causes of faults, and `import` reads the configuration of
+//! another switch; `generate`, `bench` and `load` measure; `serve` runs servers, `stack` queries them; `guest` and
+//! `demo` are guests.
 
 pub(crate) mod bench;
 pub(crate) mod bonds;
@@ -12,6 +13,7 @@ pub(crate) mod connections;
 pub(crate) mod counters;
 mod cpu;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod end;
 pub(crate) mod generate;
 pub(crate) mod guest;

@@ -8,9 +8,9 @@ const SIGNALLED: [(&str, &str, &str); 6] = [
     ("`serve`", "0", "The server closes its port, removes its sockets and prints the summary."),
     ("`stack capture`", "0", "The capture ends, and its file is complete."),
     (
-        "`stack counters --interval`, `top --once`",
+        "`stack counters --interval`, `top --once`, `doctor`",
         "0",
-        "The differences are those over the time until the signal.",
+        "The differences are those over the time until the signal; causes that `doctor` finds are exit code 1.",
     ),
     ("`guest` without `--duration`, `top`", "0", "They run until a signal; `guest` prints its results."),
     (

@@ -46,6 +46,12 @@ pub(crate) trait Kind: fmt::Display + Sized {
         None
     }
 
+    /// Path of the Unix socket over which the port finds its peer, and whether the switch creates it. `None` without
+    /// one in the file system.
+    fn socket(&self) -> Option<(&Path, bool)> {
+        None
+    }
+
     /// Short description of the peer or resource: the path of a socket, the name of an interface.
     fn place(&self) -> String;
 

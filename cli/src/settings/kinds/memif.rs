@@ -110,6 +110,10 @@ impl Kind for Memif {
         self.socket.access_mut()
     }
 
+    fn socket(&self) -> Option<(&Path, bool)> {
+        self.socket.file()
+    }
+
     fn place(&self) -> String {
         self.socket.place()
     }

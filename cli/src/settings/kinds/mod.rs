@@ -95,6 +95,11 @@ macro_rules! kinds {
                 match self { $(Self::$variant(own) => own.place(),)+ Self::$made(own) => own.place() }
             }
 
+            /// See [`Kind::socket`].
+            pub(crate) fn socket(&self) -> Option<(&Path, bool)> {
+                match self { $(Self::$variant(own) => own.socket(),)+ Self::$made(own) => own.socket() }
+            }
+
             /// See [`Kind::one_way`].
             pub(crate) fn one_way(&self, names: &[&str]) -> Option<(&'static str, &'static str)> {
                 match self { $(Self::$variant(own) => own.one_way(names),)+ Self::$made(own) => own.one_way(names) }

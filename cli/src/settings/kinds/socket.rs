@@ -10,7 +10,7 @@ use ::port::memif::is_abstract;
 use ::port::{PortControl, Remedy};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Path of the socket.
 pub(super) const SOCKET: Key = required("socket", "Absolute path of the Unix socket.");
@@ -58,6 +58,11 @@ impl SocketSettings {
     pub(crate) fn validate(&self, validation: &mut Validation<'_>) {
         validation.socket_path("socket", &self.path);
         self.access.validate(validation, self.creates_file());
+    }
+
+    /// The path and whether the switch creates it; `None` for an abstract socket.
+    pub(crate) fn file(&self) -> Option<(&Path, bool)> {
+        (!is_abstract(&self.path)).then_some((&*self.path, self.mode == Mode::Server))
     }
 
     /// Whether the switch creates a file for the socket.

@@ -13,7 +13,7 @@ use ::port::stream::{self as port_kind, SocketAddress};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Settings of a stream port: either a path or an address.
@@ -90,6 +90,10 @@ impl Kind for Stream {
 
     fn access_mut(&mut self) -> Option<&mut Access> {
         self.file().is_some().then_some(&mut self.access)
+    }
+
+    fn socket(&self) -> Option<(&Path, bool)> {
+        self.socket.as_deref().map(|path| (path, self.mode == Mode::Server))
     }
 
     fn place(&self) -> String {

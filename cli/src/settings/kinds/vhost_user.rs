@@ -13,6 +13,7 @@ use ::port::PortControl;
 use ::port::vhost_user::{self as port_kind, Options};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::path::Path;
 use std::time::Instant;
 
 /// Settings of a vhost-user port.
@@ -64,6 +65,10 @@ impl Kind for VhostUser {
 
     fn access_mut(&mut self) -> Option<&mut Access> {
         self.socket.access_mut()
+    }
+
+    fn socket(&self) -> Option<(&Path, bool)> {
+        self.socket.file()
     }
 
     fn place(&self) -> String {

@@ -14,6 +14,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::time::Instant;
 
 const QUEUE_SIZE: RangeInclusive<i128> = MIN_QUEUE_SIZE as i128..=MAX_QUEUE_SIZE as i128;
@@ -117,6 +118,10 @@ impl Kind for VirtioUser {
 
     fn access_mut(&mut self) -> Option<&mut Access> {
         self.socket.access_mut()
+    }
+
+    fn socket(&self) -> Option<(&Path, bool)> {
+        self.socket.file()
     }
 
     fn place(&self) -> String {

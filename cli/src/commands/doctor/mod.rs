@@ -1,0 +1,89 @@
+//! `linerate doctor`: known causes of ports that are down, slow or lose packets.
+//!
+//! `collect` reads the control API twice, and `/proc` and `/sys` for the process of the switch (`proc`), into plain
+//! values (`evidence`). `checks` is the table of causes: each is a function from the evidence to findings.
+
+mod checks;
+mod collect;
+mod evidence;
+mod findings;
+mod proc;
+
+use crate::api::client::Client;
+use crate::args::doctor::DoctorArgs;
+use console::{Diagnostic, table};
+use evidence::Evidence;
+use findings::Finding;
+use serde::Serialize;
+use std::path::Path;
+
+/// Output of `-o json`.
+#[derive(Debug, Serialize)]
+struct Report {
+    /// Seconds between the two readings.
+    seconds: f64,
+    findings: Vec<Finding>,
+    /// Evidence that could not be read, so that some causes are unknown.
+    unread: Vec<String>,
+}
+
+/// Runs the command. Findings are exit code 1.
+pub(crate) fn run(args: &DoctorArgs, client: &Client) -> anyhow::Result<()> {
+    let ended = console::stop_on_signals()?;
+    let mut evidence = collect::collect(client, Path::new("/"), args.interval.0, &ended)?;
+    if let Some(name) = &args.port {
+        select(&mut evidence, name)?;
+    }
+    let findings = checks::all(&evidence);
+    let report = Report { seconds: evidence.seconds, findings, unread: evidence.unread };
+    console::print(&report, args.show.output, shown)?;
+    for what in &report.unread {
+        console::warn(&format!("linerate: not read: {what}"));
+    }
+    match report.findings.len() {
+        0 => Ok(()),
+        count => {
+            let causes = if count == 1 { "1 cause".to_owned() } else { format!("{count} causes") };
+            Err(Diagnostic::failed(
+                "doctor",
+                format!("found {causes}"),
+                "apply the remedies, and run it again",
+            )
+            .into())
+        }
+    }
+}
+
+/// Keeps a port and the workers that serve it.
+fn select(evidence: &mut Evidence, name: &str) -> Result<(), Diagnostic> {
+    evidence.ports.retain(|port| port.name() == name);
+    if evidence.ports.is_empty() {
+        let remedy = "see `linerate ports show`";
+        return Err(Diagnostic::bad(format!("port \"{name}\""), "there is no such port", remedy));
+    }
+    let serves = |worker: &evidence::Worker| worker.ports.iter().any(|port| port == name);
+    // A port without receive queues can be sent to by every worker.
+    if evidence.workers.iter().any(serves) {
+        evidence.workers.retain(serves);
+    }
+    Ok(())
+}
+
+/// The findings as text: a table of causes, then evidence and remedy of each.
+fn shown(report: &Report) -> String {
+    let seconds = report.seconds;
+    if report.findings.is_empty() {
+        return format!("no known cause was found in {seconds:.1} s");
+    }
+    let row = |finding: &Finding| {
+        let (effect, check) = (finding.effect.name().to_owned(), finding.check.to_owned());
+        vec![effect, finding.subject.clone(), check, finding.cause.clone()]
+    };
+    let titles = ["EFFECT", "SUBJECT", "CHECK", "CAUSE"];
+    let details = report.findings.iter().map(|finding| {
+        let evidence = finding.evidence.iter().map(|line| format!("    evidence: {line}\n"));
+        let evidence: String = evidence.collect();
+        format!("\n{}, {}\n{evidence}    remedy: {}\n", finding.subject, finding.check, finding.remedy)
+    });
+    format!("{}\n{}", table(&titles, report.findings.iter().map(row)), details.collect::<String>())
+}
