@@ -96,7 +96,7 @@ impl Messages {
         // SAFETY: `gather` laid out `n` messages over buffers, headers and heads that outlive this call, and over
         // segments of the map pinned by the burst. The kernel only reads them; concurrent writes to the segments by
         // their owner change only the contents of its own packet.
-        let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), at, n, libc::MSG_DONTWAIT) };
+        let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), at, n, libc::MSG_DONTWAIT as _) };
         if sent < 0 { Err(last_error()) } else { Ok(sent as usize) }
     }
 
@@ -132,6 +132,7 @@ fn message(pieces: &mut [libc::iovec]) -> libc::mmsghdr {
     // SAFETY: all-zero bytes are a valid `mmsghdr`: no address, no buffers, no ancillary data.
     let mut message: libc::mmsghdr = unsafe { core::mem::zeroed() };
     message.msg_hdr.msg_iov = pieces.as_mut_ptr();
-    message.msg_hdr.msg_iovlen = pieces.len();
+    // C libraries differ in the types of lengths, flags and requests.
+    message.msg_hdr.msg_iovlen = pieces.len() as _;
     message
 }

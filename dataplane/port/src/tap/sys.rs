@@ -73,7 +73,7 @@ pub(super) fn set_mtu(socket: BorrowedFd<'_>, name: &str, mtu: u16) -> Result<()
     let mut request = request(name);
     request.ifr_ifru.ifru_mtu = mtu.into();
     // SAFETY: the request is a complete `ifreq` that outlives the call.
-    done(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFMTU, &raw mut request) })
+    done(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFMTU as _, &raw mut request) })
 }
 
 /// Brings interface `name` up; `socket` is any socket of its namespace.
@@ -81,9 +81,9 @@ pub(super) fn bring_up(socket: BorrowedFd<'_>, name: &str) -> Result<()> {
     let mut request = request(name);
     // SAFETY: the request is a complete `ifreq` that outlives both calls; the first one sets the flags that are read.
     unsafe {
-        done(libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS, &raw mut request))?;
+        done(libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS as _, &raw mut request))?;
         request.ifr_ifru.ifru_flags |= libc::IFF_UP as libc::c_short;
-        done(libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw mut request))
+        done(libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw mut request))
     }
 }
 
