@@ -28,6 +28,7 @@ mod interfaces;
 mod kernel_offloads;
 mod kv;
 mod lab;
+mod libvirt_hook;
 mod links;
 mod load;
 mod memif;

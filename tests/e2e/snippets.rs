@@ -74,6 +74,14 @@ fn libvirt_snippet_is_valid_domain_xml() {
     switch.stop();
 }
 
+#[test]
+#[ignore = "needs libvirt's schema: run by `cargo xtask test`"]
+fn domain_of_the_documents_is_valid() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../contrib/libvirt/domain.xml");
+    let Output { status, stdout, stderr } = validated_file(&file);
+    assert!(status.success(), "{}", String::from_utf8_lossy(&[stdout, stderr].concat()));
+}
+
 fn validated(folder: &Path, elements: &str) -> Output {
     let file = folder.join("domain.xml");
     let domain = format!(
@@ -81,8 +89,12 @@ fn validated(folder: &Path, elements: &str) -> Output {
          <os><type arch='x86_64' machine='q35'>hvm</type></os>\n{elements}</domain>\n"
     );
     fs::write(&file, domain).unwrap_or_else(|error| panic!("cannot write {}: {error}", file.display()));
+    validated_file(&file)
+}
+
+fn validated_file(file: &Path) -> Output {
     need::program("virt-xml-validate");
-    let output = Command::new("virt-xml-validate").arg(&file).arg("domain").output();
+    let output = Command::new("virt-xml-validate").arg(file).arg("domain").output();
     output.unwrap_or_else(|error| panic!("cannot run virt-xml-validate: {error}"))
 }
 
