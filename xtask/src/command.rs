@@ -213,6 +213,14 @@ pub(crate) fn missing(name: &str, probe: &mut Command, remedy: &str) -> Option<O
     (!succeeds(probe)).then(reason)
 }
 
+/// [`Outcome::Skipped`] with the remedy if Rust's standard library for `target` is not installed.
+pub(crate) fn missing_target(target: &str) -> Result<Option<Outcome>> {
+    let print = ["--print", "target-libdir", "--target", target];
+    let folder = output(Command::new("rustc").args(print).current_dir(root()))?;
+    let reason = || format!("no standard library for {target}; to have it: rustup target add {target}");
+    Ok((!Path::new(folder.trim()).is_dir()).then(|| Outcome::Skipped(reason())))
+}
+
 /// Whether a program with this name is in the search path.
 pub(crate) fn exists(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -15,6 +15,7 @@ mod fingerprint;
 mod fuzz;
 mod hugepages;
 mod kernel;
+mod package;
 mod packages;
 mod programs;
 mod steps;
@@ -44,6 +45,8 @@ enum Task {
     Coverage(coverage::CoverageArguments),
     /// Check the links of all documents and build the book if mdBook is installed
     Docs,
+    /// Make packages, the static program, an OCI image and the SBOM in `target/package`
+    Package(package::PackageArguments),
     /// Benchmark linerate against other software
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
             steps::run(&[steps::Step::new("coverage", move || coverage::run(&arguments))], false)
         }
         Task::Docs => steps::run(&[steps::Step::new("documents", docs::run)], false),
+        Task::Package(arguments) => package::run(&arguments),
         Task::Bench(bench) => bench::run(&bench),
     };
     match result {

@@ -47,6 +47,8 @@ pub(crate) const TESTS: &[Need] = &[
     Need::new(Probe::Program("openssl"), &["openssl"]),
     Need::new(Probe::Program("virt-xml-validate"), &["libvirt-clients"]),
     Need::new(Probe::Program("xmllint"), &["libxml2-utils"]),
+    Need::new(Probe::Program("apparmor_parser"), &["apparmor"]),
+    PYTHON3,
     Need::new(Probe::Program("valgrind"), &["valgrind"]),
     ETHTOOL,
     SYSCTL,
@@ -76,6 +78,9 @@ pub(crate) const TESTS: &[Need] = &[
 
 /// Environments of Python programs that are no packages.
 pub(crate) const PYTHON: &[Need] = &[Need::new(Probe::Package("python3-venv"), &["python3-venv"])];
+
+/// The C compiler of static programs.
+pub(crate) const MUSL: &[Need] = &[Need::new(Probe::Program("musl-gcc"), &["musl-tools"])];
 
 /// Switches compared by the benchmarks.
 pub(crate) const PEERS: &[Need] = &[TESTPMD, OVS];

@@ -13,7 +13,7 @@ use clap::Args;
 use crate::command::{self, cargo, cargo_of};
 use crate::hugepages::HugePages;
 use crate::steps::{Outcome, Step};
-use crate::{callgrind, checks, dependencies, docs, faucet, fuzz, kernel, packages, programs};
+use crate::{callgrind, checks, dependencies, docs, faucet, fuzz, kernel, package, packages, programs};
 
 const LIMIT: Duration = Duration::from_mins(30);
 
@@ -94,6 +94,7 @@ pub(crate) fn all(arguments: &TestArguments) -> Vec<Step> {
         steps.push(checks::documentation());
         steps.push(Step::new("book", docs::run));
         steps.push(Step::new("huge pages", move || huge_pages(lint)));
+        steps.push(Step::new("image", package::test));
         steps.push(Step::new("miri", miri));
         steps.push(Step::new("fuzzing", fuzz::run));
     }
@@ -241,11 +242,8 @@ fn miri() -> Result<Outcome> {
 }
 
 fn other_architecture() -> Result<Outcome> {
-    let print = ["--print", "target-libdir", "--target", OTHER];
-    let folder = command::output(Command::new("rustc").args(print).current_dir(command::root()))?;
-    if !std::path::Path::new(folder.trim()).is_dir() {
-        let reason = format!("no standard library for {OTHER}; to have it: rustup target add {OTHER}");
-        return Ok(Outcome::Skipped(reason));
+    if let Some(missing) = command::missing_target(OTHER)? {
+        return Ok(missing);
     }
     if cfg!(target_arch = "aarch64") {
         bail!("{OTHER} is this machine's own architecture: choose another one to check");
