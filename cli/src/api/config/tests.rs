@@ -138,7 +138,7 @@ fn bridges_bonds_and_mirrors_come_and_go() {
 fn flows_of_the_file_are_replaced_and_others_stay() {
     let text = |flow: &str| {
         format!(
-            "[[bridge]]\nname = \"br0\"\npipeline = \"openflow\"\n[[port]]\nname = \"a\"\nkind = \"null\"\n\
+            "[[bridge]]\nname = \"filed0\"\npipeline = \"openflow\"\n[[port]]\nname = \"a\"\nkind = \"null\"\n\
              [[port]]\nname = \"b\"\nkind = \"null\"\n[[flow]]\nflow = [\"priority=1,actions=NORMAL\", \"{flow}\"]\n"
         )
     };

@@ -83,7 +83,18 @@ fn setup(queue: &Virtqueue, region: &Arc<Region>) -> QueueSetup {
     let packed = if queue.kind == RingKind::Packed { Features::RING_PACKED } else { 0 };
     let features = Features(Features::VERSION_1 | Features::IN_ORDER | packed);
     let memory = Arc::new(MemTable::new(GuestMemory::new(vec![region.clone()]).unwrap()));
-    QueueSetup { memory, size, descriptors, driver, device, base, features, kick: None, call: None }
+    QueueSetup {
+        memory,
+        size,
+        descriptors,
+        driver,
+        device,
+        base,
+        features,
+        log: None,
+        kick: None,
+        call: None,
+    }
 }
 
 impl<R: DriverRing> Pair<R> {
