@@ -168,6 +168,7 @@ impl Vm {
     }
 
     /// Lets `other`, to which this guest has migrated, continue the commands of this guest.
+    #[must_use]
     pub fn continued_by(self, mut other: Vm) -> Vm {
         other.commands = self.commands;
         other
