@@ -20,6 +20,8 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::unix::pipe::Receiver;
 use utoipa::IntoParams;
 
+/// Path of the route.
+pub(super) const PATH: &str = "/v1/capture";
 /// Bytes of one piece of the answer.
 const PIECE: usize = 64 << 10;
 

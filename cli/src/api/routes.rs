@@ -15,9 +15,10 @@ use crate::dataplane::offload_report::OffloadReport;
 use crate::dataplane::report::BridgeReport;
 use crate::settings::topology::PortSettings;
 use axum::body::Bytes;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::header::CONTENT_TYPE;
-use axum::http::{StatusCode, Uri};
+use axum::http::{Method, StatusCode, Uri};
+use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
 use console::Diagnostic;
@@ -86,6 +87,20 @@ pub(crate) fn document() -> utoipa::openapi::OpenApi {
 pub(crate) fn router(service: Arc<ApiService>) -> Router {
     let (router, _) = routes().split_for_parts();
     router.fallback(no_route).method_not_allowed_fallback(no_method).with_state(service)
+}
+
+/// The router of the socket for reading: everything that changes nothing, except captures, which have the packets of
+/// others.
+pub(crate) fn read_router(service: Arc<ApiService>) -> Router {
+    router(service).layer(from_fn(read_only))
+}
+
+async fn read_only(request: Request, next: Next) -> Response {
+    if request.method() == Method::GET && request.uri().path() != capture::PATH {
+        return next.run(request).await;
+    }
+    let reason = "at this socket, the switch can only be read";
+    ApiError::Forbidden(Diagnostic::bad("request", reason, "use the control socket")).into_response()
 }
 
 /// Routes that only read counters and health.

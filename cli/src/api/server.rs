@@ -28,9 +28,10 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::unix::UCred;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::time::Instant;
-use tracing::debug;
+use tracing::{debug, info};
 
 /// Maximum delay of shutdown by responses being written.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -55,6 +56,9 @@ const MAX_BODY: usize = 64 << 10;
 const LARGE: &str = "/v1/config";
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Name of the other end of a connection, for the log.
+type Peer = Arc<str>;
 
 /// The API's thread. Dropping it closes the API; pending responses are still sent.
 pub(crate) struct Server {
@@ -104,7 +108,7 @@ pub(crate) trait Listener: Send + 'static {
 pub(crate) trait Accept: Send + Sync + 'static {
     type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
 
-    fn accept(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+    fn accept(&self) -> impl Future<Output = io::Result<(Self::Stream, Peer)>> + Send;
 }
 
 impl Listener for UnixListener {
@@ -119,9 +123,17 @@ impl Listener for UnixListener {
 impl Accept for tokio::net::UnixListener {
     type Stream = tokio::net::UnixStream;
 
-    async fn accept(&self) -> io::Result<Self::Stream> {
-        Ok(self.accept().await?.0)
+    async fn accept(&self) -> io::Result<(Self::Stream, Peer)> {
+        let (stream, _) = self.accept().await?;
+        let peer = stream.peer_cred().map_or_else(|_| "unknown".to_owned(), |peer| identity(&peer));
+        Ok((stream, peer.into()))
     }
+}
+
+/// User and process of the other end of a Unix socket, as the kernel knows them.
+fn identity(peer: &UCred) -> String {
+    let process = peer.pid().map_or_else(String::new, |pid| format!(", process {pid}"));
+    format!("user {}{process}", peer.uid())
 }
 
 impl Listener for TcpListener {
@@ -136,8 +148,9 @@ impl Listener for TcpListener {
 impl Accept for tokio::net::TcpListener {
     type Stream = tokio::net::TcpStream;
 
-    async fn accept(&self) -> io::Result<Self::Stream> {
-        Ok(self.accept().await?.0)
+    async fn accept(&self) -> io::Result<(Self::Stream, Peer)> {
+        let (stream, peer) = self.accept().await?;
+        Ok((stream, peer.to_string().into()))
     }
 }
 
@@ -160,7 +173,7 @@ async fn serve(listener: impl Accept, router: Router, mut closed: oneshot::Recei
             next = next => next,
         };
         match accepted {
-            Ok(stream) => drop(tokio::spawn(converse(stream, (router.clone(), large.clone()), &open, place))),
+            Ok(client) => drop(tokio::spawn(converse(client, (router.clone(), large.clone()), &open, place))),
             // Usually no descriptor is available; clients that disconnect release some.
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
@@ -174,7 +187,7 @@ async fn serve(listener: impl Accept, router: Router, mut closed: oneshot::Recei
 
 /// Serves one client until its response is sent or a deadline has passed.
 fn converse(
-    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    (stream, peer): (impl AsyncRead + AsyncWrite + Send + Unpin + 'static, Peer),
     (router, large): (Router, Arc<Semaphore>),
     open: &GracefulShutdown,
     place: Result<OwnedSemaphorePermit, AcquireError>,
@@ -184,7 +197,7 @@ fn converse(
     // The deadline includes the headers; each connection carries one request only.
     http.header_read_timeout(None).keep_alive(false);
     let service =
-        service_fn(move |request| answer(request, router.clone(), (deadline.clone(), large.clone())));
+        service_fn(move |request| answer((request, peer.clone()), router.clone(), (deadline.clone(), large.clone())));
     let connection = open.watch(http.serve_connection(TokioIo::new(stream), service));
     async move {
         tokio::select! {
@@ -198,7 +211,7 @@ fn converse(
 
 /// Reads the rest of a request and responds; `deadline` is extended with each step.
 async fn answer(
-    request: hyper::Request<Incoming>,
+    (request, peer): (hyper::Request<Incoming>, Peer),
     router: Router,
     (deadline, large): (watch::Sender<Instant>, Arc<Semaphore>),
 ) -> Result<Response, Infallible> {
@@ -218,7 +231,12 @@ async fn answer(
         ApiError::TooLarge(body).into_response()
     };
     drop(turn);
-    debug!(%method, %uri, status = response.status().as_u16(), "request");
+    let status = response.status().as_u16();
+    if method == Method::GET {
+        debug!(%method, %uri, %peer, status, "request");
+    } else {
+        info!(%method, %uri, %peer, status, "request to change the switch");
+    }
     let is_endless = response.extensions().get::<Endless>().is_some();
     deadline.send_replace(Instant::now() + if is_endless { FOREVER } else { WRITE_TIMEOUT });
     Ok(response)

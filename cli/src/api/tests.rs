@@ -33,6 +33,15 @@ struct Running {
 }
 
 fn running() -> Running {
+    serving(routes::router)
+}
+
+/// A running API of the socket for reading.
+fn reading() -> Running {
+    serving(routes::read_router)
+}
+
+fn serving(router: fn(Arc<ApiService>) -> axum::Router) -> Running {
     let dir = tempfile::tempdir().unwrap();
     let control = dir.path().join("c.sock");
     let stopped = Arc::new(AtomicBool::new(false));
@@ -40,12 +49,8 @@ fn running() -> Running {
     let service = ApiService::new(topology(), control.clone(), Box::new(Fake::default()), move || {
         told.store(true, Ordering::SeqCst);
     });
-    let server = server::start(
-        "control-api",
-        UnixListener::bind(&control).unwrap(),
-        routes::router(Arc::new(service)),
-    )
-    .unwrap();
+    let listener = UnixListener::bind(&control).unwrap();
+    let server = server::start("control-api", listener, router(Arc::new(service))).unwrap();
     Running { client: Client::new(Some(&control)), stopped, server, dir }
 }
 

@@ -15,10 +15,13 @@ use crate::dataplane::switch::Switch;
 use crate::host::{self, Host};
 use crate::log::{self, LogFormat};
 use crate::settings::config;
+use crate::settings::control::ReadSocket;
+use crate::socket_file::{self, SocketFile};
 use crate::settings::topology::SwitchSettings;
 use console::Diagnostic;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -32,9 +35,12 @@ pub(crate) fn run(args: &RunArgs, verbose: bool, socket: Option<&Path>) -> anyho
     topology.switch.web = args.web.or(topology.switch.web);
     let path = topology.switch.control.clone().unwrap_or_else(host::default_control);
     let is_text = log::start(args.log, level(verbose))? == LogFormat::Text;
+    log::panics();
     let mut signals = catch_signals()?;
     host::raise_descriptor_limit();
     let (claim, listener) = control::claim(&path, control::CONTROL)?;
+    topology.switch.control_access.apply(&path)?;
+    let reading = topology.switch.read.path.clone().map(|path| readers(&path, &topology.switch.read)).transpose()?;
     let grants = topology.switch.grants.as_deref().map(grants::listen).transpose()?;
     let metrics = topology.switch.metrics.map(exporter::listen).transpose()?;
     let page = web_page(&topology.switch)?;
@@ -48,6 +54,9 @@ pub(crate) fn run(args: &RunArgs, verbose: bool, socket: Option<&Path>) -> anyho
     let service = ApiService::new(topology, path, Box::new(data_plane), move || waker.close());
     let service = Arc::new(service.with_source(source));
     let server = server::start("control-api", listener, routes::router(service.clone()))?;
+    let (read_file, reading) = reading.unzip();
+    let reading = reading.map(|listener| server::start("read-api", listener, routes::read_router(service.clone())));
+    let reading = reading.transpose()?;
     let (grants, asked) = grants.unzip();
     let asked = asked.map(|listener| grants::start(listener, service.clone())).transpose()?;
     let metrics = metrics.map(|listener| exporter::start(listener, service.clone())).transpose()?;
@@ -64,9 +73,9 @@ pub(crate) fn run(args: &RunArgs, verbose: bool, socket: Option<&Path>) -> anyho
     greet(&shown, &control, url.as_deref(), is_text);
     wait(&mut signals, &service, is_text);
     drop(supervision);
-    drop((server, asked, metrics, page));
+    drop((server, reading, asked, metrics, page));
     drop(service);
-    drop(grants);
+    drop((grants, read_file));
     drop(claim);
     if is_text {
         console::note("linerate: stopped");
@@ -74,6 +83,14 @@ pub(crate) fn run(args: &RunArgs, verbose: bool, socket: Option<&Path>) -> anyho
         info!("stopped");
     }
     Ok(())
+}
+
+/// Listens at the socket for reading.
+fn readers(path: &Path, access: &ReadSocket) -> Result<(SocketFile, UnixListener), Diagnostic> {
+    let place = format!("read socket {}", path.display());
+    let listening = socket_file::listen(path, place, "choose another path with `read_socket` in [switch]")?;
+    access.apply(path)?;
+    Ok(listening)
 }
 
 fn level(verbose: bool) -> Level {

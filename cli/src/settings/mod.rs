@@ -1,7 +1,8 @@
 //! Configuration of a switch: values, their keys in a file, and their validation.
 //!
 //! `reader` reads single values. `kinds` has one file per kind of port; `policy` (with `vlan` and `security`) and
-//! `wrappers` are settings for ports of all kinds, `access` those of their sockets; `grants` are the ports that
+//! `wrappers` are settings for ports of all kinds, `access` those of their sockets, and `control`
+//! those of the control API; `grants` are the ports that
 //! applications may obtain, and `bonds` groups of ports; `links` are the keys of protocols between neighbours. `model`
 //! and `placement` are the execution and the location of workers; `openflow` has the controllers of bridges, `flows`
 //! their flows and access lists, and `conntrack` limits of their connections; `mirror` copies packets; `web` is the address of the web page; `topology` is
@@ -15,6 +16,7 @@ pub(crate) mod bonds;
 pub(crate) mod changes;
 pub(crate) mod config;
 pub(crate) mod conntrack;
+pub(crate) mod control;
 pub(crate) mod description;
 pub(crate) mod document;
 pub(crate) mod export;

@@ -8,6 +8,7 @@ mod text;
 use crate::settings::access::Access;
 use crate::settings::bonds::BondSettings;
 use crate::settings::conntrack::ConntrackSettings;
+use crate::settings::control::{ControlAccess, ReadSocket};
 use crate::settings::export::ExportSettings;
 use crate::settings::flows::{BadFlow, FileFlows, FilePorts, acl, changes};
 use crate::settings::grants::GrantSettings;
@@ -69,6 +70,12 @@ pub(crate) struct SwitchSettings {
     pub(crate) name: String,
     /// The control socket; `None`: the default path.
     pub(crate) control: Option<PathBuf>,
+    /// Who may use the control socket, besides the user of the switch.
+    #[serde(flatten)]
+    pub(crate) control_access: ControlAccess,
+    /// The socket at which the switch can only be read.
+    #[serde(flatten)]
+    pub(crate) read: ReadSocket,
     /// The socket at which applications request ports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) grants: Option<PathBuf>,
@@ -110,6 +117,8 @@ impl Default for SwitchSettings {
         Self {
             name,
             control: None,
+            control_access: ControlAccess::default(),
+            read: ReadSocket::default(),
             grants: None,
             metrics: None,
             web: None,

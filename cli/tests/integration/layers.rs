@@ -16,7 +16,7 @@ const PERMITTED: [(&str, &[&str]); 12] = [
     ("dataplane", &["remedy", "settings", "socket_file"]),
     ("api", &["dataplane", "grant", "host", "settings", "socket_file", "web"]),
     ("args", &["log", "settings"]),
-    ("commands", &["api", "args", "dataplane", "host", "log", "remedy", "settings"]),
+    ("commands", &["api", "args", "dataplane", "host", "log", "remedy", "settings", "socket_file"]),
     ("reference", &["api", "args", "commands", "host", "log", "settings"]),
 ];
 

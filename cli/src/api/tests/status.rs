@@ -161,3 +161,20 @@ fn every_reference_of_the_document_leads_to_a_schema() {
     let broken: Vec<&str> = references.filter(|pointer| document.pointer(pointer).is_none()).collect();
     assert_eq!(broken, Vec::<&str>::new());
 }
+
+#[test]
+fn a_socket_for_reading_changes_nothing() {
+    let switch = super::reading();
+    assert_eq!(status(&switch, "GET", "/v1/status"), 200);
+    assert_eq!(status(&switch, "GET", "/v1/ports"), 200);
+    for (method, path) in [
+        ("POST", "/v1/ports"),
+        ("DELETE", "/v1/ports/a"),
+        ("POST", "/v1/shutdown"),
+        ("POST", "/v1/config?file=/x"),
+        ("GET", "/v1/capture"),
+    ] {
+        assert_eq!(status(&switch, method, path), 403, "{method} {path}");
+    }
+    assert!(!switch.stopped.load(std::sync::atomic::Ordering::SeqCst));
+}

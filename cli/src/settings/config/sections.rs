@@ -5,6 +5,7 @@ use crate::host;
 use crate::settings::access::Access;
 use crate::settings::bonds::{BondSettings, LacpMode};
 use crate::settings::conntrack::ConntrackSettings;
+use crate::settings::control::{ControlAccess, ReadSocket};
 use crate::settings::export::ExportSettings;
 use crate::settings::flows::FileFlows;
 use crate::settings::grants::GrantSettings;
@@ -150,6 +151,7 @@ fn read_switch(node: &Node, notes: &mut Findings) -> SwitchSettings {
     let default = SwitchSettings::default();
     let name = fields.text("name").map_or(default.name, str::to_owned);
     let control = fields.text("control").map(PathBuf::from);
+    let (control_access, read) = (ControlAccess::read(&mut fields), ReadSocket::read(&mut fields));
     let grants = fields.text("grants").map(PathBuf::from);
     let metrics = fields.address("metrics");
     let (web, web_token_file) = read_web(&mut fields);
@@ -158,7 +160,19 @@ fn read_switch(node: &Node, notes: &mut Findings) -> SwitchSettings {
     let access = Access::read(&mut fields);
     let management_addresses = management_addresses(&mut fields);
     fields.finish();
-    SwitchSettings { name, control, grants, metrics, web, web_token_file, management_addresses, rss, access }
+    SwitchSettings {
+        name,
+        control,
+        control_access,
+        read,
+        grants,
+        metrics,
+        web,
+        web_token_file,
+        management_addresses,
+        rss,
+        access,
+    }
 }
 
 /// Reads the address of the web page and the file with its token.

@@ -32,6 +32,7 @@ pub(crate) fn topology(
     if let Some(path) = &topology.switch.control {
         paths::socket((Section::Switch, "control"), path, notes);
     }
+    topology.switch.read.validate(control, notes);
     grants_socket(topology, control, notes);
     workers(topology, host, notes);
     super::placement::validate(topology, notes);

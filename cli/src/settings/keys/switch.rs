@@ -13,6 +13,23 @@ pub(crate) const SWITCH: &[Key] = &[
         "Absolute path of the control socket; `--control` overrides it.",
     ),
     optional(
+        "control_mode",
+        "only the user of the switch may connect",
+        "Permission of the control socket in octal, such as `\"0660\"`.",
+    ),
+    optional("control_group", "the group of the process", "Group of the control socket."),
+    optional(
+        "read_socket",
+        "none",
+        "Absolute path of a second socket of the control API, at which the switch can be read and not be changed.",
+    ),
+    optional(
+        "read_mode",
+        "`\"0660\"` with `read_group`, else `\"0666\"`",
+        "Permission of `read_socket` in octal.",
+    ),
+    optional("read_group", "the group of the process", "Group of `read_socket`."),
+    optional(
         "grants",
         "none",
         "Absolute path of a socket at which applications request ports. Every user may connect; `[[grant]]` sections \
