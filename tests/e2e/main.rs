@@ -5,6 +5,7 @@
 //! namespaces are its own. Tests in a module `every` repeat others over more rings, models or
 //! bytes; only `cargo xtask test --all` runs them.
 
+mod access;
 mod apply;
 mod bench;
 mod bond_trees;

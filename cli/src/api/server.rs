@@ -196,8 +196,9 @@ fn converse(
     let mut http = http1::Builder::new();
     // The deadline includes the headers; each connection carries one request only.
     http.header_read_timeout(None).keep_alive(false);
-    let service =
-        service_fn(move |request| answer((request, peer.clone()), router.clone(), (deadline.clone(), large.clone())));
+    let service = service_fn(move |request| {
+        answer((request, peer.clone()), router.clone(), (deadline.clone(), large.clone()))
+    });
     let connection = open.watch(http.serve_connection(TokioIo::new(stream), service));
     async move {
         tokio::select! {

@@ -16,8 +16,8 @@ use crate::host::{self, Host};
 use crate::log::{self, LogFormat};
 use crate::settings::config;
 use crate::settings::control::ReadSocket;
-use crate::socket_file::{self, SocketFile};
 use crate::settings::topology::SwitchSettings;
+use crate::socket_file::{self, SocketFile};
 use console::Diagnostic;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -40,7 +40,8 @@ pub(crate) fn run(args: &RunArgs, verbose: bool, socket: Option<&Path>) -> anyho
     host::raise_descriptor_limit();
     let (claim, listener) = control::claim(&path, control::CONTROL)?;
     topology.switch.control_access.apply(&path)?;
-    let reading = topology.switch.read.path.clone().map(|path| readers(&path, &topology.switch.read)).transpose()?;
+    let reading =
+        topology.switch.read.path.clone().map(|path| readers(&path, &topology.switch.read)).transpose()?;
     let grants = topology.switch.grants.as_deref().map(grants::listen).transpose()?;
     let metrics = topology.switch.metrics.map(exporter::listen).transpose()?;
     let page = web_page(&topology.switch)?;
@@ -55,7 +56,8 @@ pub(crate) fn run(args: &RunArgs, verbose: bool, socket: Option<&Path>) -> anyho
     let service = Arc::new(service.with_source(source));
     let server = server::start("control-api", listener, routes::router(service.clone()))?;
     let (read_file, reading) = reading.unzip();
-    let reading = reading.map(|listener| server::start("read-api", listener, routes::read_router(service.clone())));
+    let reading =
+        reading.map(|listener| server::start("read-api", listener, routes::read_router(service.clone())));
     let reading = reading.transpose()?;
     let (grants, asked) = grants.unzip();
     let asked = asked.map(|listener| grants::start(listener, service.clone())).transpose()?;

@@ -28,7 +28,8 @@ pub(crate) struct ReadSocket {
     group: Option<String>,
 }
 
-const REMEDY: &str = "run the switch as root or as a member of the group, or choose another group in [switch]";
+const REMEDY: &str =
+    "run the switch as root or as a member of the group, or choose another group in [switch]";
 
 impl ControlAccess {
     pub(crate) fn read(fields: &mut Fields<'_, '_>) -> Self {
@@ -47,7 +48,9 @@ impl ReadSocket {
         let path = fields.text("read_socket").map(PathBuf::from);
         let (mode, group) = (mode(fields, "read_mode"), group(fields, "read_group"));
         if path.is_none() {
-            for (key, _) in [("read_mode", &mode), ("read_group", &group)].iter().filter(|(_, set)| set.is_some()) {
+            for (key, _) in
+                [("read_mode", &mode), ("read_group", &group)].iter().filter(|(_, set)| set.is_some())
+            {
                 let reason = format!("`{key}` has no effect without `read_socket`");
                 fields.wrong::<()>(key, reason, "add a `read_socket`, or remove it".to_owned());
             }
