@@ -87,7 +87,8 @@ impl Client {
             let mut response = sender.send_request(request).await.map_err(|e| self.silent(&e))?;
             let status = response.status();
             let mut refusal = Vec::new();
-            while let Some(Ok(frame)) = response.frame().await {
+            while let Some(frame) = response.frame().await {
+                let frame = frame.map_err(|e| self.silent(&e))?;
                 let Some(piece) = frame.data_ref() else { continue };
                 if !status.is_success() {
                     refusal.extend_from_slice(piece);

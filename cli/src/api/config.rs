@@ -76,6 +76,10 @@ pub(crate) struct ApplyQuery {
     /// Whether nothing is changed, and the differences are reported only.
     #[serde(default)]
     dry_run: bool,
+    /// Whether the running configuration was saved as this file: nothing is changed, and later differences are those
+    /// from it.
+    #[serde(default)]
+    saved: bool,
 }
 
 /// Result of `POST /v1/config`.
@@ -111,25 +115,40 @@ impl ApiService {
 
     /// `POST /v1/config`
     pub(crate) fn apply(&self, file: &Path, text: &str, dry_run: bool) -> Result<Applied, ApiError> {
-        let overrides = self.source().as_ref().map(|source| source.overrides.clone()).unwrap_or_default();
-        let running = self.topology().ports.clone();
-        let wanted = overrides.parse(text, &running);
-        let wanted = wanted.map_err(|errors| ApiError::Invalid(config::in_file(file, errors)))?;
-        let mut loaded = steps::load(&Changes::between(&self.topology(), &wanted), |port| self.load(port))?;
+        let source = self.read(file, text)?;
+        let wanted = &source.topology;
+        let mut loaded = steps::load(&Changes::between(&self.topology(), wanted), |port| self.load(port))?;
         let mut running = self.topology();
-        let changes = Changes::between(&running, &wanted);
+        let changes = Changes::between(&running, wanted);
         permitted(file, &changes)?;
-        names_are_free(file, &running, &wanted)?;
+        names_are_free(file, &running, wanted)?;
         let report = changes.report();
         if dry_run {
             return Ok(Applied { changes: report, done: false, held: Vec::new() });
         }
-        let held = steps::apply(self.data_plane(), &mut running, &wanted, &mut |port| {
-            loaded.remove(&port.name).map_or_else(|| self.load(port), Ok)
+        let held = steps::apply(self.data_plane(), &mut running, wanted, &mut |port| {
+            // A port of before, which is restored, has the same name and its own recording.
+            let found = loaded.iter().position(|(of, _)| of == port);
+            found.map_or_else(|| self.load(port), |at| Ok(loaded.swap_remove(at).1))
         })?;
-        let (file, text) = (file.to_owned(), text.to_owned());
-        *self.source() = Some(Source { file, text, overrides, topology: wanted });
+        *self.source() = Some(source);
         Ok(Applied { changes: report, done: true, held })
+    }
+
+    /// `POST /v1/config` of a file that the running configuration was saved as. Others may have changed the switch
+    /// meanwhile, so nothing is applied.
+    fn saved(&self, file: &Path, text: &str) -> Result<Applied, ApiError> {
+        let source = self.read(file, text)?;
+        *self.source() = Some(source);
+        Ok(Applied { changes: Vec::new(), done: true, held: Vec::new() })
+    }
+
+    fn read(&self, file: &Path, text: &str) -> Result<Source, ApiError> {
+        let overrides = self.source().as_ref().map(|source| source.overrides.clone()).unwrap_or_default();
+        let running = self.topology().ports.clone();
+        let topology = overrides.parse(text, &running);
+        let topology = topology.map_err(|errors| ApiError::Invalid(config::in_file(file, errors)))?;
+        Ok(Source { file: file.to_owned(), text: text.to_owned(), overrides, topology })
     }
 }
 
@@ -194,10 +213,13 @@ pub(super) async fn apply_config(
     query: Result<Query<ApplyQuery>, QueryRejection>,
     body: Bytes,
 ) -> Answer<Applied> {
-    let query = filter(query, "file and dry_run")?;
+    let query = filter(query, "file, dry_run and saved")?;
     let applied = on_own_thread(move || {
         let text = std::str::from_utf8(&body)
             .map_err(|_| ApiError::invalid("request", "the body is not text in UTF-8", "send a TOML file"))?;
+        if query.saved {
+            return service.saved(&query.file, text);
+        }
         service.apply(&query.file, text, query.dry_run)
     });
     applied.await.map(Json)

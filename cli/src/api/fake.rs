@@ -156,7 +156,7 @@ impl DataPlane for Fake {
         Ok(())
     }
 
-    fn replace_file_flows(&self, _: &Topology, _: &Topology) -> Result<(), DataPlaneError> {
+    fn replace_file_flows(&self, _: &Topology) -> Result<(), DataPlaneError> {
         Ok(())
     }
 

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 pub(crate) fn apply(args: &ApplyArgs, client: &Client) -> anyhow::Result<()> {
     let file = std::path::absolute(&args.config).unwrap_or_else(|_| args.config.clone());
     let text = config::text(&args.config)?;
-    let applied = send(client, &file, text, args.diff)?;
+    let applied = send(client, &file, text, ("dry_run", args.diff))?;
     for error in &applied.held {
         console::warn(&format!("linerate: {error}"));
     }
@@ -29,8 +29,10 @@ pub(crate) fn apply(args: &ApplyArgs, client: &Client) -> anyhow::Result<()> {
     })
 }
 
-fn send(client: &Client, file: &Path, text: String, dry_run: bool) -> Result<Applied, Diagnostic> {
-    let path = format!("/v1/config?file={}&dry_run={dry_run}", quote(&file.display().to_string()));
+/// Sends a file, with `option` if that is set.
+fn send(client: &Client, file: &Path, text: String, option: (&str, bool)) -> Result<Applied, Diagnostic> {
+    let (option, is_set) = option;
+    let path = format!("/v1/config?file={}&{option}={is_set}", quote(&file.display().to_string()));
     client.patient().post_text(&path, text)
 }
 
@@ -97,7 +99,7 @@ fn write(client: &Client) -> anyhow::Result<Saved> {
             let remedy = "run as a user that may write it, or write the output of `linerate config show`";
             Diagnostic::failed(file.display(), e, remedy)
         })?;
-        send(client, &file, text, false)?;
+        send(client, &file, text, ("saved", true))?;
     }
     Ok(Saved { file, written })
 }

@@ -10,18 +10,23 @@ use super::controllers::{Controllers, LivePorts, LiveQueues, Plane};
 use super::interface::DataPlaneError;
 use super::report::{FlowEntry, FlowFilter, OpenflowReport};
 use super::tunnels::{self, TunnelEntry};
+use crate::settings::MAX_PORTS;
 use crate::settings::conntrack::ConntrackSettings;
 use crate::settings::openflow::OpenflowSettings;
 use crate::settings::topology::{BridgeSettings, Topology};
 use console::Diagnostic;
 use engine::Injector;
+use file::FlowsOfFile;
 use flow::tables::{Flow, Modification};
 use flow::text::{PortNames, TextError, parse_flow, parse_match, show};
 use flow::{FlowCommand, FlowSwitch, PortNo, TableId};
 use port::{Now, Pipelines, PortId};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
+
+/// Names of ports whose numbers are remembered at most.
+const MAX_NUMBERS: usize = 16 * MAX_PORTS;
 
 /// OpenFlow bridges, and the connections to their controllers.
 pub(super) struct Flows {
@@ -29,6 +34,10 @@ pub(super) struct Flows {
     bridges: Vec<String>,
     /// Names of local ports, by bridge.
     local: BTreeMap<String, String>,
+    /// Last number of each port, by bridge and name.
+    numbers: Mutex<BTreeMap<(String, String), PortNo>>,
+    /// Flows of the file that each bridge has.
+    of_file: Mutex<BTreeMap<String, FlowsOfFile>>,
     start: Instant,
     controllers: Option<Controllers>,
 }
@@ -52,7 +61,8 @@ impl Flows {
             bridges.iter().filter_map(|bridge| Some((bridge.name.clone(), bridge.local()?.to_owned())));
         let local = local.collect();
         let bridges = settings.into_iter().map(|(name, _)| name).collect();
-        Ok(Some(Self { switch, bridges, local, start: Instant::now(), controllers: None }))
+        let (numbers, of_file, start) = (Mutex::default(), Mutex::default(), Instant::now());
+        Ok(Some(Self { switch, bridges, local, numbers, of_file, start, controllers: None }))
     }
 
     /// Connects the bridges to their controllers, and from now on removes expired flows. `live` reads the ports of the
@@ -108,13 +118,32 @@ impl Flows {
         self.switch.connect(move |port, frame, stage| injector.inject_at(port, frame, stage));
     }
 
-    /// Adds a port to its bridge, if that is an OpenFlow bridge. The port has not started yet.
+    /// Adds a port to its bridge, if that is an OpenFlow bridge. The port has not started yet. A port that was removed
+    /// has its number again, unless another port took it, so that flows that name it remain valid.
     pub(super) fn add_port(&self, id: PortId, bridge: &str, name: &str) -> Result<(), flow::AddPortError> {
         if self.bridges.iter().any(|other| other == bridge) {
             let is_local = self.local.get(bridge).is_some_and(|local| local == name);
-            self.switch.add_port(id, bridge, is_local.then_some(PortNo::LOCAL))?;
+            if is_local {
+                self.switch.add_port(id, bridge, Some(PortNo::LOCAL))?;
+            } else {
+                self.add_numbered(id, bridge, name)?;
+            }
             self.switch.set_live(id, false);
         }
+        Ok(())
+    }
+
+    fn add_numbered(&self, id: PortId, bridge: &str, name: &str) -> Result<(), flow::AddPortError> {
+        // A poisoned lock is valid: an entry changes in one step.
+        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (bridge.to_owned(), name.to_owned());
+        let before =
+            numbers.get(&key).and_then(|number| self.switch.add_port(id, bridge, Some(*number)).ok());
+        let number = before.map_or_else(|| self.switch.add_port(id, bridge, None), Ok)?;
+        if numbers.len() >= MAX_NUMBERS {
+            numbers.clear();
+        }
+        numbers.insert(key, number);
         Ok(())
     }
 
@@ -253,8 +282,7 @@ impl Flows {
         for (id, name) in members {
             let Some((home, number)) = self.switch.number(id) else { continue };
             if bridge.is_none_or(|bridge| bridge == home) {
-                names.by_name.insert(name.to_owned(), number);
-                names.by_number.insert(number, name.to_owned());
+                names.insert(name, number);
             }
         }
         names
@@ -295,6 +323,13 @@ fn openflow(bridges: &[BridgeSettings]) -> impl Iterator<Item = (String, Openflo
 pub(super) struct Names {
     by_name: BTreeMap<String, PortNo>,
     by_number: BTreeMap<PortNo, String>,
+}
+
+impl Names {
+    fn insert(&mut self, name: &str, number: PortNo) {
+        self.by_name.insert(name.to_owned(), number);
+        self.by_number.insert(number, name.to_owned());
+    }
 }
 
 impl PortNames for Names {

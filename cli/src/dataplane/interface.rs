@@ -121,8 +121,8 @@ pub(crate) trait DataPlane: Send + Sync {
     fn trace(&self, request: &TraceRequest) -> Result<TraceReport, DataPlaneError>;
     /// Adds flows, all or none. Returns their number.
     fn add_flows(&self, request: &FlowRequest) -> Result<usize, DataPlaneError>;
-    /// Replaces the flows of the file `old` by those of `new`, all flows of a bridge or none. Other flows stay.
-    fn replace_file_flows(&self, old: &Topology, new: &Topology) -> Result<(), DataPlaneError>;
+    /// Replaces the flows of the last file by those of `new`, all flows of a bridge or none. Other flows stay.
+    fn replace_file_flows(&self, new: &Topology) -> Result<(), DataPlaneError>;
     /// Removes flows. Returns their number.
     fn remove_flows(&self, wanted: &FlowFilter) -> Result<usize, DataPlaneError>;
     /// The connections of OpenFlow bridges that match the filter.

@@ -13,7 +13,7 @@ use flow::tables::Modification;
 use flow::text::{PortNames, TextError, parse_flow};
 use flow::{ChangeError, FlowCommand, FlowMod, PortNo};
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// A flow, as an example.
@@ -188,29 +188,29 @@ pub(crate) fn changes(
     flow::check_changes(&changes).map_err(refused).map(|()| changes)
 }
 
-/// The changes of a running bridge, whose ports are `ports`, from the flows of one file to those of another one. Each
-/// file has the zone of the connections of its access list.
+/// The changes of a running bridge from the flows of one file to those of another one, each with the ports of the
+/// bridge, and the zone of the connections of the access list.
 ///
 /// # Errors
 /// If a flow names a port that does not run.
-pub(crate) fn differences(
-    old: (&FileFlows, u16),
-    new: (&FileFlows, u16),
+pub(crate) fn differences<P: PortNames>(
     bridge: &str,
-    ports: &dyn PortNames,
+    old: (&FileFlows, &P, u16),
+    new: (&FileFlows, &P, u16),
 ) -> Result<Vec<Modification>, TextError> {
-    let texts = |(file, zone): (&FileFlows, u16)| -> BTreeSet<String> {
-        texts(file, bridge, ports, zone).into_iter().map(|(_, text)| text).collect()
+    let flows = |(file, ports, zone): (&FileFlows, &P, u16)| -> Result<BTreeMap<String, FlowMod>, TextError> {
+        let texts = texts(file, bridge, ports, zone).into_iter();
+        texts
+            .map(|(_, text)| parse_flow(&text, Some(FlowCommand::Add), ports).map(|flow| (text, flow)))
+            .collect()
     };
-    let (old, new) = (texts(old), texts(new));
-    let parsed = |text: &String| parse_flow(text, Some(FlowCommand::Add), ports);
-    let removed = old.difference(&new).map(|text| {
-        let flow = parsed(text)?;
+    let (old, new) = (flows(old)?, flows(new)?);
+    let removed = old.iter().filter(|(text, flow)| new.get(*text) != Some(flow)).map(|(_, flow)| {
         let delete = FlowMod::new(FlowCommand::DeleteStrict, &flow.matching, flow.priority);
-        Ok(FlowMod { table: flow.table, ..delete })
+        FlowMod { table: flow.table, ..delete }
     });
-    let changes = removed.chain(new.difference(&old).map(parsed));
-    changes.map(|change| Ok(Modification::Flow(Box::new(change?)))).collect()
+    let added = new.iter().filter(|(text, flow)| old.get(*text) != Some(flow)).map(|(_, flow)| flow.clone());
+    Ok(removed.chain(added).map(|change| Modification::Flow(Box::new(change))).collect())
 }
 
 /// The texts of all flows of a bridge, with their places.

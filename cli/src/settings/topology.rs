@@ -25,7 +25,9 @@ use crate::settings::reader::validation::PortCommon;
 use crate::settings::underlay::UnderlaySettings;
 use crate::settings::wrappers::Wrappers;
 use console::Span;
+use flow::PortNo;
 use flow::tables::Modification;
+use flow::text::PortNames;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -368,6 +370,14 @@ impl Topology {
         let settings = number.and_then(|number| self.bridges[number].openflow.as_ref());
         let options = settings.map_or(&[][..], |settings| &settings.tunnel_options);
         changes(&self.flows, bridge, &ports, (acl::zone(number.unwrap_or_default()), options))
+    }
+
+    /// Names and OpenFlow numbers that ports of a bridge have at the start.
+    pub(crate) fn numbers_on(&self, bridge: &str) -> Vec<(&str, PortNo)> {
+        let local = self.bridges.iter().find(|other| other.name == bridge).and_then(BridgeSettings::local);
+        let names = self.names_on(bridge);
+        let ports = FilePorts::new(names.iter().copied(), local);
+        names.iter().filter_map(|name| Some((*name, ports.number(name)?))).collect()
     }
 
     /// Removes a port, with its static entries and from its bond.

@@ -13,7 +13,6 @@ use crate::settings::kinds::kind::Loaded;
 use crate::settings::topology::{BridgeSettings, PortSettings, StaticEntry, Topology};
 use crate::settings::vlan::Vlan;
 use console::Diagnostic;
-use std::collections::BTreeMap;
 
 /// Reads the file that a port plays.
 type Load<'a> = dyn FnMut(&PortSettings) -> Result<Loaded, ApiError> + 'a;
@@ -38,9 +37,9 @@ enum Step {
 pub(super) fn load(
     changes: &Changes,
     load: impl Fn(&PortSettings) -> Result<Loaded, ApiError>,
-) -> Result<BTreeMap<String, Loaded>, ApiError> {
+) -> Result<Vec<(PortSettings, Loaded)>, ApiError> {
     let new = changes.ports.iter().filter_map(|edit| edit.new.as_ref());
-    new.map(|port| Ok((port.name.clone(), load(port)?))).collect()
+    new.map(|port| Ok((port.clone(), load(port)?))).collect()
 }
 
 /// Changes the switch, which runs `running`, to `wanted`. Returns the ports that a hung worker holds.
@@ -97,14 +96,16 @@ fn steps(running: &Topology, wanted: &Topology) -> Vec<Step> {
     let is_gone = |name: &String| gone.iter().any(|port| port.name == *name);
     let (early, late): (Vec<_>, Vec<_>) =
         changes.ports.iter().filter_map(|edit| edit.new.clone()).partition(|port| is_free(port, &gone));
+    // Ports that are replaced get their numbers back before new ones take them.
+    let (replaced, late): (Vec<_>, Vec<_>) = late.into_iter().partition(|port| is_gone(&port.name));
     let added = |ports: Vec<PortSettings>| ports.into_iter().map(|port| Step::AddPort(Box::new(port)));
     let new = |edit: &Edit<BridgeSettings>| edit.old.is_none().then(|| edit.new.clone()).flatten();
     let mut steps: Vec<Step> =
         changes.bridges.iter().filter_map(new).map(|bridge| Step::AddBridge(Box::new(bridge))).collect();
     steps.extend(added(early));
-    let replaced =
+    let is_replaced =
         |edit: &&Edit<BondSettings>| edit.new.is_none() || edit.action_of_bond() == Action::Replace;
-    let bonds = changes.bonds.iter().filter(replaced).filter_map(|edit| edit.old.as_ref());
+    let bonds = changes.bonds.iter().filter(is_replaced).filter_map(|edit| edit.old.as_ref());
     steps.extend(bonds.map(|bond| Step::RemoveBond(bond.name.clone())));
     steps.extend(
         changes
@@ -114,6 +115,7 @@ fn steps(running: &Topology, wanted: &Topology) -> Vec<Step> {
             .filter_map(|(bridge, entry)| (!is_gone(&entry.port)).then_some(Step::Unpin(bridge, entry))),
     );
     steps.extend(gone.iter().map(|port| Step::RemovePort(port.name.clone())));
+    steps.extend(added(replaced));
     steps.extend(added(late));
     steps.extend(bond_steps(&changes, wanted, &is_gone));
     steps.extend(pins(&changes, wanted, &is_gone));
@@ -217,21 +219,19 @@ fn execute(
     Ok(())
 }
 
-/// Replaces mirrors, limits of connections and the flows of the file.
+/// Replaces mirrors, limits of connections and the flows of the file. The topology has them before, so that a failed
+/// change, which may be done in part, is reverted.
 fn rest(data_plane: &dyn DataPlane, running: &mut Topology, wanted: &Topology) -> Result<(), DataPlaneError> {
     if running.mirrors != wanted.mirrors {
-        data_plane.set_mirrors(&wanted.mirrors)?;
         running.mirrors.clone_from(&wanted.mirrors);
+        data_plane.set_mirrors(&wanted.mirrors)?;
     }
     if running.conntrack != wanted.conntrack {
         data_plane.limit_connections(&wanted.conntrack)?;
         running.conntrack = wanted.conntrack.clone();
     }
-    if running.flows != wanted.flows {
-        data_plane.replace_file_flows(running, wanted)?;
-        running.flows.clone_from(&wanted.flows);
-    }
-    Ok(())
+    running.flows.clone_from(&wanted.flows);
+    data_plane.replace_file_flows(wanted)
 }
 
 /// The VLAN under which the table of a bridge has an entry: that of the port if the entry names none.

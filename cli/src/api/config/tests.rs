@@ -158,6 +158,56 @@ fn flows_of_the_file_are_replaced_and_others_stay() {
 }
 
 #[test]
+fn replaced_ports_keep_their_numbers_in_flows() {
+    let ports = |names: [&str; 3], vlan: &str| {
+        let port = |name: &str| format!("[[port]]\nname = \"{name}\"\nkind = \"null\"\n{vlan}");
+        let flow = "[[flow]]\nflow = [\"priority=9,in_port=b,actions=output:c\"]\n";
+        let bridge = "[[bridge]]\nname = \"filed1\"\npipeline = \"openflow\"\n";
+        names.iter().fold(bridge.to_owned(), |text, name| text + &port(name)) + flow
+    };
+    let service = running(&ports(["a", "b", "c"], ""));
+    // The first port leaves a gap, and the others are replaced in another order.
+    let new = ports(["c", "b", "d"], "limit_burst = 5\nbroadcast_limit = 9\n");
+    apply(&service, &new).unwrap();
+    let (_, flows) = service.data_plane().flows(&crate::dataplane::report::FlowFilter::default()).unwrap();
+    let flows: Vec<_> = flows.iter().map(|flow| (flow.matching.as_str(), flow.actions.as_str())).collect();
+    assert_eq!(flows, [("in_port=b", "output:c")]);
+}
+
+#[test]
+fn ports_leave_with_the_flows_and_rules_that_name_them() {
+    let bridge = "[[bridge]]\nname = \"filed2\"\npipeline = \"openflow\"\n";
+    let port = |name: &str| format!("[[port]]\nname = \"{name}\"\nkind = \"null\"\n");
+    let all = format!(
+        "{bridge}{}{}[[flow]]\nflow = [\"priority=9,in_port=b,actions=output:a\"]\n\
+         [[acl]]\nbridge = \"filed2\"\nfrom = \"b\"\nto = \"a\"\naction = \"allow\"\n",
+        port("a"),
+        port("b")
+    );
+    let service = running(&all);
+    let count = || {
+        let filter = crate::dataplane::report::FlowFilter::default();
+        service.data_plane().flows(&filter).unwrap().0
+    };
+    let before = count();
+    assert!(before > 1);
+    apply(&service, &format!("{bridge}{}", port("a"))).unwrap();
+    assert_eq!(count(), 0);
+    apply(&service, &all).unwrap();
+    assert_eq!(count(), before);
+}
+
+#[test]
+fn a_saved_file_changes_nothing() {
+    let service = running(FILE);
+    let file = std::path::Path::new("/nowhere/linerate.toml");
+    service.saved(file, "[[port]]\nname = \"other\"\nkind = \"null\"\n").unwrap();
+    assert_eq!(state(&service), state(&running(FILE)));
+    let now = service.configuration().unwrap();
+    assert!(now.loaded.contains("other") && !now.text.contains("other"), "{}", now.text);
+}
+
+#[test]
 fn the_configuration_has_the_changes_since_the_file_was_read() {
     let service = running(FILE);
     service.add_port(&json!({ "name": "c", "kind": "null" })).unwrap();

@@ -1,10 +1,30 @@
 //! Flows of the configuration file: `[[flow]]` and `[[acl]]`.
+//!
+//! The flows that each bridge has from the file are remembered with the numbers that its ports had, so that they can be
+//! removed after these ports.
 
 use super::{Flows, Names, refused};
 use crate::dataplane::interface::DataPlaneError;
-use crate::settings::flows::{acl, differences};
+use crate::settings::flows::{FileFlows, acl, differences};
 use crate::settings::topology::Topology;
 use console::Diagnostic;
+use std::sync::PoisonError;
+
+/// What the flows of a file on one bridge depend on.
+#[derive(Debug, Default)]
+pub(super) struct FlowsOfFile {
+    file: FileFlows,
+    /// Zone of the connections of the access list.
+    zone: u16,
+    names: Names,
+}
+
+impl FlowsOfFile {
+    fn new(bridge: &str, topology: &Topology, names: Names) -> Self {
+        let number = topology.bridges.iter().position(|other| other.name == bridge);
+        Self { file: topology.flows.clone(), zone: acl::zone(number.unwrap_or_default()), names }
+    }
+}
 
 impl Flows {
     /// Adds the flows of a file to each bridge, all of a bridge or none. Must be called before the first port is added,
@@ -22,24 +42,38 @@ impl Flows {
             if !changes.is_empty() {
                 self.switch.modify(bridge, &changes, self.now()).map_err(|e| failed(&e))?;
             }
+            let mut names = Names::default();
+            topology.numbers_on(bridge).into_iter().for_each(|(name, number)| names.insert(name, number));
+            self.remember(bridge, FlowsOfFile::new(bridge, topology, names));
         }
         Ok(())
     }
 
-    /// Replaces the flows of the file `old` by those of `new` on one bridge, with the numbers that its ports have.
+    /// Replaces the flows that one bridge has from a file by those of `topology`, with the numbers that its ports have.
     pub(in crate::dataplane) fn replace_file(
         &self,
         bridge: &str,
-        old: &Topology,
-        new: &Topology,
-        names: &Names,
+        topology: &Topology,
+        names: Names,
     ) -> Result<(), DataPlaneError> {
-        let zone = |topology: &Topology| {
-            let number = topology.bridges.iter().position(|other| other.name == bridge);
-            acl::zone(number.unwrap_or_default())
+        let new = FlowsOfFile::new(bridge, topology, names);
+        let changes = {
+            let of_file = self.of_file.lock().unwrap_or_else(PoisonError::into_inner);
+            let none = FlowsOfFile::default();
+            let old = of_file.get(bridge).unwrap_or(&none);
+            let (old, new) = ((&old.file, &old.names, old.zone), (&new.file, &new.names, new.zone));
+            differences(bridge, old, new).map_err(|e| refused(bridge, &e))?
         };
-        let changes = differences((&old.flows, zone(old)), (&new.flows, zone(new)), bridge, names);
-        let changes = changes.map_err(|e| refused(bridge, &e))?;
-        self.modify(bridge, &changes).map(drop)
+        if !changes.is_empty() {
+            self.modify(bridge, &changes)?;
+        }
+        self.remember(bridge, new);
+        Ok(())
+    }
+
+    fn remember(&self, bridge: &str, flows: FlowsOfFile) {
+        // A poisoned lock is valid: an entry changes in one step.
+        let mut of_file = self.of_file.lock().unwrap_or_else(PoisonError::into_inner);
+        of_file.insert(bridge.to_owned(), flows);
     }
 }

@@ -12,8 +12,17 @@ impl Switch {
     /// Replaces all mirrors.
     pub(super) fn replace_mirrors(&self, mirrors: &[MirrorSettings]) -> Result<(), DataPlaneError> {
         let members = self.members();
-        mirrors.clone_into(&mut self.mirrors.lock().unwrap_or_else(PoisonError::into_inner));
-        self.apply_mirrors(&members)
+        let before = self.store_mirrors(mirrors);
+        self.apply_mirrors(&members).inspect_err(|_| {
+            self.store_mirrors(&before);
+            // The first error has the cause; these mirrors were accepted before.
+            let _ = self.apply_mirrors(&members);
+        })
+    }
+
+    fn store_mirrors(&self, mirrors: &[MirrorSettings]) -> Vec<MirrorSettings> {
+        let mut stored = self.mirrors.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *stored, mirrors.to_vec())
     }
 
     /// Sets the mirrors of all bridges with these ports.

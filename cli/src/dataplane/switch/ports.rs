@@ -27,7 +27,10 @@ impl Switch {
         let id = self.plug_in(port, control)?;
         let queues = port.wrappers.queues.clone();
         members.push(Member { id, name: port.name.clone(), bridge: port.bridge.clone(), queues });
-        self.apply_mirrors(&members)
+        self.apply_mirrors(&members).inspect_err(|_| {
+            // The first error has the cause.
+            let _ = self.pull_out(id, &port.name);
+        })
     }
 
     /// Passes `control` to the engine, with a number already known to its bridge.

@@ -200,11 +200,11 @@ impl DataPlane for Switch {
         flows.add(request.bridge.as_deref(), &request.flows, &names)
     }
 
-    fn replace_file_flows(&self, old: &Topology, new: &Topology) -> Result<(), DataPlaneError> {
+    fn replace_file_flows(&self, new: &Topology) -> Result<(), DataPlaneError> {
         let Some(flows) = &self.flows else { return Ok(()) };
         flows.bridges().try_for_each(|bridge| {
             let (flows, names) = self.flows_and_names(Some(bridge))?;
-            flows.replace_file(bridge, old, new, &names)
+            flows.replace_file(bridge, new, names)
         })
     }
 

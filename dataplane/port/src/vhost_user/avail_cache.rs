@@ -59,7 +59,7 @@ impl<R: DeviceRing> Core<R> {
         let mut generation = 0;
         let translator = setup.memory.current(&mut generation);
         let mut ring = R::new(&setup.layout(), translator.map())?;
-        setup.log.iter().for_each(|log| ring.set_log(log.clone()));
+        setup.log.iter().for_each(|log| ring.set_log(log.clone(), Direction::Write));
         Ok(Self {
             ring,
             form: Form {

@@ -65,7 +65,7 @@ impl<R: DeviceRing, const HEADER: usize> Rx<R, HEADER> {
         let mut generation = 0;
         let translator = setup.memory.current(&mut generation);
         let mut ring = R::new(&setup.layout(), translator.map())?;
-        setup.log.iter().for_each(|log| ring.set_log(log.clone()));
+        setup.log.iter().for_each(|log| ring.set_log(log.clone(), Direction::Read));
         Ok(Self {
             ring,
             memory: setup.memory.clone(),

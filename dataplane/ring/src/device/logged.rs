@@ -29,6 +29,8 @@ pub struct Logged<R> {
     ring: R,
     layout: Layout,
     log: Option<Arc<DirtyLog>>,
+    /// Whether buffers are recorded: a queue that only reads them writes nothing but the ring.
+    records: bool,
     /// Areas of the ring that the device writes.
     areas: Vec<Range>,
     /// Device-writable descriptors of taken buffers, in order.
@@ -73,12 +75,13 @@ impl<R: DeviceRing> Logged<R> {
 struct Noting<'a, V> {
     visitor: &'a mut V,
     taken: &'a mut VecDeque<Piece>,
+    records: bool,
 }
 
 impl<V: VisitPlain> VisitPlain for Noting<'_, V> {
     fn visit(&mut self, k: usize, buffer: Descriptor) -> bool {
         let is_taken = self.visitor.visit(k, buffer);
-        if is_taken && buffer.flags & Descriptor::WRITE != 0 {
+        if is_taken && self.records && buffer.flags & Descriptor::WRITE != 0 {
             let Descriptor { address, len, link, .. } = buffer;
             self.taken.push_back(Piece { address, len, id: link, is_last: true });
         }
@@ -90,8 +93,9 @@ impl<R: DeviceRing> DeviceRing for Logged<R> {
     fn new(layout: &Layout, map: &Arc<GuestMemory>) -> Result<Self, RingFault> {
         let (taken, used) = (VecDeque::new(), RefCell::default());
         let ring = R::new(layout, map)?;
+        let (areas, written) = (Vec::new(), Vec::new());
         let mut logged =
-            Self { ring, layout: *layout, log: None, areas: Vec::new(), taken, used, written: Vec::new() };
+            Self { ring, layout: *layout, log: None, records: false, areas, taken, used, written };
         logged.locate(map);
         Ok(logged)
     }
@@ -100,8 +104,8 @@ impl<R: DeviceRing> DeviceRing for Logged<R> {
         R::device_areas(layout)
     }
 
-    fn set_log(&mut self, log: Arc<DirtyLog>) {
-        self.log = Some(log);
+    fn set_log(&mut self, log: Arc<DirtyLog>, direction: Direction) {
+        (self.log, self.records) = (Some(log), direction == Direction::Write);
         self.mark_areas();
     }
 
@@ -117,7 +121,8 @@ impl<R: DeviceRing> DeviceRing for Logged<R> {
         direction: Option<Direction>,
         visitor: &mut impl VisitPlain,
     ) -> Result<usize, RingFault> {
-        self.ring.pop_plain(max, direction, &mut Noting { visitor, taken: &mut self.taken })
+        let noting = &mut Noting { visitor, taken: &mut self.taken, records: self.records };
+        self.ring.pop_plain(max, direction, noting)
     }
 
     fn pop_chain(
@@ -127,6 +132,9 @@ impl<R: DeviceRing> DeviceRing for Logged<R> {
     ) -> Result<Option<BufId>, RingFault> {
         let from = chain.len();
         let Some(buf_id) = self.ring.pop_chain(translator, chain)? else { return Ok(None) };
+        if !self.records {
+            return Ok(Some(buf_id));
+        }
         let writable = chain[from..].iter().filter(|d| d.flags & Descriptor::WRITE != 0);
         let before = self.taken.len();
         let piece = |d: &Descriptor| Piece { address: d.address, len: d.len, id: buf_id.id, is_last: false };
@@ -155,9 +163,13 @@ impl<R: DeviceRing> DeviceRing for Logged<R> {
 
     fn put_used(&self, cursor: &mut R::Cursor, buf_id: BufId, len: u32) {
         self.ring.put_used(cursor, buf_id, len);
-        if len > 0 || !self.taken.is_empty() {
+        if self.records {
             self.used.borrow_mut().push((buf_id.id, len));
         }
+    }
+
+    fn put_read(&self, cursor: &mut R::Cursor, buf_ids: &[BufId]) {
+        self.ring.put_read(cursor, buf_ids);
     }
 
     fn advance(&mut self, cursor: R::Cursor) {
@@ -232,7 +244,7 @@ mod tests {
         mock.available_index(buffers.len() as u16);
         let mut ring = Logged::<Split>::new(&mock.layout, &mock.map).unwrap();
         let log = Arc::new(DirtyLog::heap(1 << 12));
-        ring.set_log(log.clone());
+        ring.set_log(log.clone(), Direction::Write);
         (ring, log)
     }
 
@@ -277,6 +289,15 @@ mod tests {
         }
         ring.flush_used();
         assert_eq!([0, 1, 2].map(|page| log.is_marked(at(page))), [true; 3]);
+    }
+
+    #[test]
+    fn a_queue_that_reads_records_no_buffers() {
+        let mock = mock();
+        let (mut ring, log) = logged(&mock, &[(BUFFERS, 64)]);
+        ring.set_log(log, Direction::Read);
+        take(&mut ring);
+        assert!(ring.taken.is_empty(), "a guest could offer such buffers without end");
     }
 
     #[test]

@@ -97,8 +97,9 @@ pub trait DeviceRing: Send + Sized + 'static {
     /// User addresses and lengths of the areas that a device writes.
     fn device_areas(layout: &Layout) -> Vec<(u64, u32)>;
 
-    /// Logs the pages that are written from now on. Only [`Logged`] rings do.
-    fn set_log(&mut self, _log: Arc<DirtyLog>) {}
+    /// Logs the pages that are written from now on, those of buffers only if the queue writes buffers. Only [`Logged`]
+    /// rings do.
+    fn set_log(&mut self, _log: Arc<DirtyLog>, _direction: Direction) {}
 
     /// Translates the ring addresses again after a memory table change.
     fn remap(&mut self, map: &Arc<GuestMemory>) -> Result<(), RingFault>;
