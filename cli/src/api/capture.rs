@@ -4,7 +4,7 @@ use super::answer::{Service, filter};
 use super::error::ApiError;
 use super::server::Endless;
 use super::service::{ApiService, missing};
-use crate::dataplane::captures::CaptureRequest;
+use crate::dataplane::report::CaptureRequest;
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};

@@ -9,50 +9,21 @@ mod steps;
 use super::answer::{Answer, Service, filter, on_own_thread};
 use super::error::ApiError;
 use super::service::ApiService;
+use super::source::Source;
 use crate::dataplane::interface::DataPlaneError;
-use crate::host::Host;
 use crate::settings::changes::{Change, Changes};
 use crate::settings::config;
 use crate::settings::document;
 use crate::settings::kinds::PortKind;
-use crate::settings::topology::{PortSettings, Topology};
+use crate::settings::topology::Topology;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use console::Diagnostic;
 use serde::{Deserialize, Serialize};
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use utoipa::{IntoParams, ToSchema};
-
-/// The file of a switch.
-pub(crate) struct Source {
-    /// Absolute path.
-    pub(crate) file: PathBuf,
-    pub(crate) text: String,
-    pub(crate) overrides: Overrides,
-    /// The configuration that `text` describes.
-    pub(crate) topology: Topology,
-}
-
-/// Settings of the command line, which override those of the file.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Overrides {
-    /// The control socket.
-    pub(crate) control: Option<PathBuf>,
-    /// The address of the web page.
-    pub(crate) web: Option<SocketAddr>,
-}
-
-impl Overrides {
-    /// Reads a file for a switch that runs the ports `running`.
-    fn parse(&self, text: &str, running: &[PortSettings]) -> Result<Topology, Vec<Diagnostic>> {
-        let mut wanted = config::parse_beside(text, &Host::here(), self.control.as_deref(), running)?;
-        wanted.switch.web = self.web.or(wanted.switch.web);
-        Ok(wanted)
-    }
-}
 
 /// `GET /v1/config`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -2,7 +2,7 @@
 //!
 //! `service` handles requests, `routes` describes them, `error` has their errors, `server` speaks HTTP, and `client` is
 //! the other end. `exporter` serves metrics over TCP, and `web` the web page. `model` is the JSON of requests and
-//! answers, and `control` owns the path of a socket. `config` shows the configuration and applies another one, and
+//! answers, and `control` owns the path of a socket. `config` shows the configuration and applies another one, whose file is its `source`, and
 //! `capture` captures packets. `grants` answers applications that ask for ports, which `policy` allows. `bonds`, `fdb`,
 //! `flows`, `mirrors`, `multicast`, `queues` and `workers` have requests and routes of their own. `stack` is the API of
 //! a program with a TCP/IP stack. Routes begin with the version of the API, except `/metrics`, the text of `metrics`;
@@ -31,6 +31,7 @@ pub(crate) mod queues;
 pub(crate) mod routes;
 pub(crate) mod server;
 pub(crate) mod service;
+pub(crate) mod source;
 pub(crate) mod stack;
 #[cfg(test)]
 mod tests;

@@ -3,9 +3,9 @@
 //! The topology is changed only after the data plane, and both under one lock, so that two requests are never validated
 //! against the same state. The topology has what the data plane did even if the request returns an error.
 
-use super::config::Source;
 use super::error::ApiError;
 use super::model::{BridgeStatus, PortReport, Status, Traffic};
+use super::source::Source;
 use super::{metrics, policy};
 use crate::dataplane::health::{HealthReport, Progress, ReadyReport};
 use crate::dataplane::interface::{DataPlane, DataPlaneError};

@@ -5,9 +5,10 @@
 //! so that a process that watches it sees the end.
 
 use super::supervision::{self, Supervision};
-use crate::api::config::{Applied, Overrides, Source};
+use crate::api::config::Applied;
 use crate::api::error::ApiError;
 use crate::api::service::ApiService;
+use crate::api::source::{Overrides, Source};
 use crate::api::web::Page;
 use crate::api::{control, exporter, grants, routes, server};
 use crate::args::RunArgs;

@@ -3,9 +3,10 @@
 //! A thread writes the file of a capture. It ends with its limit, when the reader closes the pipe, or with the switch.
 
 use super::interface::DataPlaneError;
+use super::report::CaptureRequest;
 use console::Diagnostic;
 use engine::{CaptureOptions, Engine};
-use port::pcap::{CaptureFile, Filter};
+use port::pcap::CaptureFile;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -21,21 +22,6 @@ const MOST: usize = 4;
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Time for workers to drop their ends.
 const DRAIN: Duration = Duration::from_secs(1);
-
-/// What a client captures.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct CaptureRequest {
-    /// Names of ports; empty: all.
-    pub(crate) ports: Vec<String>,
-    pub(crate) received: bool,
-    pub(crate) sent: bool,
-    pub(crate) dropped: bool,
-    /// Maximum bytes of a packet.
-    pub(crate) snap: Option<u32>,
-    /// Maximum number of packets.
-    pub(crate) limit: Option<u64>,
-    pub(crate) filter: Option<Filter>,
-}
 
 /// The running captures of a switch.
 #[derive(Default)]
@@ -64,11 +50,16 @@ impl Captures {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| failed(&e))?;
         let watched = write.try_clone().map_err(|e| failed(&e))?;
         let (options, names) = options(request, ports);
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let file = CaptureFile::stream(File::from(write), &names, request.snap, request.limit);
-        let file = file.map_err(|e| failed(&e))?;
+        let (snap, limit) = (request.snap, request.limit);
         let (engine, stop) = (engine.clone(), self.stop.clone());
-        let run = move || run(&engine, file, options, (&watched, &stop));
+        let run = move || {
+            // The head of a file with many ports does not fit into the pipe, so it is written once there is a reader.
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            match CaptureFile::stream(File::from(write), &names, snap, limit) {
+                Ok(file) => run(&engine, file, options, (&watched, &stop)),
+                Err(error) => tracing::warn!(%error, "a capture has ended"),
+            }
+        };
         threads.push(Builder::new().name("capture".to_owned()).spawn(run).map_err(|e| failed(&e))?);
         Ok(read)
     }

@@ -3,6 +3,7 @@
 use super::flow_report::FlowRate;
 use super::link_report::{StpPortReport, StpReport};
 use console::Span;
+use port::pcap::Filter;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use wire::MacAddress;
@@ -255,4 +256,19 @@ impl FdbFilter {
         let vlan = self.vlan.map(|vlan| format!(" in VLAN {vlan}")).unwrap_or_default();
         table.unwrap_or_else(|| "any forwarding table".to_owned()) + &port + &vlan
     }
+}
+
+/// What a client captures.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CaptureRequest {
+    /// Names of ports; empty: all.
+    pub(crate) ports: Vec<String>,
+    pub(crate) received: bool,
+    pub(crate) sent: bool,
+    pub(crate) dropped: bool,
+    /// Maximum bytes of a packet.
+    pub(crate) snap: Option<u32>,
+    /// Maximum number of packets.
+    pub(crate) limit: Option<u64>,
+    pub(crate) filter: Option<Filter>,
 }

@@ -1,9 +1,11 @@
 //! With a real data plane.
 
+use super::super::source::{Overrides, Source};
 use super::*;
 use crate::api::error::ApiError;
 use crate::dataplane::report::FdbFilter;
 use crate::dataplane::switch::Switch;
+use crate::host::Host;
 use serde_json::json;
 use std::sync::LazyLock;
 

@@ -2,7 +2,6 @@
 
 use super::{Switch, not_running};
 use crate::dataplane::bond_report::BondState;
-use crate::dataplane::captures::CaptureRequest;
 use crate::dataplane::connections::{ConnectionFilter, ConnectionLimits, ConnectionReport};
 use crate::dataplane::convert::worker_config;
 use crate::dataplane::export_report::ExportReport;
@@ -12,6 +11,7 @@ use crate::dataplane::link_report::{NeighborsReport, StpPortReport};
 use crate::dataplane::multicast_report::MulticastReport;
 use crate::dataplane::offload_report::OffloadReport;
 use crate::dataplane::open::open_in_switch;
+use crate::dataplane::report::CaptureRequest;
 use crate::dataplane::report::{
     BridgePort, BridgeReport, FdbEntry, FdbFilter, FlowEntry, FlowFilter, FlowRequest, MoveEvent, Origin,
 };

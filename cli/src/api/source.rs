@@ -1,0 +1,36 @@
+//! The file that a switch was started from, or that was applied last.
+
+use crate::host::Host;
+use crate::settings::config;
+use crate::settings::topology::{PortSettings, Topology};
+use console::Diagnostic;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// The file of a switch.
+pub(crate) struct Source {
+    /// Absolute path.
+    pub(crate) file: PathBuf,
+    pub(crate) text: String,
+    pub(crate) overrides: Overrides,
+    /// The configuration that `text` describes.
+    pub(crate) topology: Topology,
+}
+
+/// Settings of the command line, which override those of the file.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Overrides {
+    /// The control socket.
+    pub(crate) control: Option<PathBuf>,
+    /// The address of the web page.
+    pub(crate) web: Option<SocketAddr>,
+}
+
+impl Overrides {
+    /// Reads a file for a switch that runs the ports `running`.
+    pub(super) fn parse(&self, text: &str, running: &[PortSettings]) -> Result<Topology, Vec<Diagnostic>> {
+        let mut wanted = config::parse_beside(text, &Host::here(), self.control.as_deref(), running)?;
+        wanted.switch.web = self.web.or(wanted.switch.web);
+        Ok(wanted)
+    }
+}
