@@ -262,13 +262,15 @@ impl<P: Payload> Tcp<P> {
         }
     }
 
-    /// A neighbour was resolved: SYNs that waited for it leave now, for the first time. Their timeouts are forgotten.
+    /// A neighbour was resolved: SYNs that waited for it leave now, for the first time. Their timeouts are forgotten. A
+    /// SYN of which a copy has left is not among them, because its acknowledgement may arrive before the next copy leaves.
     #[cold]
     fn send_unresolved(&mut self) {
         let Self { connections, shared, .. } = self;
         for (index, generation) in core::mem::take(&mut shared.unresolved) {
             let c = connections.get_mut(index).filter(|c| c.generation == generation);
-            let Some(c) = c.filter(|c| !c.state.is_synchronised() && c.tx.awaits_syn_ack()) else { continue };
+            let waits = |c: &&mut Connection<P>| c.flags.has(Flags::UNRESOLVED) && !c.state.is_synchronised();
+            let Some(c) = c.filter(|c| waits(c) && c.tx.awaits_syn_ack()) else { continue };
             c.flags.clear(Flags::UNRESOLVED);
             c.recovery.restart(&mut shared.sent);
             (c.tx.nxt, c.tx.first_retransmit) = (c.tx.iss, None);

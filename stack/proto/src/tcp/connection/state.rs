@@ -117,6 +117,9 @@ impl Flags {
     /// application has returned some.
     pub(crate) const NO_BUFFER: Self = Self(1 << 25);
 
+    /// A SYN has left this host, so that the peer may acknowledge it.
+    pub(crate) const SYN_LEFT: Self = Self(1 << 26);
+
     /// Segments to send besides data.
     pub(crate) const TO_SEND: Self =
         Self(Self::ACK_NOW.0 | Self::PROBE_NOW.0 | Self::KEEP_ALIVE_NOW.0 | Self::TAIL_PROBE.0);

@@ -116,9 +116,15 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         let (total, c) = (len + part.payload() as usize, &*self.connection);
         let flow = (ecn, if c.key.remote.is_v4() { 0 } else { c.flow_label(self.shared.flow_seed) });
         match self.io.ip.header(c.path, total, protocol::TCP, flow, &mut head, self.io.now) {
-            Ok((interface, at)) => self.send(interface, (&mut head, at), &part),
+            Ok((interface, at)) => {
+                if flags.has(TcpFlags::SYN) {
+                    self.connection.flags.clear(Flags::UNRESOLVED);
+                    self.connection.flags.set(Flags::SYN_LEFT);
+                }
+                self.send(interface, (&mut head, at), &part);
+            }
             Err(NotReady::Removed) => {}
-            Err(NotReady::Resolving) if flags.has(TcpFlags::SYN) => {
+            Err(NotReady::Resolving) if flags.has(TcpFlags::SYN) && !c.flags.has(Flags::SYN_LEFT) => {
                 self.shared.await_neighbour(self.index, self.connection);
             }
             Err(NotReady::Resolving | NotReady::Loopback) => self.emit_later(&part, ecn),
