@@ -208,7 +208,7 @@ impl Verdicts {
         self.reasons[i % BURST] = Some(reason);
     }
 
-    /// The dropped packets with the reason of the last drop of each, but not those that [`Verdicts::count_drops`] has
+    /// The dropped packets with the reason of the last drop of each, but not those that `count_drops` has
     /// counted only.
     pub fn drops(&self) -> impl Iterator<Item = (usize, DropReason)> {
         let any = self.dropped().is_some();
