@@ -50,7 +50,7 @@ fn replay(name: &str, path: &Path, pace: f32) -> String {
     port(name, &format!("kind = \"pcap\"\nread = \"{path}\"\npace = {pace:?}\nrepeat = \"forever\""))
 }
 
-/// Starts a switch: `source` sends to an address that `void` announces and does not receive, and to nobody else.
+/// Starts a switch: `source` sends to an address that `void` announces and does not receive, and to no other port.
 fn start(token_file: bool, more: &str) -> Stage {
     let folder = folder();
     let path = |name: &str| folder.path().join(name);

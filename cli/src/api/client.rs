@@ -77,9 +77,7 @@ impl Client {
         path: &str,
         mut take: impl FnMut(&[u8]) -> std::io::Result<()>,
     ) -> Result<std::io::Result<()>, Diagnostic> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
-        let runtime = runtime.map_err(|e| self.silent(&e))?;
-        runtime.block_on(async {
+        self.runtime()?.block_on(async {
             let (mut sender, connection) = open(&self.socket).await.map_err(|e| self.unreached(&*e))?;
             // It ends with the runtime at the latest.
             drop(tokio::spawn(connection));
@@ -146,10 +144,14 @@ impl Client {
         if status.is_success() { Ok(body) } else { Err(self.refused(status, &body)) }
     }
 
+    fn runtime(&self) -> Result<tokio::runtime::Runtime, Diagnostic> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
+        runtime.map_err(|e| self.silent(&e))
+    }
+
     fn send(&self, method: Method, path: &str, body: Bytes) -> Result<(StatusCode, Bytes), Diagnostic> {
         let silent = |e: &dyn std::fmt::Display| self.silent(e);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
-        let runtime = runtime.map_err(|e| silent(&e))?;
+        let runtime = self.runtime()?;
         let asked = method.clone();
         let exchange = exchange(&self.socket, method, path, body);
         let answer = async { tokio::time::timeout(self.timeout, exchange).await };

@@ -141,11 +141,11 @@ fn proc_path(file: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
-/// Reads the name or number of a user or group, which `check` finds.
-fn known(
+/// Reads a text that `check` accepts, such as the name or number of a user or group.
+pub(super) fn known(
     fields: &mut Fields<'_, '_>,
     key: &'static str,
-    check: fn(&str) -> Result<String, String>,
+    check: impl FnOnce(&str) -> Result<String, String>,
     remedy: &str,
 ) -> Option<String> {
     match check(fields.text(key)?) {

@@ -1,6 +1,6 @@
 //! Sockets of the control API: permission and group of the control socket, and a socket for reading only.
 
-use super::access::{Access, valid_group, valid_mode};
+use super::access::{Access, known, valid_group, valid_mode};
 use super::reader::fields::Fields;
 use super::reader::notes::{Findings, Section};
 use super::reader::paths;
@@ -84,14 +84,13 @@ fn group(fields: &mut Fields<'_, '_>, key: &'static str) -> Option<String> {
     checked(fields, key, valid_group, "write the name or number of a group")
 }
 
+/// As [`known`], with the key in the error.
 fn checked(
     fields: &mut Fields<'_, '_>,
     key: &'static str,
     check: fn(&str) -> Result<String, String>,
     remedy: &str,
 ) -> Option<String> {
-    match check(fields.text(key)?) {
-        Ok(value) => Some(value),
-        Err(reason) => fields.wrong(key, format!("invalid value for `{key}`: {reason}"), remedy.to_owned()),
-    }
+    let check = |text: &str| check(text).map_err(|reason| format!("invalid value for `{key}`: {reason}"));
+    known(fields, key, check, remedy)
 }

@@ -364,20 +364,26 @@ impl Topology {
     /// # Errors
     /// With the flows that cannot be read or that a new bridge refuses.
     pub(crate) fn flow_changes(&self, bridge: &str) -> Result<Vec<Modification>, Vec<BadFlow>> {
-        let number = self.bridges.iter().position(|candidate| candidate.name == bridge);
-        let local = number.and_then(|number| self.bridges[number].local());
-        let ports = FilePorts::new(self.names_on(bridge).into_iter(), local);
-        let settings = number.and_then(|number| self.bridges[number].openflow.as_ref());
-        let options = settings.map_or(&[][..], |settings| &settings.tunnel_options);
-        changes(&self.flows, bridge, &ports, (acl::zone(number.unwrap_or_default()), options))
+        let settings = self.bridges.iter().find(|candidate| candidate.name == bridge);
+        let options = settings.and_then(|settings| settings.openflow.as_ref());
+        let options = options.map_or(&[][..], |options| &options.tunnel_options);
+        changes(&self.flows, bridge, &self.file_ports(bridge), (self.acl_zone(bridge), options))
     }
 
     /// Names and OpenFlow numbers that ports of a bridge have at the start.
     pub(crate) fn numbers_on(&self, bridge: &str) -> Vec<(&str, PortNo)> {
+        let ports = self.file_ports(bridge);
+        self.names_on(bridge).into_iter().filter_map(|name| Some((name, ports.number(name)?))).collect()
+    }
+
+    fn file_ports(&self, bridge: &str) -> FilePorts<'_> {
         let local = self.bridges.iter().find(|other| other.name == bridge).and_then(BridgeSettings::local);
-        let names = self.names_on(bridge);
-        let ports = FilePorts::new(names.iter().copied(), local);
-        names.iter().filter_map(|name| Some((*name, ports.number(name)?))).collect()
+        FilePorts::new(self.names_on(bridge).into_iter(), local)
+    }
+
+    /// Zone of the connections of a bridge's access list.
+    pub(crate) fn acl_zone(&self, bridge: &str) -> u16 {
+        acl::zone(self.bridges.iter().position(|other| other.name == bridge).unwrap_or_default())
     }
 
     /// Removes a port, with its static entries and from its bond.

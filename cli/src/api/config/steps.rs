@@ -219,19 +219,20 @@ fn execute(
     Ok(())
 }
 
-/// Replaces mirrors, limits of connections and the flows of the file. The topology has them before, so that a failed
-/// change, which may be done in part, is reverted.
+/// Replaces mirrors, limits of connections and the flows of the file. The data plane knows the flows of which bridges
+/// it has replaced, so that a change that fails halfway is reverted as well.
 fn rest(data_plane: &dyn DataPlane, running: &mut Topology, wanted: &Topology) -> Result<(), DataPlaneError> {
     if running.mirrors != wanted.mirrors {
-        running.mirrors.clone_from(&wanted.mirrors);
         data_plane.set_mirrors(&wanted.mirrors)?;
+        running.mirrors.clone_from(&wanted.mirrors);
     }
     if running.conntrack != wanted.conntrack {
         data_plane.limit_connections(&wanted.conntrack)?;
         running.conntrack = wanted.conntrack.clone();
     }
+    data_plane.replace_file_flows(wanted)?;
     running.flows.clone_from(&wanted.flows);
-    data_plane.replace_file_flows(wanted)
+    Ok(())
 }
 
 /// The VLAN under which the table of a bridge has an entry: that of the port if the entry names none.

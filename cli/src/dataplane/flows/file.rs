@@ -5,7 +5,7 @@
 
 use super::{Flows, Names, refused};
 use crate::dataplane::interface::DataPlaneError;
-use crate::settings::flows::{FileFlows, acl, differences};
+use crate::settings::flows::{FileFlows, differences};
 use crate::settings::topology::Topology;
 use console::Diagnostic;
 use std::sync::PoisonError;
@@ -21,8 +21,7 @@ pub(super) struct FlowsOfFile {
 
 impl FlowsOfFile {
     fn new(bridge: &str, topology: &Topology, names: Names) -> Self {
-        let number = topology.bridges.iter().position(|other| other.name == bridge);
-        Self { file: topology.flows.clone(), zone: acl::zone(number.unwrap_or_default()), names }
+        Self { file: topology.flows.clone(), zone: topology.acl_zone(bridge), names }
     }
 }
 
