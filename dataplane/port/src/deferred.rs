@@ -7,6 +7,7 @@
 //! they cannot be distinguished. Blocks only in port creation; never reads a clock.
 
 use crate::backoff::Backoff;
+use crate::handover::{HandOver, NotHandedOver};
 use crate::{Attach, PortControl, PortDetails, PortFault, PortState, PortStatus, RssTable};
 use rustix::fd::BorrowedFd;
 use std::fmt::Debug;
@@ -102,6 +103,10 @@ impl PortControl for DeferredPort {
         if let Some(port) = &mut self.port {
             port.close(engine);
         }
+    }
+
+    fn as_handover(&mut self) -> Result<&mut dyn HandOver, NotHandedOver> {
+        self.port.as_mut().ok_or(NotHandedOver::NotMade)?.as_handover()
     }
 
     fn rss(&self) -> Option<RssTable> {

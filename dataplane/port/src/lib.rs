@@ -15,6 +15,7 @@ mod details;
 mod edit;
 pub mod eventfd;
 mod fault;
+pub mod handover;
 mod header;
 pub mod interface;
 pub mod memif;

@@ -5,6 +5,7 @@
 //! forked into one handle per worker.
 
 use crate::Remedy;
+use crate::handover::{HandOver, NotHandedOver};
 use crate::{
     Burst, Capabilities, DropReason, Now, PortDetails, PortFault, QueueState, RssTable, Slots, work,
 };
@@ -341,6 +342,10 @@ pub trait PortControl: Send {
     /// Further details, for display.
     fn details(&self) -> PortDetails {
         PortDetails::new()
+    }
+    /// The port as one that another process can continue, or why it cannot.
+    fn as_handover(&mut self) -> Result<&mut dyn HandOver, NotHandedOver> {
+        Err(NotHandedOver::Kind(self.status().kind))
     }
     /// How the port distributes flows over its queues. Returns `None` if that is not known.
     fn rss(&self) -> Option<RssTable> {

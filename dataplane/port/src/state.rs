@@ -15,8 +15,8 @@ use ring::driver::{DriverState, Used};
 /// State of a stopped queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum QueueState {
-    /// No state: the next queue starts with empty rings. The only state of kinds without rings in shared memory (TAP,
-    /// AF_XDP, packet sockets, streams, files).
+    /// No state: the next queue starts with empty rings. The only state of kinds without rings in shared memory (AF_XDP,
+    /// packet sockets, streams, files).
     #[default]
     Fresh,
     /// A virtqueue in the peer's memory (vhost-user).
@@ -30,6 +30,9 @@ pub enum QueueState {
     Driver(Box<DriverQueue>),
     /// A memif ring.
     Memif(Box<MemifQueue>),
+    /// Frames that the kernel has passed to a TAP queue and that the queue has not received yet, each behind its offload
+    /// header.
+    Frames(Vec<Box<[u8]>>),
 }
 
 /// State of a virtio-user queue. Buffers that it does not name are free (transmit) or posted again (receive).

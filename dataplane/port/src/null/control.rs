@@ -1,6 +1,7 @@
 //! Control side: the port runs from creation to close.
 
 use super::tx::Tx;
+use crate::handover::{HandOver, NotHandedOver};
 use crate::{Attach, PortControl, PortFault, PortState, PortStatus, QueueStatus};
 use rustix::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -56,6 +57,10 @@ impl PortControl for Null {
     fn close(&mut self, engine: &mut dyn Attach) {
         drop(engine.stop_tx(0));
         (self.state, self.resume) = (PortState::Closed, None);
+    }
+
+    fn as_handover(&mut self) -> Result<&mut dyn HandOver, NotHandedOver> {
+        Err(NotHandedOver::Internal)
     }
 
     fn status(&self) -> PortStatus {

@@ -5,6 +5,7 @@
 
 use super::exchange::{Exchange, Lookup, Registration};
 use crate::eventfd;
+use crate::handover::{HandOver, NotHandedOver};
 use crate::memif::joined::Joined;
 use crate::memif::queue::Rings;
 use crate::memif::{MemifError, Options};
@@ -148,6 +149,10 @@ impl PortControl for Patch {
         self.registration.unregister();
         self.resume = None;
         self.state = PortState::Closed;
+    }
+
+    fn as_handover(&mut self) -> Result<&mut dyn HandOver, NotHandedOver> {
+        Err(NotHandedOver::Internal)
     }
 
     fn status(&self) -> PortStatus {

@@ -102,6 +102,41 @@ impl Connector {
         Ok(Self { resume: Some(now), ..Self::new(Origin::Given(Some(socket), place))? })
     }
 
+    /// Neither listens nor connects, until a socket of another process is passed to [`Connector::listen_on`].
+    pub(crate) fn idle(site: &SocketAddress) -> Result<Self, ListenError> {
+        Self::new(Origin::Address(site.clone())).map_err(|errno| ListenError::at(site, errno))
+    }
+
+    /// Accepts peers on a listening socket of another process, whose file it is responsible for from now on.
+    pub(crate) fn listen_on(&mut self, socket: OwnedFd) -> Result<(), Errno> {
+        self.watch(socket.as_fd())?;
+        self.listener = Some(match &self.origin {
+            Origin::Address(SocketAddress::Unix(path) | SocketAddress::Packets(path)) => {
+                ListenSocket::Unix(Listener::over(socket, path))
+            }
+            _ => ListenSocket::Tcp(socket),
+        });
+        Ok(())
+    }
+
+    /// The listening socket, if there is one.
+    pub(crate) fn listener(&self) -> Option<BorrowedFd<'_>> {
+        self.listener.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Connects at `at`.
+    pub(crate) fn connect_at(&mut self, at: Instant) {
+        self.resume = Some(at);
+    }
+
+    /// Like [`Connector::close`], but leaves the socket's file to another process.
+    pub(crate) fn release(&mut self) {
+        if let Some(ListenSocket::Unix(listener)) = &mut self.listener {
+            listener.leave_file();
+        }
+        self.close();
+    }
+
     fn new(origin: Origin) -> Result<Self, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let (listener, dialing, resume, refused) = (None, None, None, None);

@@ -111,9 +111,20 @@ impl Listener {
             Errno::ADDRINUSE => ListenError::Live(path.into()),
             errno => ListenError::of_file(path, errno),
         })?;
+        Ok(Self::over(socket, path))
+    }
+
+    /// Uses a socket that listens at `path`.
+    pub(crate) fn over(socket: OwnedFd, path: &Path) -> Self {
+        let has_file = !is_abstract(path);
         let path = std::path::absolute(path).unwrap_or_else(|_| path.into());
         let file = identity(&path).filter(|_| has_file);
-        Ok(Self { socket, path, file })
+        Self { socket, path, file }
+    }
+
+    /// Keeps the file when dropped.
+    pub(crate) fn leave_file(&mut self) {
+        self.file = None;
     }
 }
 

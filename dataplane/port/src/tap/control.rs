@@ -9,9 +9,11 @@ use super::device::Device;
 use super::error::TapError;
 use super::options::{Io, Options};
 use super::slots::{SLOTS, Slots};
+use super::waiting::Waiting;
 use super::{rx, tx, uring};
 use crate::Remedy;
 use crate::backoff::Backoff;
+use crate::handover::{HandOver, NotHandedOver};
 use crate::{
     Attach, Capabilities, PortControl, PortFault, PortState, PortStatus, QueueStatus, RxQueue, TxQueue,
 };
@@ -27,40 +29,48 @@ type Pair = (Box<dyn RxQueue>, Box<dyn TxQueue>);
 /// A port over a TAP interface.
 #[derive(Debug)]
 pub struct Tap {
-    options: Options,
+    pub(super) options: Options,
     io: Io,
-    device: Option<Device>,
+    pub(super) device: Option<Device>,
     /// Number of queue pairs started in the engine.
-    running: u16,
+    pub(super) running: u16,
     /// Time at which all queue pairs were started.
-    started: Option<Instant>,
+    pub(super) started: Option<Instant>,
     /// Time of the next action.
-    due: Option<Instant>,
+    pub(super) due: Option<Instant>,
     backoff: Backoff,
-    state: PortState,
-    connects: u64,
+    pub(super) state: PortState,
+    pub(super) connects: u64,
+    /// By pair: frames of the queues that ran before, if the port was stopped for a hand-over.
+    pub(super) waiting: Vec<Waiting>,
 }
 
 impl Tap {
     /// Creates or finds the interface and brings it up. Packets flow once the engine drives the port.
     pub fn open(options: Options, now: Instant) -> Result<Self, TapError> {
-        let io = choose(options.io)?;
         let device = Device::open(&options)?;
+        Ok(Self { device: Some(device), due: Some(now), ..Self::successor(options)? })
+    }
+
+    /// A port that continues the one of another process ([`HandOver::take_over`]). Until then it does nothing.
+    pub fn successor(options: Options) -> Result<Self, TapError> {
+        options.check()?;
         Ok(Self {
+            io: choose(options.io)?,
             options,
-            io,
-            device: Some(device),
+            device: None,
             running: 0,
             started: None,
-            due: Some(now),
+            due: None,
             backoff: Backoff::default(),
             state: PortState::Waiting(None),
             connects: 0,
+            waiting: Vec::new(),
         })
     }
 
     /// Opens the interface if needed, and starts its queues.
-    fn begin(&mut self, now: Instant, engine: &mut dyn Attach) -> Result<(), PortFault> {
+    pub(super) fn begin(&mut self, now: Instant, engine: &mut dyn Attach) -> Result<(), PortFault> {
         if self.device.is_none() {
             let opened = Device::open(&self.options);
             self.device = Some(opened.map_err(|error| PortFault::Interface(error.in_one_line()))?);
@@ -78,12 +88,16 @@ impl Tap {
         Ok(())
     }
 
-    fn queues(&self) -> Result<Vec<Pair>, PortFault> {
+    fn queues(&mut self) -> Result<Vec<Pair>, PortFault> {
+        let mut waiting = std::mem::take(&mut self.waiting).into_iter();
         let Some(device) = &self.device else { return Ok(Vec::new()) };
         let (queues, io) = (device.queues(), self.io);
-        let rx = |pair| match io {
-            Io::Calls => rx::start(queues, pair),
-            Io::Uring | Io::UringSqpoll => uring::start_rx(queues, pair, io == Io::UringSqpoll),
+        let mut rx = |pair| {
+            let waiting = waiting.next().unwrap_or_default();
+            match io {
+                Io::Calls => rx::start(queues, pair, waiting),
+                Io::Uring | Io::UringSqpoll => uring::start_rx(queues, pair, io == Io::UringSqpoll, waiting),
+            }
         };
         let pair =
             |pair| Ok((rx(pair)?, tx::start(queues, device.watch().link(), device.capabilities(), io)?));
@@ -104,7 +118,7 @@ impl Tap {
     }
 
     /// Stops the queues, then releases the interface. A non-persistent interface created here is removed.
-    fn end(&mut self, fault: PortFault, now: Instant, engine: &mut dyn Attach) {
+    pub(super) fn end(&mut self, fault: PortFault, now: Instant, engine: &mut dyn Attach) {
         self.stop(engine);
         self.device = None;
         self.backoff.ended(self.started.take(), now);
@@ -165,6 +179,10 @@ impl PortControl for Tap {
         self.stop(engine);
         (self.device, self.started, self.due) = (None, None, None);
         self.state = PortState::Closed;
+    }
+
+    fn as_handover(&mut self) -> Result<&mut dyn HandOver, NotHandedOver> {
+        Ok(self)
     }
 
     fn status(&self) -> PortStatus {

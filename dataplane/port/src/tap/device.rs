@@ -46,6 +46,17 @@ impl Device {
         Ok(Self { queues: parts.queues.into(), watch: parts.watch, capabilities, home })
     }
 
+    /// Continues with the queues of another process. Other settings of the interface are those of that process.
+    pub(super) fn adopt(options: &Options, queues: Vec<OwnedFd>) -> Result<Self, TapError> {
+        let namespace = options.netns.as_deref().map(Namespace::new);
+        let place = Place { interface: options.interface.clone(), netns: namespace };
+        let (watch, identity) = netns::within(place.netns.as_ref(), || Watch::new(&place))?;
+        let refused = |errno| TapError::Refused("set the offloads", options.interface.clone(), errno);
+        let capabilities = queues.first().map(|queue| offload(queue.as_fd())).transpose().map_err(refused)?;
+        let capabilities = capabilities.unwrap_or(Capabilities::NONE);
+        Ok(Self { queues: queues.into(), watch: watch?, capabilities, home: place.netns.zip(identity) })
+    }
+
     /// One descriptor per queue pair.
     pub(super) fn queues(&self) -> &Arc<[OwnedFd]> {
         &self.queues

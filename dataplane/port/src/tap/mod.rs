@@ -2,7 +2,8 @@
 //! it.
 //!
 //! `control` is the control side, `device` creates or finds the interface (in a network namespace, if configured),
-//! `slots` is the receive memory, `rx` and `tx` are the queues with plain system calls, `uring` those with `io_uring`,
+//! `slots` is the receive memory, `waiting` has frames of a stopped queue, `handover` passes the
+//! interface to another process, `rx` and `tx` are the queues with plain system calls, `uring` those with `io_uring`,
 //! and `sys` contains the unsafe code of the former. Checksum and segmentation offloads pass through in both directions
 //! where the other side supports them.
 //!
@@ -12,6 +13,7 @@
 mod control;
 mod device;
 mod error;
+mod handover;
 mod options;
 mod rx;
 mod slots;
@@ -19,6 +21,7 @@ mod sys;
 mod tx;
 mod uring;
 mod verdict;
+mod waiting;
 
 pub use control::Tap;
 pub use error::TapError;

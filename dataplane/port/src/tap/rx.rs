@@ -6,7 +6,8 @@
 use super::slots::{MAX_FRAME, MIN_FRAME, Slots};
 use super::sys;
 use super::verdict::gone;
-use crate::{Burst, BurstStats, DropReason, OFFLOAD_HEADER, Offload, PortFault, RxQueue};
+use super::waiting::Waiting;
+use crate::{Burst, BurstStats, DropReason, OFFLOAD_HEADER, Offload, PortFault, QueueState, RxQueue};
 use mem::VolatileSlice;
 use ring::BufId;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,14 +19,19 @@ use std::sync::Arc;
 pub(super) const MAX_BURST_BYTES: usize = 128 * 1024;
 
 /// A receive queue on descriptor `pair` of the interface.
-pub(super) fn start(queues: &Arc<[OwnedFd]>, pair: usize) -> Result<Box<dyn RxQueue>, PortFault> {
-    Ok(Box::new(Rx { queues: queues.clone(), pair, slots: Slots::new()? }))
+pub(super) fn start(
+    queues: &Arc<[OwnedFd]>,
+    pair: usize,
+    waiting: Waiting,
+) -> Result<Box<dyn RxQueue>, PortFault> {
+    Ok(Box::new(Rx { queues: queues.clone(), pair, slots: Slots::new()?, waiting }))
 }
 
 struct Rx {
     queues: Arc<[OwnedFd]>,
     pair: usize,
     slots: Slots,
+    waiting: Waiting,
 }
 
 impl RxQueue for Rx {
@@ -34,6 +40,7 @@ impl RxQueue for Rx {
 
     fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
         self.slots.collect();
+        self.waiting.receive(&mut self.slots, burst, stats);
         let before = stats.bytes;
         while burst.room() > 0 && stats.bytes - before < MAX_BURST_BYTES as u64 {
             let Some(slot) = self.slots.take() else { break };
@@ -63,7 +70,7 @@ impl RxQueue for Rx {
 
     /// The descriptor is level-triggered: it stays readable while a packet is available.
     fn enable_notification(&mut self) -> Result<bool, PortFault> {
-        Ok(false)
+        Ok(!self.waiting.is_empty())
     }
 
     fn disable_notification(&mut self) {}
@@ -75,6 +82,10 @@ impl RxQueue for Rx {
     /// Private memory does not change.
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
+    }
+
+    fn freeze(self: Box<Self>) -> QueueState {
+        QueueState::Frames(self.waiting.into())
     }
 }
 

@@ -5,6 +5,7 @@
 //! after its header. The first lines of the slots map to different cache sets, which a power-of-two stride would
 //! prevent. Pages are allocated on first use: a slot that has only held short packets uses one page.
 
+use super::sys;
 use crate::arena::Arena;
 use crate::retain::Lender;
 use crate::{BURST, Burst, OFFLOAD_HEADER, PortFault};
@@ -66,6 +67,20 @@ impl Slots {
     #[inline(always)]
     pub(super) fn whole(&self, slot: u16) -> VolatileSlice {
         self.arena.slot(usize::from(slot)).split_at(LINE - OFFLOAD_HEADER).1
+    }
+
+    /// A copy of the first `len` bytes of header and frame. The kernel must no longer write to the slot.
+    pub(super) fn copy(&self, slot: u16, len: usize) -> Box<[u8]> {
+        sys::copy_out(self.whole(slot).split_at(len).0)
+    }
+
+    /// Writes header and frame to a free slot. Returns `None` if there is no free slot, or the frame does not fit.
+    pub(super) fn put(&mut self, bytes: &[u8]) -> Option<(u16, VolatileSlice)> {
+        let slot = self.free.last().copied().filter(|_| bytes.len() <= SIZE - LINE)?;
+        self.free.pop();
+        let whole = self.whole(slot).split_at(bytes.len()).0;
+        sys::copy_in(whole, bytes);
+        Some((slot, whole))
     }
 
     /// Maximum memory of one queue's slots, in bytes.

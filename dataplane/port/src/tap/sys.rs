@@ -5,6 +5,7 @@
 
 use crate::{Frame, OFFLOAD_HEADER};
 use mem::VolatileSlice;
+use mem::copy::Portable;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, Result};
@@ -95,6 +96,21 @@ pub(super) fn read(tun: BorrowedFd<'_>, slot: VolatileSlice) -> Result<usize> {
     // completed.
     let n = unsafe { libc::read(tun.as_raw_fd(), slot.as_ptr().cast(), slot.len()) };
     if n < 0 { Err(last()) } else { Ok(n as usize) }
+}
+
+/// The bytes of a slot in an arena that the caller holds, to which the kernel no longer writes.
+pub(super) fn copy_out(slot: VolatileSlice) -> Box<[u8]> {
+    let mut bytes = vec![0; slot.len()];
+    // SAFETY: the caller holds the arena, and nothing writes to the slot.
+    unsafe { slot.copy_out::<Portable>(&mut bytes) };
+    bytes.into()
+}
+
+/// Writes to a slot that is in no packet, in an arena that the caller holds.
+pub(super) fn copy_in(slot: VolatileSlice, bytes: &[u8]) {
+    debug_assert!(slot.len() >= bytes.len());
+    // SAFETY: the caller holds the arena, the slot has the length of the bytes, and nothing else uses it.
+    unsafe { slot.copy_in::<Portable>(bytes) };
 }
 
 /// Header of a packet: the first bytes of `slot`, in an arena that the caller holds.

@@ -3,9 +3,12 @@
 
 use super::options::Io;
 use super::slots::{MAX_FRAME, SLOTS};
+use super::waiting::Waiting;
 use super::{rx, tx, uring};
 use crate::interface::LinkState;
-use crate::{BURST, Burst, BurstStats, Capabilities, DropReason, OFFLOAD_HEADER, Offload, RxQueue, TxQueue};
+use crate::{
+    BURST, Burst, BurstStats, Capabilities, DropReason, OFFLOAD_HEADER, Offload, QueueState, RxQueue, TxQueue,
+};
 use mem::copy::Portable;
 use mem::{GuestMemory, Region, RegionSpec};
 use ring::BufId;
@@ -27,12 +30,16 @@ fn pair() -> (Arc<[OwnedFd]>, OwnedFd) {
 
 /// All receive modes supported by this kernel.
 fn receivers(queues: &Arc<[OwnedFd]>) -> Vec<Box<dyn RxQueue>> {
-    let mut all = vec![rx::start(queues, 0).unwrap()];
-    if uring::probe().is_ok() {
-        all.push(uring::start_rx(queues, 0, false).unwrap());
-        all.push(uring::start_rx(queues, 0, true).unwrap());
-    }
-    all
+    let modes = if uring::probe().is_ok() { 3 } else { 1 };
+    (0..modes).map(|mode| receiver(queues, mode, Waiting::default())).collect()
+}
+
+fn receiver(queues: &Arc<[OwnedFd]>, mode: usize, waiting: Waiting) -> Box<dyn RxQueue> {
+    let queue = match mode {
+        0 => rx::start(queues, 0, waiting),
+        mode => uring::start_rx(queues, 0, mode == 2, waiting),
+    };
+    queue.unwrap()
 }
 
 fn senders(queues: &Arc<[OwnedFd]>) -> Vec<Box<dyn TxQueue>> {
@@ -42,6 +49,12 @@ fn senders(queues: &Arc<[OwnedFd]>) -> Vec<Box<dyn TxQueue>> {
 
 fn packet(header: [u8; OFFLOAD_HEADER], frame: &[u8]) -> Vec<u8> {
     [&header[..], frame].concat()
+}
+
+/// Sleeps until a kick.
+fn wait(queue: &dyn RxQueue) {
+    let (kick, second) = (queue.kick_fd().unwrap(), Timespec { tv_sec: 1, tv_nsec: 0 });
+    poll(&mut [PollFd::new(&kick, PollFlags::IN)], Some(&second)).unwrap();
 }
 
 /// Receives until `n` packets were counted, sleeping in between like a worker.
@@ -62,9 +75,7 @@ fn receive(
             return;
         }
         if !queue.enable_notification().unwrap() {
-            let kick = queue.kick_fd().unwrap();
-            let second = Timespec { tv_sec: 1, tv_nsec: 0 };
-            poll(&mut [PollFd::new(&kick, PollFlags::IN)], Some(&second)).unwrap();
+            wait(queue);
         }
         queue.disable_notification();
     }
@@ -98,6 +109,36 @@ fn received_frames_are_validated_and_slots_reused() {
         assert_eq!(good, sent / 3);
         assert_eq!(stats.drops[DropReason::BadOffload as usize], sent / 3);
         assert_eq!(stats.drops[DropReason::TooShort as usize], sent / 3);
+    }
+}
+
+#[test]
+fn frames_that_a_stopped_queue_has_read_are_received_by_the_next_one() {
+    for mode in 0..receivers(&pair().0).len() {
+        let (queues, other) = pair();
+        let mut queue = receiver(&queues, mode, Waiting::default());
+        let (mut burst, mut stats, mut got) = (Burst::new(), BurstStats::default(), Vec::new());
+        for number in 0..100 {
+            let bytes = packet([0; OFFLOAD_HEADER], &[number; 60]);
+            rustix::net::send(&other, &bytes, rustix::net::SendFlags::empty()).unwrap();
+        }
+        // Every queue stops after a few of the frames that the kernel has passed to it.
+        for _ in 0..100 {
+            if stats.packets == 100 {
+                break;
+            }
+            burst.begin_limited(0, 7);
+            queue.rx(&mut burst, &mut stats).unwrap();
+            burst.load_heads::<Portable>();
+            got.extend((0..burst.len()).map(|i| burst.head(i)[0]));
+            queue.complete(burst.buf_ids());
+            if !queue.enable_notification().unwrap() {
+                wait(&*queue);
+            }
+            let QueueState::Frames(frames) = queue.freeze() else { panic!("another state") };
+            queue = receiver(&queues, mode, frames.into());
+        }
+        assert_eq!(got, (0..100).collect::<Vec<_>>(), "mode {mode}");
     }
 }
 

@@ -49,6 +49,23 @@ impl Channel {
         Self { socket, validate, bytes, have: 0, header: None, descriptors: Vec::new() }
     }
 
+    /// Continues with the part of a message that was received by another process ([`Channel::partial`]).
+    pub(crate) fn continued(
+        socket: OwnedFd,
+        validate: Validate,
+        received: &[u8],
+        descriptors: Vec<OwnedFd>,
+    ) -> Option<Self> {
+        let mut channel = Self { descriptors, have: received.len(), ..Self::new(socket, validate) };
+        channel.bytes.get_mut(..received.len())?.copy_from_slice(received);
+        Some(channel)
+    }
+
+    /// The received part of an incomplete message.
+    pub(crate) fn partial(&self) -> (&[u8], &[OwnedFd]) {
+        (&self.bytes[..self.have], &self.descriptors)
+    }
+
     /// The next message. Returns `None` while it is incomplete. Blocks only if the socket does.
     pub(crate) fn receive(&mut self) -> Result<Option<Message<'_>>, WireError> {
         loop {

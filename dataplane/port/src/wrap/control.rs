@@ -11,6 +11,7 @@ use super::record::{RecordTx, Recording};
 use super::release::{DelayedTx, ReleaseRx};
 use crate::Remedy;
 use crate::eventfd;
+use crate::handover::{HandOver, Handover, NotHandedOver};
 use crate::spool::{CreateError, Format, Spool};
 use crate::{
     Attach, PortControl, PortDetail, PortDetails, PortFault, PortStatus, RssTable, RxQueue, TxQueue,
@@ -166,6 +167,18 @@ impl Wrapped {
         done
     }
 
+    /// Runs `act` on the hand-over of the inner port, with an engine that wraps its queues.
+    fn with_handover<R>(
+        &mut self,
+        engine: &mut dyn Attach,
+        act: impl FnOnce(&mut dyn HandOver, &mut dyn Attach) -> R,
+    ) -> Result<R, PortFault> {
+        self.with(engine, |inner, engine| match inner.as_handover() {
+            Ok(inner) => Ok(act(inner, engine)),
+            Err(why) => Err(PortFault::NotMade(why.to_string())),
+        })
+    }
+
     fn recorders(&mut self) -> impl Iterator<Item = &mut Recorder> {
         self.parts.capture.iter_mut().chain(&mut self.parts.trace)
     }
@@ -206,6 +219,14 @@ impl PortControl for Wrapped {
         (self.closed, self.next_status) = (true, None);
     }
 
+    fn as_handover(&mut self) -> Result<&mut dyn HandOver, NotHandedOver> {
+        match &self.parts {
+            Parts { capture: Some(_), .. } => Err(NotHandedOver::Wrapper("capture")),
+            Parts { trace: Some(_), .. } => Err(NotHandedOver::Wrapper("trace")),
+            _ => self.inner.as_handover().map(drop).map(|()| self as _),
+        }
+    }
+
     fn status(&self) -> PortStatus {
         self.inner.status()
     }
@@ -224,6 +245,31 @@ impl PortControl for Wrapped {
             details.extend(wire.inward.details().chain(wire.outward.details()));
         }
         details
+    }
+}
+
+impl HandOver for Wrapped {
+    fn hand_over(&mut self, engine: &mut dyn Attach) -> Result<Handover, PortFault> {
+        self.with_handover(engine, |inner, engine| inner.hand_over(engine))?
+    }
+
+    fn resume(&mut self, now: Instant, engine: &mut dyn Attach) {
+        // Fails only for a port that was not handed over.
+        let _ = self.with_handover(engine, |inner, engine| inner.resume(now, engine));
+    }
+
+    fn release(&mut self, engine: &mut dyn Attach) {
+        let _ = self.with_handover(engine, |inner, engine| inner.release(engine));
+        (self.closed, self.next_status) = (true, None);
+    }
+
+    fn take_over(
+        &mut self,
+        handover: Handover,
+        now: Instant,
+        engine: &mut dyn Attach,
+    ) -> Result<(), PortFault> {
+        self.with_handover(engine, |inner, engine| inner.take_over(handover, now, engine))?
     }
 }
 

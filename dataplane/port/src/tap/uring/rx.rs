@@ -3,10 +3,11 @@
 use super::super::rx::take;
 use super::super::slots::Slots;
 use super::super::verdict::gone;
+use super::super::waiting::Waiting;
 use super::sys::{Received, Receiver};
 use super::unavailable;
 use crate::eventfd;
-use crate::{BURST, Burst, BurstStats, PortFault, RxQueue};
+use crate::{BURST, Burst, BurstStats, PortFault, QueueState, RxQueue};
 use ring::BufId;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -22,12 +23,14 @@ pub(in super::super) fn start(
     queues: &Arc<[OwnedFd]>,
     pair: usize,
     thread: bool,
+    waiting: Waiting,
 ) -> Result<Box<dyn RxQueue>, PortFault> {
     let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
     let made = event.map_err(Into::into).and_then(|event| Receiver::new(queues, pair, event, thread));
     // `receiver` is declared before `slots`, because fields drop in this order.
     let receiver = made.map_err(|error| unavailable(&error))?;
-    Ok(Box::new(Rx { receiver, slots: Slots::new()?, offered: 0, wanted: BURST, bound: !thread }))
+    let slots = Slots::new()?;
+    Ok(Box::new(Rx { receiver, slots, offered: 0, wanted: BURST, bound: !thread, waiting }))
 }
 
 struct Rx {
@@ -39,6 +42,7 @@ struct Rx {
     wanted: usize,
     /// Whether the ring belongs to the thread that enables it.
     bound: bool,
+    waiting: Waiting,
 }
 
 impl Rx {
@@ -76,6 +80,7 @@ impl RxQueue for Rx {
 
     fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
         self.slots.collect();
+        self.waiting.receive(&mut self.slots, burst, stats);
         self.refill()?;
         if !self.receiver.is_ready() {
             return Ok(());
@@ -109,7 +114,7 @@ impl RxQueue for Rx {
 
     fn enable_notification(&mut self) -> Result<bool, PortFault> {
         self.refill()?;
-        Ok(self.receiver.enable_notification())
+        Ok(self.receiver.enable_notification() || !self.waiting.is_empty())
     }
 
     fn disable_notification(&mut self) {
@@ -124,6 +129,18 @@ impl RxQueue for Rx {
     /// Private memory does not change.
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
+    }
+
+    /// The kernel may have filled slots that were not received.
+    fn freeze(mut self: Box<Self>) -> QueueState {
+        self.receiver.cancel();
+        let (slots, mut frames) = (&self.slots, Vec::new());
+        self.receiver.harvest(usize::MAX, |received| {
+            if let Received::Packet(slot, len) = received {
+                frames.push(slots.copy(slot, len));
+            }
+        });
+        QueueState::Frames(Vec::from(self.waiting).into_iter().chain(frames).collect())
     }
 
     fn is_bound(&self) -> bool {

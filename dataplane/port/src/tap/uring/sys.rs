@@ -205,14 +205,21 @@ fn received(entry: &cqueue::Entry) -> Received {
     }
 }
 
-impl Drop for Receiver {
-    /// Without a kernel thread, the kernel writes to slots only during the worker's calls, of which there are none any
-    /// more. With one, its requests must be cancelled before the slots are freed.
-    fn drop(&mut self) {
+impl Receiver {
+    /// Ends the read: the kernel writes to no slot afterwards. Without a kernel thread, it writes to slots only during
+    /// the worker's calls, of which there are none any more.
+    pub(super) fn cancel(&mut self) {
         if self.has_thread && self.is_enabled {
             // Fails harmlessly if there is nothing to cancel.
             let _ = self.ring.submitter().register_sync_cancel(None, CancelBuilder::any());
         }
+    }
+}
+
+impl Drop for Receiver {
+    /// The slots are freed next.
+    fn drop(&mut self) {
+        self.cancel();
     }
 }
 

@@ -7,11 +7,13 @@
 //! thread busy. An invalid ring is a fault only if the front end neither stops it nor disconnects within a grace
 //! period. Never blocks and never reads a clock.
 
+mod handover;
 mod offer;
 
 pub use offer::{Options, PlugError};
 
 use super::session::{Offer, Queues, Session};
+use crate::handover::{HandOver, NotHandedOver};
 use crate::socket::rights::ReceiveError;
 use crate::socket::{Connector, SocketAddress};
 use crate::vhost::message::{Code, Header, Reply, feature_names};
@@ -100,6 +102,14 @@ impl VhostUser {
         let offer = options.offer()?;
         let connector = Connector::over(socket, place, now).map_err(PlugError::Descriptor)?;
         Ok(Self::behind(connector, false, offer, super::QUEUES))
+    }
+
+    /// Creates a back end that continues the one of another process ([`HandOver::take_over`]). Until then it does
+    /// nothing.
+    pub fn successor(path: impl AsRef<Path>, listens: bool, options: Options) -> Result<Self, PlugError> {
+        let offer = options.offer()?;
+        let connector = Connector::idle(&SocketAddress::Unix(path.as_ref().into()))?;
+        Ok(Self::behind(connector, listens, offer, super::QUEUES))
     }
 
     fn behind(connector: Connector, listens: bool, offer: Offer, queues: Queues) -> Self {
@@ -260,6 +270,10 @@ impl PortControl for VhostUser {
             connects: self.connects,
             memory: session.map_or((0, 0), Session::memory_use),
         }
+    }
+
+    fn as_handover(&mut self) -> Result<&mut dyn HandOver, NotHandedOver> {
+        if self.connector.is_single() { Err(NotHandedOver::Granted) } else { Ok(self) }
     }
 
     fn details(&self) -> PortDetails {

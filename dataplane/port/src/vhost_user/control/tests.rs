@@ -322,3 +322,41 @@ fn out_of_range_options_are_rejected_and_the_mask_applies() {
     let split = Options { features: Features(!Features::RING_PACKED), ..Options::default() };
     assert!(!offer(split).unwrap().features.has(Features::RING_PACKED));
 }
+
+#[test]
+fn port_is_handed_over_with_its_listener_and_its_connection() {
+    let mut bench = Bench::listening();
+    let mut peer = bench.peer();
+    peer.write_all(&Request::GetQueueNum.encode(false)[..5]).unwrap();
+    bench.run();
+    assert_eq!(bench.state(), PortState::Connected);
+    let handover = bench.port.as_handover().unwrap().hand_over(&mut bench.engine).unwrap();
+    let mut successor = VhostUser::successor(bench.path(), true, Options::default()).unwrap();
+    successor.take_over(handover, bench.now, &mut bench.engine).unwrap();
+    std::mem::replace(&mut bench.port, successor).as_handover().unwrap().release(&mut bench.engine);
+    assert_eq!((bench.state(), bench.path().exists()), (PortState::Connected, true));
+    // The message that the first process received in part is answered by the second one.
+    peer.write_all(&Request::GetQueueNum.encode(false)[5..]).unwrap();
+    bench.run();
+    assert_eq!(answer(&mut peer), 1);
+    drop(peer);
+    bench.wait(MAX_PAUSE);
+    let _again = bench.peer();
+    bench.run();
+    assert_eq!(bench.state(), PortState::Connected);
+    bench.port.close(&mut bench.engine);
+    assert!(!bench.path().exists(), "the file belongs to the port that has taken over");
+}
+
+#[test]
+fn port_continues_after_a_hand_over_that_failed() {
+    let mut bench = Bench::listening();
+    let mut peer = bench.peer();
+    bench.run();
+    let port = bench.port.as_handover().unwrap();
+    drop(port.hand_over(&mut bench.engine).unwrap());
+    port.resume(bench.now, &mut bench.engine);
+    peer.write_all(&Request::GetQueueNum.encode(false)).unwrap();
+    bench.run();
+    assert_eq!(answer(&mut peer), 1);
+}

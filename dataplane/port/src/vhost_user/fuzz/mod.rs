@@ -2,7 +2,7 @@
 //!
 //! Every byte string is a script. It is sent over a real socket to a [`Session`] with fake queues, mostly as almost
 //! valid messages, so that a fuzzer passes the first checks, sometimes as raw bytes. The session must end normally or
-//! with a named fault, and must leave no resources behind. The same scripts ([`Script`]) are sent to the ports of
+//! with a named fault, and must leave no resources behind. A session that has not ended can be handed over. The same scripts ([`Script`]) are sent to the ports of
 //! whole switches.
 
 mod script;
@@ -77,6 +77,9 @@ pub fn fuzz_session(script: &[u8]) {
                 break;
             }
             drain(&front);
+            if script.is_over() {
+                session.check_hand_over(&mut engine);
+            }
         }
         session.end(&mut engine);
         // The message that ended the session may have broken a queue as well.

@@ -23,12 +23,10 @@ impl Session {
         engine: &mut dyn Attach,
     ) -> Result<(), RequestError> {
         check_total(regions.iter(), self.offer.memory)?;
-        let regions = regions
-            .iter()
-            .zip(descriptors)
-            .map(|(spec, fd)| map(&fd, *spec))
-            .collect::<Result<Vec<_>, _>>()?;
+        let files: Vec<_> = regions.iter().copied().zip(descriptors).collect();
+        let regions = files.iter().map(|(spec, fd)| map(fd, *spec)).collect::<Result<Vec<_>, _>>()?;
         self.replace(GuestMemory::new(regions), engine)?;
+        self.files = files;
         // An invalid ring was in the old memory: it counts as stopped.
         self.vrings.iter_mut().filter(|vring| vring.grace.is_some()).for_each(Vring::stop);
         Ok(())
@@ -50,7 +48,9 @@ impl Session {
         }
         let specs: Vec<_> = current.regions().iter().map(|r| r.spec()).chain([region]).collect();
         check_total(specs.iter(), self.offer.memory)?;
-        self.replace(current.with(map(&fd, region)?), engine)
+        self.replace(current.with(map(&fd, region)?), engine)?;
+        self.files.push((region, fd));
+        Ok(())
     }
 
     pub(super) fn rem_mem_reg(
@@ -63,7 +63,10 @@ impl Session {
         if !current.regions().iter().any(|known| overlap(known.spec(), region)) {
             return Ok(());
         }
-        self.replace(current.without(region.guest, region.user, region.len), engine)
+        self.replace(current.without(region.guest, region.user, region.len), engine)?;
+        let left = self.memory.load();
+        self.files.retain(|(spec, _)| left.regions().iter().any(|region| region.spec() == *spec));
+        Ok(())
     }
 
     fn replace(

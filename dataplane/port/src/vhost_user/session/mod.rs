@@ -7,6 +7,7 @@
 //! index, size and address is validated before use.
 
 mod grace;
+mod handover;
 mod log;
 mod memory;
 mod rings;
@@ -19,7 +20,7 @@ use super::setup::QueueSetup;
 use crate::vhost::Features;
 use crate::vhost::message::{Header, ProtocolFeatures, Reply, Request};
 use crate::{Attach, PortFault, QueueStatus, RxQueue, TxQueue};
-use mem::{DirtyLog, MemTable};
+use mem::{DirtyLog, MemTable, RegionSpec};
 pub use memory::MAX_BYTES;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
@@ -80,6 +81,8 @@ pub struct Session {
     protocol: ProtocolFeatures,
     status: u8,
     memory: Arc<MemTable>,
+    /// Files of the mapped regions, for another process that takes the session over.
+    files: Vec<(RegionSpec, OwnedFd)>,
     /// Log of written pages, used while `LOG_ALL` is negotiated.
     log: Option<Arc<DirtyLog>>,
     vrings: Vec<Vring>,
@@ -96,6 +99,7 @@ impl Session {
             protocol: ProtocolFeatures(0),
             status: 0,
             memory: Arc::new(MemTable::default()),
+            files: Vec::new(),
             log: None,
             vrings,
         }
@@ -262,6 +266,7 @@ impl Session {
     pub fn end(&mut self, engine: &mut dyn Attach) {
         self.reset(engine);
         self.memory.replace(mem::GuestMemory::default());
+        self.files.clear();
         engine.refresh();
     }
 

@@ -1,0 +1,98 @@
+//! Hand-over of the interface to another process: the descriptors of its queues, so that the interface stays, and the
+//! frames that this process has already read.
+
+use super::control::Tap;
+use super::device::Device;
+use super::waiting::Waiting;
+use crate::handover::{HandOver, Handover};
+use crate::{Attach, PortFault, PortState, QueueState, RxQueue};
+use rustix::fd::{AsFd, OwnedFd};
+use std::time::Instant;
+
+/// The descriptor of a queue, in the order of pairs.
+const QUEUE: u8 = 1;
+/// A frame of the last queue that was not received yet, behind its offload header.
+const FRAME: u8 = 2;
+
+/// Error for parts that are not those of this kind of port.
+const INVALID: PortFault = PortFault::State("it is not that of a TAP port");
+
+impl HandOver for Tap {
+    fn hand_over(&mut self, engine: &mut dyn Attach) -> Result<Handover, PortFault> {
+        let frames: Vec<_> = (0..self.running).map(|pair| stop(pair, engine)).collect();
+        self.running = 0;
+        let mut handover = Handover::default();
+        let queues = self.device.iter().flat_map(|device| device.queues().iter());
+        for (pair, queue) in queues.enumerate() {
+            let queue = rustix::io::fcntl_dupfd_cloexec(queue.as_fd(), 0);
+            let queue = queue.map_err(|e| PortFault::BadDescriptor("duplicate", e.to_string()))?;
+            handover.push(QUEUE, Vec::new(), vec![queue]);
+            let of_pair = frames.get(pair).into_iter().flatten();
+            of_pair.for_each(|frame| handover.push(FRAME, frame.to_vec(), Vec::new()));
+        }
+        self.waiting = frames.into_iter().map(Waiting::from).collect();
+        Ok(handover)
+    }
+
+    fn resume(&mut self, now: Instant, engine: &mut dyn Attach) {
+        if self.started.is_some() && self.running == 0 {
+            self.start(now, engine);
+        }
+    }
+
+    fn release(&mut self, _: &mut dyn Attach) {
+        (self.device, self.started, self.due) = (None, None, None);
+        self.state = PortState::Closed;
+    }
+
+    fn take_over(
+        &mut self,
+        handover: Handover,
+        now: Instant,
+        engine: &mut dyn Attach,
+    ) -> Result<(), PortFault> {
+        let (mut queues, mut waiting) = (Vec::new(), Vec::<Vec<Box<[u8]>>>::new());
+        for part in handover.parts {
+            match (part.tag, waiting.last_mut()) {
+                (QUEUE, _) => {
+                    let [queue] = <[OwnedFd; 1]>::try_from(part.descriptors).map_err(|_| INVALID)?;
+                    queues.push(queue);
+                    waiting.push(Vec::new());
+                }
+                (FRAME, Some(frames)) => frames.push(part.bytes.into()),
+                _ => return Err(INVALID),
+            }
+        }
+        self.due = Some(now);
+        if queues.is_empty() {
+            // The interface was missing: it is opened now.
+            return Ok(());
+        }
+        if queues.len() != usize::from(self.options.queue_pairs) {
+            return Err(PortFault::State("it has another number of queue pairs"));
+        }
+        let device = Device::adopt(&self.options, queues);
+        self.device = Some(device.map_err(|error| PortFault::Interface(error.to_string()))?);
+        self.waiting = waiting.into_iter().map(Waiting::from).collect();
+        self.start(now, engine);
+        Ok(())
+    }
+}
+
+impl Tap {
+    fn start(&mut self, now: Instant, engine: &mut dyn Attach) {
+        if let Err(fault) = self.begin(now, engine) {
+            self.end(fault, now, engine);
+        }
+    }
+}
+
+/// Stops a queue pair. Returns the frames that its receive queue left.
+fn stop(pair: u16, engine: &mut dyn Attach) -> Vec<Box<[u8]>> {
+    let left = engine.stop_rx(pair).map(RxQueue::freeze);
+    drop(engine.stop_tx(pair));
+    match left {
+        Some(QueueState::Frames(frames)) => frames,
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,109 @@
+//! Hand-over of the port to another process: its listening socket, its connection, and the messages from which the
+//! other process builds the session.
+
+use super::{Link, VhostUser};
+use crate::handover::{HandOver, Handover, Part};
+use crate::vhost::message::Header;
+use crate::vhost::wire::Channel;
+use crate::vhost_user::session::Session;
+use crate::{Attach, PortFault, PortState};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
+
+/// The listening socket.
+const LISTENER: u8 = 1;
+/// The connection. Bytes and further descriptors: the received part of a message.
+const CONNECTION: u8 = 2;
+/// A message that builds the session, with its descriptors.
+const MESSAGE: u8 = 3;
+
+/// Error for parts that are not those of this kind of port, or in another order.
+const INVALID: PortFault = PortFault::State("it is not that of a vhost-user port");
+
+impl HandOver for VhostUser {
+    fn hand_over(&mut self, engine: &mut dyn Attach) -> Result<Handover, PortFault> {
+        let mut handover = Handover::default();
+        if let Some(listener) = self.connector.listener() {
+            handover.push(LISTENER, Vec::new(), vec![duplicate(listener)?]);
+        }
+        let Some(link) = &mut self.link else { return Ok(handover) };
+        let (received, files) = link.channel.partial();
+        let socket = std::iter::once(link.channel.as_fd()).chain(files.iter().map(AsFd::as_fd));
+        let socket = socket.map(duplicate).collect::<Result<_, _>>()?;
+        handover.push(CONNECTION, received.to_vec(), socket);
+        for (request, descriptors) in link.session.hand_over(engine)? {
+            handover.push(MESSAGE, request.encode(false), descriptors);
+        }
+        Ok(handover)
+    }
+
+    fn resume(&mut self, now: Instant, engine: &mut dyn Attach) {
+        let Some(link) = &mut self.link else { return };
+        if let Err(fault) = link.session.resume(engine) {
+            self.disconnect(Some(fault), now, engine);
+        }
+    }
+
+    fn release(&mut self, engine: &mut dyn Attach) {
+        if let Some(mut link) = self.link.take() {
+            link.session.end(engine);
+        }
+        self.connector.release();
+        self.state = PortState::Closed;
+    }
+
+    fn take_over(
+        &mut self,
+        handover: Handover,
+        now: Instant,
+        engine: &mut dyn Attach,
+    ) -> Result<(), PortFault> {
+        for part in handover.parts {
+            match part.tag {
+                LISTENER => self.listen_at(part)?,
+                CONNECTION => self.continue_link(part)?,
+                MESSAGE => self.replay(part, engine)?,
+                _ => return Err(INVALID),
+            }
+        }
+        // A client without a connection connects.
+        if !self.listens && self.link.is_none() {
+            self.connector.connect_at(now);
+        }
+        Ok(())
+    }
+}
+
+impl VhostUser {
+    fn listen_at(&mut self, part: Part) -> Result<(), PortFault> {
+        let [listener] = <[OwnedFd; 1]>::try_from(part.descriptors).map_err(|_| INVALID)?;
+        self.connector.listen_on(listener).map_err(|errno| failed("listening socket", errno))
+    }
+
+    fn continue_link(&mut self, part: Part) -> Result<(), PortFault> {
+        let mut descriptors = part.descriptors.into_iter();
+        let socket = descriptors.next().ok_or(INVALID)?;
+        self.connector.watch(socket.as_fd()).map_err(|errno| failed("connection", errno))?;
+        let channel = Channel::continued(socket, Header::expect_request, &part.bytes, descriptors.collect());
+        let session = Session::new(self.offer, self.queues);
+        self.link = Some(Link { channel: channel.ok_or(INVALID)?, session });
+        (self.state, self.connects) = (PortState::Connected, self.connects + 1);
+        self.connector.succeeded();
+        Ok(())
+    }
+
+    fn replay(&mut self, part: Part, engine: &mut dyn Attach) -> Result<(), PortFault> {
+        let link = self.link.as_mut().ok_or(INVALID)?;
+        let (header, payload) = part.bytes.split_first_chunk().ok_or(INVALID)?;
+        let header = Header::decode(*header).map_err(|error| PortFault::Protocol(error.to_string()))?;
+        link.session.receive(header, payload, part.descriptors, engine).map(drop)
+    }
+}
+
+fn duplicate(fd: BorrowedFd<'_>) -> Result<OwnedFd, PortFault> {
+    rustix::io::fcntl_dupfd_cloexec(fd, 0).map_err(|errno| failed("duplicate", errno))
+}
+
+fn failed(what: &'static str, errno: rustix::io::Errno) -> PortFault {
+    PortFault::BadDescriptor(what, errno.to_string())
+}
