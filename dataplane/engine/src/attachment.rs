@@ -11,9 +11,11 @@
 mod rx_affinity;
 mod shared;
 mod staged;
+mod stopped;
 
 pub(crate) use rx_affinity::MoveError;
 use rx_affinity::{Placed, RxAffinity};
+use stopped::{Starts, Stopped};
 
 use crate::clock::Clock;
 use crate::command::{Command, Generation, Injected, QueueKey, Retired, XpsMap};
@@ -44,6 +46,10 @@ pub(crate) struct Placement {
     stops: HashMap<PortId, u64>,
     /// Open commands by port: worker and command number.
     open: HashMap<PortId, Vec<(usize, u64)>>,
+    /// Queues stopped for a hand-over, until their ports take them back.
+    stopped: Stopped,
+    /// Queues of ports that are taken over, while they are started.
+    starts_at_once: Option<Starts>,
     pub(crate) layout: Layout,
     /// Ports with software RSS.
     pub(crate) rss: HashSet<PortId>,
@@ -69,6 +75,8 @@ impl Placement {
             starts: 0,
             stops: HashMap::new(),
             open: HashMap::new(),
+            stopped: Stopped::default(),
+            starts_at_once: None,
         }
     }
 
@@ -168,29 +176,8 @@ impl<'a> Attachment<'a> {
         QueueKey { port: self.port, pair }
     }
 
-    /// Whether the port has an open command; sets `failure` then.
-    fn is_held(&mut self) -> bool {
-        let holder = self.placement.holder(self.port);
-        self.failure = holder.map(PortFault::WorkerHung).or(self.failure.take());
-        holder.is_some()
-    }
-
-    /// Waits until all commands are handled. Returns whether they are; the others become open.
-    fn wait(&mut self, commands: &[(usize, u64)]) -> bool {
-        for &(worker, number) in commands {
-            if !self.placement.links[worker].wait(number) {
-                self.placement.open.entry(self.port).or_default().push((worker, number));
-            }
-        }
-        !self.is_held()
-    }
-}
-
-impl Attach for Attachment<'_> {
-    fn start_rx(&mut self, pair: u16, queue: Box<dyn RxQueue>) {
-        if self.is_held() {
-            return;
-        }
+    /// Assigns a receive queue to a worker. Returns the commands to wait for.
+    fn post_rx(&mut self, pair: u16, queue: Box<dyn RxQueue>) -> Vec<(usize, u64)> {
         let key = self.key(pair);
         let (at, worker) = self.placement.place(key);
         let generation = self.placement.next_serial();
@@ -200,8 +187,53 @@ impl Attach for Attachment<'_> {
         if self.placement.layout.steals {
             return self.share(key, placed, queue);
         }
-        let number = self.placement.links[worker].post(Command::StartRx(key, generation, queue));
-        self.wait(&[(worker, number)]);
+        vec![(worker, self.placement.links[worker].post(Command::StartRx(key, generation, queue)))]
+    }
+
+    /// Whether the port has an open command; sets `failure` then.
+    fn is_held(&mut self) -> bool {
+        let holder = self.placement.holder(self.port);
+        self.failure = holder.map(PortFault::WorkerHung).or(self.failure.take());
+        holder.is_some()
+    }
+
+    /// Waits until all commands are handled. Returns whether they are; the others become open.
+    fn wait(&mut self, commands: &[(usize, u64)]) -> bool {
+        if let Some(starts) = &mut self.placement.starts_at_once {
+            starts.wait_later(commands);
+            return true;
+        }
+        for &(worker, number) in commands {
+            if !self.placement.links[worker].wait(number) {
+                self.placement.open.entry(self.port).or_default().push((worker, number));
+            }
+        }
+        !self.is_held()
+    }
+}
+
+impl Attachment<'_> {
+    /// Waits for workers that get a transmit queue. A stuck worker sends nothing, so it may receive its handle later.
+    fn wait_for_outlets(&mut self, commands: &[(usize, u64)]) {
+        if let Some(starts) = &mut self.placement.starts_at_once {
+            return starts.wait_later(commands);
+        }
+        for &(worker, number) in commands {
+            let _ = self.placement.links[worker].wait(number);
+        }
+    }
+}
+
+impl Attach for Attachment<'_> {
+    fn start_rx(&mut self, pair: u16, queue: Box<dyn RxQueue>) {
+        if self.is_held() {
+            return;
+        }
+        if let Some(starts) = &mut self.placement.starts_at_once {
+            return starts.hold(self.port, pair, queue);
+        }
+        let commands = self.post_rx(pair, queue);
+        self.wait(&commands);
     }
 
     fn stop_rx(&mut self, pair: u16) -> Option<Box<dyn RxQueue>> {
@@ -209,6 +241,9 @@ impl Attach for Attachment<'_> {
         let Placed { worker, generation, .. } = self.placement.rx.remove(&key)?;
         self.placement.note_stop(self.port);
         self.placement.running.remove(&generation);
+        if let Some(queue) = self.placement.stopped.rx.remove(&generation) {
+            return Some(queue);
+        }
         if self.placement.layout.steals {
             return self.unshare(key);
         }
@@ -244,16 +279,12 @@ impl Attach for Attachment<'_> {
             let another = handles[0].fork();
             handles.push(another);
         }
-        let given = workers.iter().map(|&worker| self.placement.links[worker].clone()).zip(handles);
-        let commands: Vec<_> = given
-            .map(|(link, handle)| {
-                (link.post(Command::StartTx(key, generation, handle, xps_map.clone())), link)
-            })
-            .collect();
-        for (number, link) in commands {
-            // A stuck worker sends nothing, so it may receive its handle later.
-            let _ = link.wait(number);
-        }
+        let start = |(&worker, handle): (&usize, _)| {
+            let command = Command::StartTx(key, generation, handle, xps_map.clone());
+            (worker, self.placement.links[worker].post(command))
+        };
+        let commands: Vec<_> = workers.iter().zip(handles).map(start).collect();
+        self.wait_for_outlets(&commands);
     }
 
     fn stop_tx(&mut self, pair: u16) -> Option<Box<dyn TxQueue>> {
@@ -261,6 +292,9 @@ impl Attach for Attachment<'_> {
         let generation = self.placement.tx.remove(&key)?;
         self.placement.note_stop(self.port);
         self.placement.running.remove(&generation);
+        if let Some(queue) = self.placement.stopped.tx.remove(&generation) {
+            return Some(queue);
+        }
         self.leave_outlet(key);
         let workers = self.placement.layout.outlets.clone();
         let commands = self.placement.post_to(&workers, || Command::StopTx(key));

@@ -1,7 +1,6 @@
 //! Engine configuration and errors.
 
-use port::Remedy;
-use port::Rss;
+use port::{PortFault, Remedy, Rss};
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -93,6 +92,9 @@ pub enum EngineError {
     /// A receive queue was not moved.
     #[error("the queue was not moved: {0}")]
     NotMoved(String),
+    /// A port was not handed over to another process, or not taken over.
+    #[error("port \"{0}\" was not handed over: {1}")]
+    NotHandedOver(String, PortFault),
     /// The engine is stopping.
     #[error("the engine is stopping")]
     Stopping,
@@ -111,6 +113,7 @@ impl Remedy for EngineError {
             | Self::NoPool(..)
             | Self::Roles(..)
             | Self::NotMoved(..)
+            | Self::NotHandedOver(..)
             | Self::Stopping => return None,
         })
     }

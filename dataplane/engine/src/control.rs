@@ -4,8 +4,10 @@
 //! not block on a port: `handle` of a port does the work that is possible now and returns.
 
 mod balancing;
+mod handover;
 
 pub(crate) use balancing::Latest;
+pub(crate) use handover::HandoverRequest;
 
 use crate::attachment::{Attachment, Placement};
 use crate::balance::{Rebalancing, Sample};
@@ -40,6 +42,8 @@ pub(crate) enum Request {
     ReportLoad(Sender<Sample>),
     /// Moves receive queues. The reply has, for each, the reason if it was not moved.
     Move(Vec<(QueueKey, usize)>, Sender<Vec<Option<String>>>),
+    /// Hands ports over to another process, or takes them over.
+    Handover(HandoverRequest),
     Quit,
 }
 
@@ -58,6 +62,8 @@ pub(crate) struct Control {
     pub(crate) up: BTreeSet<PortId>,
     /// Present if the pipelines track port state.
     pub(crate) observer: Option<Box<dyn PortObserver>>,
+    /// Whether all ports are stopped because they are handed over to another process.
+    pub(crate) is_handed_over: bool,
 }
 
 impl Control {
@@ -66,13 +72,8 @@ impl Control {
         loop {
             let ready = self.wait();
             self.doorbell.clear();
-            let now = Instant::now();
-            self.faults(now);
-            self.released();
-            self.punted();
-            self.balance(now);
-            for port in ready {
-                self.with_port(port, |control, engine| control.handle(now, engine));
+            if !self.is_handed_over {
+                self.serve(ready);
             }
             while let Ok(request) = self.requests.try_recv() {
                 if !self.handle_request(request) {
@@ -82,8 +83,25 @@ impl Control {
         }
     }
 
+    /// Handles what has happened to ports and workers.
+    fn serve(&mut self, ready: Vec<PortId>) {
+        let now = Instant::now();
+        self.faults(now);
+        self.released();
+        self.punted();
+        self.balance(now);
+        for port in ready {
+            self.with_port(port, |control, engine| control.handle(now, engine));
+        }
+    }
+
     /// Waits for an event. Returns the ports that are readable or whose deadline has passed.
     fn wait(&self) -> Vec<PortId> {
+        if self.is_handed_over {
+            // An interrupted wait finds no request.
+            let _ = poll(&mut [PollFd::new(self.doorbell.fd(), PollFlags::IN)], None);
+            return Vec::new();
+        }
         let look = self.balancing.as_ref().map(|balancing| balancing.due);
         let deadline = self.ports.values().filter_map(|p| p.deadline()).chain(look).min();
         let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
@@ -202,6 +220,7 @@ impl Control {
                 self.faults(Instant::now());
                 let _ = reply.send(self.transfer(&moves));
             }
+            Request::Handover(request) => self.handle_handover(request),
             Request::Quit => return false,
         }
         true

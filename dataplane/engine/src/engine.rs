@@ -1,5 +1,6 @@
 //! Starts and stops the engine: threads, CPU pinning, and the public interface to ports.
 
+mod handover;
 mod start;
 
 use crate::balance::{Balance, QueueLoad, Rebalancing, Sample, balance};

@@ -88,6 +88,7 @@ impl SharedPort {
             latest: Arc::default(),
             up: BTreeSet::new(),
             observer: None,
+            is_handed_over: false,
         };
         let thread = Builder::new().name("control".into()).spawn(move || thread.run())?;
         let port = Self { requests, doorbell, thread: Some(thread) };

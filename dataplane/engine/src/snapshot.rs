@@ -7,7 +7,7 @@ use port::{DropReason, PortDetails, PortId, PortStatus};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 /// All counters and states at one moment.
@@ -203,15 +203,40 @@ struct Entry {
     history: History,
     /// Totals of its number at registration.
     before: Totals,
+    /// Counts of the process before, from which this one has taken the port over.
+    carried: Totals,
 }
 
 /// Names and states of the ports. Written by the control thread and by registration.
 #[derive(Default)]
-pub(crate) struct Registry(Mutex<BTreeMap<PortId, Entry>>);
+pub(crate) struct Registry {
+    ports: Mutex<BTreeMap<PortId, Entry>>,
+    /// Counts of the process before, of ports that are gone. Locked after the ports.
+    gone: Mutex<Totals>,
+}
 
 impl Registry {
     fn with<R>(&self, f: impl FnOnce(&mut BTreeMap<PortId, Entry>) -> R) -> R {
-        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.ports.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn gone(&self) -> MutexGuard<'_, Totals> {
+        self.gone.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds the counts of the process before this one.
+    pub(crate) fn restore(&self, before: &Snapshot) {
+        self.with(|ports| {
+            let mut gone = Totals::of_removed(&before.removed);
+            for port in &before.ports {
+                let (name, counted) = (Some(&port.name), Totals::of_port(port));
+                match ports.values_mut().find(|entry| entry.name.as_ref() == name) {
+                    Some(entry) => entry.carried = counted,
+                    None => gone = gone.plus(counted),
+                }
+            }
+            *self.gone() = gone;
+        });
     }
 
     /// Reserves the lowest free number for `name`.
@@ -229,7 +254,8 @@ impl Registry {
             let id = free.ok_or(crate::EngineError::TooManyPorts(most))?;
             let before = Totals::of(id, counters);
             let (name, details, history) = (Some(name.to_owned()), Vec::new(), History::default());
-            ports.insert(id, Entry { name, status: None, details, history, before });
+            let carried = Totals::default();
+            ports.insert(id, Entry { name, status: None, details, history, before, carried });
             Ok(id)
         })
     }
@@ -267,19 +293,29 @@ impl Registry {
         self.with(|ports| {
             if let Some(entry) = ports.get_mut(&id) {
                 (entry.name, entry.status) = (None, None);
+                self.lose(entry);
             }
         });
     }
 
     pub(crate) fn remove(&self, id: PortId) {
-        self.with(|ports| ports.remove(&id));
+        self.with(|ports| {
+            if let Some(mut entry) = ports.remove(&id) {
+                self.lose(&mut entry);
+            }
+        });
+    }
+
+    fn lose(&self, entry: &mut Entry) {
+        let mut gone = self.gone();
+        *gone = gone.plus(std::mem::take(&mut entry.carried));
     }
 
     /// The ports with a status, and the sums for all others.
     pub(crate) fn ports(&self, counters: &[Arc<WorkerCounters>]) -> (Vec<PortSnapshot>, RemovedSnapshot) {
         self.with(|ports| {
             let numbers = counters.first().map_or(0, |worker| worker.max_ports()) as u16;
-            let mut removed = Totals::default();
+            let mut removed = *self.gone();
             let mut shown = Vec::new();
             for id in (0..numbers).map(PortId) {
                 let now = Totals::of(id, counters);
@@ -290,7 +326,8 @@ impl Registry {
                     continue;
                 };
                 removed = removed.plus(entry.before);
-                let shown_port = port_snapshot(id, name, status, &now.minus(entry.before));
+                let counted = now.minus(entry.before).plus(entry.carried);
+                let shown_port = port_snapshot(id, name, status, &counted);
                 let details =
                     entry.details.iter().map(|(detail, said)| (detail.name().to_owned(), said.clone()));
                 let (history, details) = (entry.history.events(), details.collect());
@@ -336,6 +373,41 @@ fn removed_snapshot(counted: &Totals) -> RemovedSnapshot {
         punted: counted.punted,
         drops: drops(counted),
     }
+}
+
+impl Totals {
+    fn of_port(port: &PortSnapshot) -> Self {
+        Self {
+            rx_packets: port.rx_packets,
+            rx_bytes: port.rx_bytes,
+            tx_packets: port.tx_packets,
+            tx_bytes: port.tx_bytes,
+            replicated: port.replicated,
+            punted: port.punted,
+            drops: by_reason(&port.drops),
+        }
+    }
+
+    fn of_removed(removed: &RemovedSnapshot) -> Self {
+        Self {
+            rx_packets: removed.rx_packets,
+            rx_bytes: removed.rx_bytes,
+            tx_packets: removed.tx_packets,
+            tx_bytes: removed.tx_bytes,
+            replicated: removed.replicated,
+            punted: removed.punted,
+            drops: by_reason(&removed.drops),
+        }
+    }
+}
+
+/// Drops by reason. A reason that this version does not have is left out.
+fn by_reason(drops: &BTreeMap<String, u64>) -> [u64; DropReason::COUNT] {
+    let mut by_reason = [0; DropReason::COUNT];
+    for reason in DropReason::ALL {
+        by_reason[reason as usize] = drops.get(reason.name()).copied().unwrap_or_default();
+    }
+    by_reason
 }
 
 /// Drops by name of the reason.

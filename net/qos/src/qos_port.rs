@@ -5,6 +5,7 @@
 use crate::police::{Policing, SharedPolicer};
 use crate::policer::Policer;
 use crate::shape::{ReleaseRx, ShapeTx, Shaper};
+use port::handover::{HandOver, Handover, NotHandedOver};
 use port::wrap::{InspectRx, Sending, WrapAttach, WrapQueues};
 use port::{Attach, PortControl, PortDetails, PortFault, PortStatus, RssTable, RxQueue, TxQueue};
 use std::os::fd::BorrowedFd;
@@ -41,8 +42,24 @@ struct QosPort {
 
 impl QosPort {
     /// Runs `act` on the inner port, with an engine that wraps its queues.
-    fn with(&mut self, engine: &mut dyn Attach, act: impl FnOnce(&mut dyn PortControl, &mut dyn Attach)) {
-        act(self.inner.as_mut(), &mut WrapAttach::new(engine, &self.parts));
+    fn with<R>(
+        &mut self,
+        engine: &mut dyn Attach,
+        act: impl FnOnce(&mut dyn PortControl, &mut dyn Attach) -> R,
+    ) -> R {
+        act(self.inner.as_mut(), &mut WrapAttach::new(engine, &self.parts))
+    }
+
+    /// Runs `act` on the hand-over of the inner port, with an engine that wraps its queues.
+    fn with_handover<R>(
+        &mut self,
+        engine: &mut dyn Attach,
+        act: impl FnOnce(&mut dyn HandOver, &mut dyn Attach) -> R,
+    ) -> Result<R, PortFault> {
+        self.with(engine, |inner, engine| match inner.as_handover() {
+            Ok(inner) => Ok(act(inner, engine)),
+            Err(why) => Err(PortFault::NotMade(why.to_string())),
+        })
     }
 }
 
@@ -72,6 +89,10 @@ impl PortControl for QosPort {
         (self.closed, self.next_status) = (true, None);
     }
 
+    fn as_handover(&mut self) -> Result<&mut dyn HandOver, NotHandedOver> {
+        self.inner.as_handover().map(drop).map(|()| self as _)
+    }
+
     fn status(&self) -> PortStatus {
         self.inner.status()
     }
@@ -84,6 +105,31 @@ impl PortControl for QosPort {
         let mut details = self.inner.details();
         details.extend(self.parts.policer.iter().flat_map(|policer| policer.details()));
         details
+    }
+}
+
+impl HandOver for QosPort {
+    fn hand_over(&mut self, engine: &mut dyn Attach) -> Result<Handover, PortFault> {
+        self.with_handover(engine, |inner, engine| inner.hand_over(engine))?
+    }
+
+    fn resume(&mut self, now: Instant, engine: &mut dyn Attach) {
+        // Fails only for a port that was not handed over.
+        let _ = self.with_handover(engine, |inner, engine| inner.resume(now, engine));
+    }
+
+    fn release(&mut self, engine: &mut dyn Attach) {
+        let _ = self.with_handover(engine, |inner, engine| inner.release(engine));
+        (self.closed, self.next_status) = (true, None);
+    }
+
+    fn take_over(
+        &mut self,
+        handover: Handover,
+        now: Instant,
+        engine: &mut dyn Attach,
+    ) -> Result<(), PortFault> {
+        self.with_handover(engine, |inner, engine| inner.take_over(handover, now, engine))?
     }
 }
 

@@ -27,13 +27,18 @@ impl Placement {
 
 impl Attachment<'_> {
     /// Gives the queue to every worker; its home is the worker with index `placed.at`.
-    pub(super) fn share(&mut self, key: QueueKey, placed: Placed, queue: Box<dyn RxQueue>) {
+    /// Returns the commands to wait for.
+    pub(super) fn share(
+        &mut self,
+        key: QueueKey,
+        placed: Placed,
+        queue: Box<dyn RxQueue>,
+    ) -> Vec<(usize, u64)> {
         let stays = placed.bound || self.placement.rx_affinity.rule(key).is_some();
         let stealable = Arc::new(StealableQueue::new(key, placed.generation, (placed.at, stays), queue));
         self.placement.stealable_queues.insert(key, stealable.clone());
         let workers = self.placement.layout.rx_stages.clone();
-        let commands = self.placement.post_to(&workers, || Command::Share(stealable.clone()));
-        self.wait(&commands);
+        self.placement.post_to(&workers, || Command::Share(stealable.clone()))
     }
 
     /// Takes the queue from every worker. Returns it in the state in which it stopped.

@@ -31,8 +31,7 @@ impl Attachment<'_> {
         let at = self.placement.outlet(key.port);
         let stage = self.placement.layout.outlets[at];
         let number = self.placement.links[stage].post(Command::StartTx(key, generation, queue, [].into()));
-        // A stuck outlet sends nothing, so it may receive its queue later.
-        let _ = self.placement.links[stage].wait(number);
+        self.wait_for_outlets(&[(stage, number)]);
         self.set_route(key.port, Some(at as u8));
     }
 

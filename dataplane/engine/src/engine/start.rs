@@ -96,6 +96,7 @@ impl Engine {
             latest: self.latest.clone(),
             up: BTreeSet::new(),
             observer: pipelines.observer(),
+            is_handed_over: false,
         };
         self.control = Some(Builder::new().name("control".into()).spawn(move || control.run())?);
         Ok(())

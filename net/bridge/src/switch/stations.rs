@@ -47,6 +47,24 @@ impl Switch {
         if pinned { Ok(()) } else { Err(StaticError::Full(bridge.to_owned())) }
     }
 
+    /// Adds the learned station `(mac, vlan)` at `port`, as if a frame of it had just been received there.
+    ///
+    /// # Errors
+    /// If no bridge has this name.
+    pub fn restore(
+        &self,
+        bridge: &str,
+        (mac, vlan): (MacAddress, u16),
+        port: PortId,
+        now: Now,
+    ) -> Result<(), UnknownBridge> {
+        let (bridge, key, second) =
+            (self.bridge(bridge)?, Key::new(mac, vlan), (now.0 / 1_000_000_000) as u32);
+        let places = bridge.fdb.places(key);
+        bridge.fdb.learn(key, places, port, second, &mut u32::MAX.clone());
+        Ok(())
+    }
+
     /// Removes a static entry. `vlan` is as in the listing; `None` for 0.
     ///
     /// # Errors
