@@ -4,7 +4,8 @@
 //! running switch) <- `api` (servers and client of the control APIs) <- `commands` <- `reference` (generates pages from
 //! all definitions). Below `settings`: `host` (properties of this machine), `remedy` (errors of libraries as
 //! diagnostics), `socket_file` (files of listening sockets) and `grant` (the exchange by which a process asks another
-//! one's switch for a port), and `web` (files and sessions of the web page). `args` defines the command line and depends on `settings` and `log` only.
+//! one's switch for a port), `takeover` (the exchange by which a process takes over the ports of another one), and
+//! `web` (files and sessions of the web page). `args` defines the command line and depends on `settings` and `log` only.
 //! `cli/tests/integration/layers.rs` has the permitted directions. This crate does not process packets.
 
 #![forbid(unsafe_code)]
@@ -20,13 +21,15 @@ mod reference;
 mod remedy;
 mod settings;
 mod socket_file;
+mod takeover;
 mod web;
 
 use api::client::Client;
 use args::{Cli, Command};
 use commands::{
     bench, bonds, capture, check, completion, config, connections, demo, doctor, generate, guest, import,
-    laboratory, load, mirrors, multicast, queues, run, serve, snippet, stack, top, trace, tunnels, verbs,
+    laboratory, load, mirrors, multicast, queues, run, serve, snippet, stack, top, trace, tunnels, upgrade,
+    verbs,
 };
 use log::LogFormat;
 use std::process::ExitCode;
@@ -57,6 +60,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Run(args) => run::run(args, cli.verbose, control),
         Command::Check(args) => check::run(args, control),
         Command::Apply(args) => config::apply(args, &client()),
+        Command::Upgrade(args) => upgrade::run(args, &client()),
         Command::Config(command) => config::run(&client(), command),
         Command::Import(command) => import::run(command),
         Command::Snippet(args) => console::line(&snippet::run(args, control)?),

@@ -27,6 +27,13 @@ impl Drop for SocketFile {
     }
 }
 
+impl SocketFile {
+    /// The file of a socket of another process that passes it on.
+    pub(crate) fn inherited(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+}
+
 /// Listens at `path`, to which only the user of this process can connect. `place` and `remedy` are those of the error.
 pub(crate) fn listen(
     path: &Path,

@@ -68,9 +68,14 @@ pub(crate) struct Applied {
 impl ApiService {
     /// `GET /v1/config`
     pub(crate) fn configuration(&self) -> Result<Configuration, ApiError> {
-        let (topology, source) = (self.topology(), self.source());
+        self.configuration_of(&self.topology())
+    }
+
+    /// The configuration of a switch that runs `topology`.
+    pub(super) fn configuration_of(&self, topology: &Topology) -> Result<Configuration, ApiError> {
+        let source = self.source();
         let Some(source) = &*source else { return Err(no_file()) };
-        let text = document::update(&source.text, &source.topology, &topology).map_err(|e| {
+        let text = document::update(&source.text, &source.topology, topology).map_err(|e| {
             let remedy = "change the file by hand; see `linerate apply --diff FILE`";
             ApiError::Failed(Diagnostic::failed("configuration", e, remedy))
         })?;

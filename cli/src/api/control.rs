@@ -88,7 +88,7 @@ impl Purpose {
 pub(crate) struct SocketClaim {
     path: PathBuf,
     lock: PathBuf,
-    _held: File,
+    held: File,
 }
 
 impl Drop for SocketClaim {
@@ -96,6 +96,18 @@ impl Drop for SocketClaim {
         // It is not an error if a file is already removed.
         let _ = fs::remove_file(&self.path);
         let _ = fs::remove_file(&self.lock);
+    }
+}
+
+impl SocketClaim {
+    /// The claim of another process that passes it on with its lock.
+    pub(crate) fn inherited(path: &Path, lock: File) -> Self {
+        Self { path: path.to_owned(), lock: lock_path(path), held: lock }
+    }
+
+    /// The locked file.
+    pub(crate) fn lock(&self) -> &File {
+        &self.held
     }
 }
 
@@ -110,7 +122,7 @@ pub(crate) fn claim(path: &Path, purpose: Purpose) -> Result<(SocketClaim, UnixL
         Err(_) => listen_on(path).map_err(|e| purpose.failed(path, e)),
     };
     let listener = listener.inspect_err(|_| drop(fs::remove_file(&lock)))?;
-    Ok((SocketClaim { path: path.to_owned(), lock, _held: held }, listener))
+    Ok((SocketClaim { path: path.to_owned(), lock, held }, listener))
 }
 
 /// Creates the default directories if missing; other directories must exist. A default directory belongs to this

@@ -5,6 +5,7 @@ use crate::dataplane::bond_report::BondState;
 use crate::dataplane::connections::{ConnectionFilter, ConnectionLimits, ConnectionReport};
 use crate::dataplane::export_report::ExportReport;
 use crate::dataplane::flow_report::{FlowCounts, TraceReport, TraceRequest};
+use crate::dataplane::handover::{Lost, StoppedPorts};
 use crate::dataplane::interface::{DataPlane, DataPlaneError};
 use crate::dataplane::link_report::{NeighborsReport, StpPortReport};
 use crate::dataplane::multicast_report::MulticastReport;
@@ -283,6 +284,28 @@ impl DataPlane for Fake {
 
     fn capture(&self, _: &CaptureRequest) -> Result<OwnedFd, DataPlaneError> {
         Ok(rustix::pipe::pipe().unwrap().0)
+    }
+
+    fn losses(&self) -> Result<Vec<Lost>, DataPlaneError> {
+        let ports = self.ports.lock().unwrap();
+        let stays = ports.iter().filter(|port| port.name == STAYS);
+        Ok(stays.map(|port| Lost::Port(port.name.clone(), "it stays".to_owned())).collect())
+    }
+
+    fn hand_over(&self) -> Result<StoppedPorts, DataPlaneError> {
+        Ok(Vec::new())
+    }
+
+    fn resume(&self) {}
+
+    fn release(&self) {}
+
+    fn restore_addresses(&self, _: &[FdbEntry]) {}
+
+    fn restore_counters(&self, _: &Snapshot) {}
+
+    fn take_over(&self, _: StoppedPorts) -> Result<(), DataPlaneError> {
+        Ok(())
     }
 
     fn queues(&self) -> Result<Vec<QueueLoad>, DataPlaneError> {

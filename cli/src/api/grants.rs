@@ -8,7 +8,7 @@
 //! than by the ports that the policy allows.
 
 use super::error::ApiError;
-use super::server::Server;
+use super::server::{self, Server};
 use super::service::ApiService;
 use crate::grant::{self, GrantAnswer, GrantRequest};
 use crate::settings::kinds::granted::{Granted, Holder};
@@ -61,7 +61,7 @@ async fn serve(
     loop {
         let next = async {
             let place = room.clone().acquire_owned().await;
-            (listener.accept().await, place)
+            (server::accept(&listener).await, place)
         };
         let (accepted, place) = tokio::select! {
             _ = &mut closed => return,

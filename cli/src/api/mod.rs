@@ -3,7 +3,7 @@
 //! `service` handles requests, `routes` describes them, `error` has their errors, `server` speaks HTTP, and `client` is
 //! the other end. `exporter` serves metrics over TCP, and `web` the web page. `model` is the JSON of requests and
 //! answers, and `control` owns the path of a socket. `config` shows the configuration and applies another one, whose file is its `source`, and
-//! `capture` captures packets. `grants` answers applications that ask for ports, which `policy` allows. `bonds`, `fdb`,
+//! `capture` captures packets. `upgrade` replaces the process. `grants` answers applications that ask for ports, which `policy` allows. `bonds`, `fdb`,
 //! `flows`, `mirrors`, `multicast`, `queues` and `workers` have requests and routes of their own. `stack` is the API of
 //! a program with a TCP/IP stack. Routes begin with the version of the API, except `/metrics`, the text of `metrics`;
 //! within a version, fields are added and never change.
@@ -35,5 +35,6 @@ pub(crate) mod source;
 pub(crate) mod stack;
 #[cfg(test)]
 mod tests;
+pub(crate) mod upgrade;
 pub(crate) mod web;
 mod workers;

@@ -8,7 +8,7 @@ use super::error::ApiError;
 use super::metrics::MEDIA_TYPE;
 use super::model::{PortReport, Status};
 use super::service::ApiService;
-use super::{bonds, capture, config, fdb, flows, mirrors, multicast, queues, workers};
+use super::{bonds, capture, config, fdb, flows, mirrors, multicast, queues, upgrade, workers};
 use crate::dataplane::health::{HealthReport, ReadyReport};
 use crate::dataplane::link_report::NeighborsReport;
 use crate::dataplane::offload_report::OffloadReport;
@@ -75,6 +75,7 @@ fn routes() -> OpenApiRouter<Arc<ApiService>> {
         .routes(routes!(workers::show_workers, workers::add_worker))
         .routes(routes!(workers::show_placement))
         .routes(routes!(workers::rebalance))
+        .routes(routes!(upgrade::upgrade))
         .routes(routes!(shutdown))
 }
 

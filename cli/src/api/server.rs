@@ -24,7 +24,7 @@ use std::convert::Infallible;
 use std::io;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -58,7 +58,7 @@ const LARGE: &str = "/v1/config";
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Name of the other end of a connection, for the log.
-type Peer = Arc<str>;
+pub(super) type Peer = Arc<str>;
 
 /// The API's thread. Dropping it closes the API; pending responses are still sent.
 pub(crate) struct Server {
@@ -159,6 +159,28 @@ pub(crate) fn start(name: &str, listener: impl Listener, router: Router) -> io::
     Server::run(name, listener, |listener, closed| serve(listener, router, closed))
 }
 
+/// Whether servers accept connections; otherwise these wait for the process that takes over.
+static ACCEPTS: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::Sender::new(true));
+
+/// Lets all servers of this process accept connections, or none.
+pub(crate) fn accept_connections(accepts: bool) {
+    ACCEPTS.send_replace(accepts);
+}
+
+/// The next connection, while servers accept connections.
+pub(super) async fn accept<L: Accept>(listener: &L) -> io::Result<(L::Stream, Peer)> {
+    let mut accepts = ACCEPTS.subscribe();
+    loop {
+        // The sender is not dropped.
+        let _ = accepts.wait_for(|accepts| *accepts).await;
+        tokio::select! {
+            biased;
+            _ = accepts.changed() => {}
+            accepted = listener.accept() => return accepted,
+        }
+    }
+}
+
 /// Accepts connections until closed, then completes pending responses.
 async fn serve(listener: impl Accept, router: Router, mut closed: oneshot::Receiver<()>) {
     let (room, open) = (Arc::new(Semaphore::new(MAX_CLIENTS)), GracefulShutdown::new());
@@ -166,7 +188,7 @@ async fn serve(listener: impl Accept, router: Router, mut closed: oneshot::Recei
     loop {
         let next = async {
             let place = room.clone().acquire_owned().await;
-            (listener.accept().await, place)
+            (accept(&listener).await, place)
         };
         let (accepted, place) = tokio::select! {
             _ = &mut closed => break,

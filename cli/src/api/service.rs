@@ -6,6 +6,7 @@
 use super::error::ApiError;
 use super::model::{BridgeStatus, PortReport, Status, Traffic};
 use super::source::Source;
+use super::upgrade::Inheritance;
 use super::{metrics, policy};
 use crate::dataplane::health::{HealthReport, Progress, ReadyReport};
 use crate::dataplane::interface::{DataPlane, DataPlaneError};
@@ -36,6 +37,8 @@ pub(crate) struct ApiService {
     source: Mutex<Option<Source>>,
     /// Held while a file is read.
     loading: Mutex<()>,
+    /// What a process inherits that takes the switch over; `None` if there can be none.
+    inheritance: Option<Inheritance>,
     control: PathBuf,
     data_plane: Box<dyn DataPlane>,
     health: Mutex<(Progress, HealthReport)>,
@@ -56,6 +59,7 @@ impl ApiService {
             topology: Mutex::new(topology),
             source: Mutex::default(),
             loading: Mutex::default(),
+            inheritance: None,
             control,
             data_plane,
             health: Mutex::default(),
@@ -70,6 +74,16 @@ impl ApiService {
         Self { source: Mutex::new(Some(source)), ..self }
     }
 
+    /// Lets another process take the switch over.
+    #[must_use]
+    pub(crate) fn with_inheritance(self, inheritance: Inheritance) -> Self {
+        Self { inheritance: Some(inheritance), ..self }
+    }
+
+    pub(crate) fn inheritance(&self) -> Option<&Inheritance> {
+        self.inheritance.as_ref()
+    }
+
     /// A poisoned lock is valid: the source changes in one step.
     pub(super) fn source(&self) -> MutexGuard<'_, Option<Source>> {
         self.source.lock().unwrap_or_else(PoisonError::into_inner)
@@ -80,7 +94,7 @@ impl ApiService {
         self.topology.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn data_plane(&self) -> &dyn DataPlane {
+    pub(crate) fn data_plane(&self) -> &dyn DataPlane {
         &*self.data_plane
     }
 

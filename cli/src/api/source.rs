@@ -28,7 +28,7 @@ pub(crate) struct Overrides {
 
 impl Overrides {
     /// Reads a file for a switch that runs the ports `running`.
-    pub(super) fn parse(&self, text: &str, running: &[PortSettings]) -> Result<Topology, Vec<Diagnostic>> {
+    pub(crate) fn parse(&self, text: &str, running: &[PortSettings]) -> Result<Topology, Vec<Diagnostic>> {
         let mut wanted = config::parse_beside(text, &Host::here(), self.control.as_deref(), running)?;
         wanted.switch.web = self.web.or(wanted.switch.web);
         Ok(wanted)

@@ -23,6 +23,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{Router, get};
 use console::Diagnostic;
 use serde::Serialize;
+use std::fmt::Display;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -38,6 +39,8 @@ pub(crate) struct Page {
     /// Where a browser opens it; with the token if it is not in a file. What follows `#` is not sent to servers, and is
     /// in no log of requests.
     pub(crate) url: String,
+    /// The token, if it is not in a file.
+    pub(crate) token: Option<String>,
 }
 
 /// `GET /session`
@@ -49,20 +52,35 @@ struct SessionReport {
 impl Page {
     /// Listens at `address`. The token is that of `file`, or random.
     pub(crate) fn listen(address: SocketAddr, file: Option<&Path>) -> Result<Self, Diagnostic> {
-        let token = match file {
-            Some(path) => Token::read(path).map_err(|error| error.of(path))?,
-            None => Token::random().map_err(|error| {
-                Diagnostic::failed("token of the web page", error, "name a file with `web_token_file`")
-            })?,
-        };
         let listener = TcpListener::bind(address).map_err(|error| {
             let remedy = "choose another address with `web` in [switch] or --web";
             Diagnostic::failed(format!("address for the web page {address}"), error, remedy)
         })?;
-        let address = listener.local_addr().unwrap_or(address);
+        Self::over(listener, file, None)
+    }
+
+    /// The page at a listening socket. The token is that of `file`, or `token`, or random.
+    pub(crate) fn over(
+        listener: TcpListener,
+        file: Option<&Path>,
+        token: Option<&str>,
+    ) -> Result<Self, Diagnostic> {
+        let failed =
+            |error: &dyn Display| Diagnostic::failed("web page", error, "name a file with `web_token_file`");
+        let token = match (file, token.and_then(Token::parse)) {
+            (Some(path), _) => Token::read(path).map_err(|error| error.of(path))?,
+            (None, Some(token)) => token,
+            (None, None) => Token::random().map_err(|error| failed(&error))?,
+        };
+        let address = listener.local_addr().map_err(|error| failed(&error))?;
         let secret = if file.is_none() { format!("#token={}", token.text()) } else { String::new() };
         let url = format!("http://{address}/{secret}");
-        Ok(Self { listener, sessions: Sessions::new(&token, address.port()), url })
+        let sessions = Sessions::new(&token, address.port());
+        Ok(Self { listener, sessions, url, token: file.is_none().then(|| token.text().to_owned()) })
+    }
+
+    pub(crate) fn listener(&self) -> &TcpListener {
+        &self.listener
     }
 
     /// Serves the page of `service`.

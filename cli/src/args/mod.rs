@@ -136,6 +136,11 @@ pub(crate) enum Command {
     /// Ports whose settings do not change lose no packet; a port that changes is removed and added again. The
     /// switch refuses changes of sections that it reads at its start only.
     Apply(ApplyArgs),
+    /// Replace the process of the running switch by the program that is at its path now
+    ///
+    /// The new process takes over the ports of guests and TAP interfaces, sockets, learned addresses and counters, so
+    /// that guests do not notice. If it cannot, the switch runs as before.
+    Upgrade(UpgradeArgs),
     /// Show or save the configuration of the running switch
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -285,6 +290,23 @@ pub(crate) struct RunArgs {
     /// Serve the web page at this loopback address, such as `127.0.0.1:9102` [default: `web` in the file, or none]
     #[arg(long, value_parser = web::address, value_name = "ADDRESS:PORT")]
     pub(crate) web: Option<SocketAddr>,
+    /// Take over the ports of the switch that started this process (`linerate upgrade` does)
+    #[arg(long, hide = true)]
+    pub(crate) take_over: bool,
+}
+
+/// Arguments of `upgrade`.
+#[derive(Args, Debug)]
+pub(crate) struct UpgradeArgs {
+    /// Upgrade also if a part of the switch cannot be handed over
+    ///
+    /// Such ports are opened again: their peers connect again, and their packets are lost meanwhile. Flows that are not
+    /// of the file, tracked connections and states of spanning trees are lost. Without this option, each of them
+    /// refuses the upgrade.
+    #[arg(long)]
+    pub(crate) accept_loss: bool,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
 }
 
 /// Arguments of `check`.

@@ -34,5 +34,6 @@ pub(crate) mod top;
 pub(crate) mod trace;
 pub(crate) mod tunnels;
 mod unsaved;
+pub(crate) mod upgrade;
 pub(crate) mod verbs;
 pub(crate) mod workers;

@@ -2,98 +2,152 @@
 //!
 //! The main thread waits for signals; the control API and the data plane have a thread each. They stop in the reverse
 //! order of their start, so that no request reaches a data plane that has stopped. The control socket is removed last,
-//! so that a process that watches it sees the end.
+//! so that a process that watches it sees the end. A process that takes over another one (`successor`) inherits its
+//! `sockets`, and leaves files in place when it is replaced itself.
+
+mod sockets;
+mod successor;
 
 use super::supervision::{self, Supervision};
 use crate::api::config::Applied;
 use crate::api::error::ApiError;
+use crate::api::server::{self, Server};
 use crate::api::service::ApiService;
 use crate::api::source::{Overrides, Source};
-use crate::api::web::Page;
-use crate::api::{control, exporter, grants, routes, server};
+use crate::api::upgrade::Inheritance;
 use crate::args::RunArgs;
 use crate::dataplane::switch::Switch;
-use crate::host::{self, Host};
+use crate::host;
 use crate::log::{self, LogFormat};
 use crate::settings::config;
-use crate::settings::control::ReadSocket;
-use crate::settings::topology::SwitchSettings;
-use crate::socket_file::{self, SocketFile};
+use crate::settings::topology::Topology;
 use console::Diagnostic;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::os::unix::net::UnixListener;
-use std::path::Path;
+use sockets::{Files, Sockets};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use successor::Takeover;
 use tracing::{Level, error, info, warn};
 
-/// Runs the switch until it is told to end.
+/// What runs after everything has been opened.
+struct Prepared {
+    topology: Topology,
+    /// The control socket.
+    path: PathBuf,
+    source: Source,
+    sockets: Sockets,
+    data_plane: Switch,
+    /// Why ports wait.
+    deferred: Vec<Diagnostic>,
+    /// The process that is replaced, if there is one.
+    takeover: Option<Takeover>,
+}
+
+/// Runs the switch until it is told to end, or another process has taken over.
 pub(crate) fn run(args: &RunArgs, verbose: bool, socket: Option<&Path>) -> anyhow::Result<()> {
-    let text = config::text(&args.config)?;
-    let topology = config::parse(&text, &Host::here(), socket);
-    let mut topology = topology.map_err(|errors| config::in_file(&args.config, errors))?;
-    topology.switch.web = args.web.or(topology.switch.web);
-    let path = topology.switch.control.clone().unwrap_or_else(host::default_control);
+    // Not the path of the file that is there at the time of an upgrade, because this one may be gone then.
+    let program = std::env::current_exe()?;
+    let topology = if args.take_over { None } else { Some(read(args, socket)?) };
     let is_text = log::start(args.log, level(verbose))? == LogFormat::Text;
     log::panics();
     let mut signals = catch_signals()?;
     host::raise_descriptor_limit();
-    let (claim, listener) = control::claim(&path, control::CONTROL)?;
-    topology.switch.control_access.apply(&path)?;
-    let reading =
-        topology.switch.read.path.clone().map(|path| readers(&path, &topology.switch.read)).transpose()?;
-    let grants = topology.switch.grants.as_deref().map(grants::listen).transpose()?;
-    let metrics = topology.switch.metrics.map(exporter::listen).transpose()?;
-    let page = web_page(&topology.switch)?;
-    let url = page.as_ref().map(|page| page.url.clone());
-    let (data_plane, deferred) = Switch::start(&topology)?;
-    let waker = signals.handle();
-    let (shown, control) = (topology.to_string(), path.clone());
-    let file = std::path::absolute(&args.config).unwrap_or_else(|_| args.config.clone());
-    let overrides = Overrides { control: socket.map(Path::to_owned), web: args.web };
-    let source = Source { file, text, overrides, topology: topology.clone() };
-    let service = ApiService::new(topology, path, Box::new(data_plane), move || waker.close());
-    let service = Arc::new(service.with_source(source));
-    let server = server::start("control-api", listener, routes::router(service.clone()))?;
-    let (read_file, reading) = reading.unzip();
-    let reading =
-        reading.map(|listener| server::start("read-api", listener, routes::read_router(service.clone())));
-    let reading = reading.transpose()?;
-    let (grants, asked) = grants.unzip();
-    let asked = asked.map(|listener| grants::start(listener, service.clone())).transpose()?;
-    let metrics = metrics.map(|listener| exporter::start(listener, service.clone())).transpose()?;
-    let page = page.map(|page| page.start(service.clone())).transpose()?;
-    for error in deferred {
-        if is_text {
-            console::warn(&format!("linerate: {error}\n    until then the port waits"));
-        } else {
-            warn!(reason = %error, "a port waits");
-        }
-    }
-    let supervision = Supervision::start(service.clone())
-        .map_err(|e| Diagnostic::failed("watchdog", e, "raise the limit of threads of this process"))?;
-    greet(&shown, &control, url.as_deref(), is_text);
-    wait(&mut signals, &service, is_text);
-    drop(supervision);
-    drop((server, reading, asked, metrics, page));
-    drop(service);
-    drop((grants, read_file));
-    drop(claim);
+    let prepared = match topology {
+        Some((source, topology)) => prepare(source, topology)?,
+        None => Takeover::prepare()?,
+    };
+    let shown = prepared.topology.to_string();
+    let running = Running::start(prepared, program, &signals, is_text)?;
+    greet(&shown, &running, is_text);
+    wait(&mut signals, &running.service, is_text);
+    let text = running.end();
     if is_text {
-        console::note("linerate: stopped");
+        console::note(&format!("linerate: {text}"));
     } else {
-        info!("stopped");
+        info!("{text}");
     }
     Ok(())
 }
 
-/// Listens at the socket for reading.
-fn readers(path: &Path, access: &ReadSocket) -> Result<(SocketFile, UnixListener), Diagnostic> {
-    let place = format!("read socket {}", path.display());
-    let listening = socket_file::listen(path, place, "choose another path with `read_socket` in [switch]")?;
-    access.apply(path)?;
-    Ok(listening)
+/// Reads the configuration file.
+fn read(args: &RunArgs, socket: Option<&Path>) -> Result<(Source, Topology), Diagnostic> {
+    let text = config::text(&args.config)?;
+    let file = std::path::absolute(&args.config).unwrap_or_else(|_| args.config.clone());
+    let overrides = Overrides { control: socket.map(Path::to_owned), web: args.web };
+    let topology = overrides.parse(&text, &[]);
+    let topology = topology.map_err(|errors| config::in_file(&args.config, errors))?;
+    Ok((Source { file, text, overrides, topology: topology.clone() }, topology))
+}
+
+fn prepare(source: Source, topology: Topology) -> Result<Prepared, Diagnostic> {
+    let path = topology.switch.control.clone().unwrap_or_else(host::default_control);
+    let sockets = Sockets::open(&topology.switch, &path)?;
+    let (data_plane, deferred) = Switch::start(&topology)?;
+    Ok(Prepared { topology, path, source, sockets, data_plane, deferred, takeover: None })
+}
+
+/// A running switch. Its parts end in the reverse order of their start.
+struct Running {
+    supervision: Supervision,
+    servers: Vec<Server>,
+    service: Arc<ApiService>,
+    files: Files,
+    control: PathBuf,
+    url: Option<String>,
+}
+
+impl Running {
+    fn start(prepared: Prepared, program: PathBuf, signals: &Signals, is_text: bool) -> anyhow::Result<Self> {
+        let Prepared { topology, path, source, sockets, data_plane, deferred, takeover } = prepared;
+        let (waker, control) = (signals.handle(), path.clone());
+        let token = sockets.web.as_ref().and_then(|page| page.token.clone());
+        let inheritance = Inheritance::new(program, sockets.duplicates()?, token);
+        let service = ApiService::new(topology, path, Box::new(data_plane), move || waker.close());
+        let service = Arc::new(service.with_source(source).with_inheritance(inheritance));
+        let url = sockets.web.as_ref().map(|page| page.url.clone());
+        // Until the ports run, connections wait.
+        server::accept_connections(takeover.is_none());
+        let (files, servers) = sockets.serve(&service)?;
+        deferred.iter().for_each(|error| warn_deferred(error, is_text));
+        if let Some(takeover) = takeover {
+            if let Err(error) = takeover.finish(service.data_plane()) {
+                files.leave();
+                return Err(error.into());
+            }
+            server::accept_connections(true);
+        }
+        let supervision = Supervision::start(service.clone())
+            .map_err(|e| Diagnostic::failed("watchdog", e, "raise the limit of threads of this process"))?;
+        Ok(Self { supervision, servers, service, files, control, url })
+    }
+
+    /// Ends the switch. Returns what has happened to it.
+    fn end(self) -> String {
+        let successor = self.service.inheritance().and_then(Inheritance::successor);
+        match successor {
+            Some(pid) => self.supervision.leave(pid),
+            None => drop(self.supervision),
+        }
+        drop(self.servers);
+        drop(self.service);
+        match successor {
+            Some(pid) => {
+                self.files.leave();
+                format!("process {pid} runs the switch")
+            }
+            None => "stopped".to_owned(),
+        }
+    }
+}
+
+fn warn_deferred(error: &Diagnostic, is_text: bool) {
+    if is_text {
+        console::warn(&format!("linerate: {error}\n    until then the port waits"));
+    } else {
+        warn!(reason = %error, "a port waits");
+    }
 }
 
 fn level(verbose: bool) -> Level {
@@ -147,15 +201,9 @@ fn report(result: Result<Applied, ApiError>, is_text: bool) {
     }
 }
 
-/// The web page, if the switch has one.
-fn web_page(switch: &SwitchSettings) -> Result<Option<Page>, Diagnostic> {
-    let listen = |address| Page::listen(address, switch.web_token_file.as_deref());
-    switch.web.map(listen).transpose()
-}
-
 /// Describes the running switch: plain text beside a log of text lines, otherwise one event of the log.
-fn greet(topology: &str, control: &Path, url: Option<&str>, is_text: bool) {
-    let control = control.display();
+fn greet(topology: &str, running: &Running, is_text: bool) {
+    let (control, url) = (running.control.display(), running.url.as_deref());
     if is_text {
         let page = url.map(|url| format!("\nlinerate: web page at {url}")).unwrap_or_default();
         console::note(&format!(

@@ -44,12 +44,26 @@ impl Supervision {
     }
 }
 
-impl Drop for Supervision {
-    fn drop(&mut self) {
-        notify(NotifyState::Stopping);
+impl Supervision {
+    /// Ends the thread. The supervisor is told that another process runs the switch.
+    pub(super) fn leave(mut self, successor: u32) {
+        notify(NotifyState::MainPid(successor));
+        self.end();
+    }
+
+    fn end(&mut self) {
         drop(self.stop.take());
         // A panic of the thread was printed already.
         let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+impl Drop for Supervision {
+    fn drop(&mut self) {
+        if self.thread.is_some() {
+            notify(NotifyState::Stopping);
+            self.end();
+        }
     }
 }
 

@@ -7,6 +7,7 @@ mod trace;
 
 use super::connections::{self, ConnectionFilter, ConnectionLimits, ConnectionReport};
 use super::controllers::{Controllers, LivePorts, LiveQueues, Plane};
+use super::handover::Lost;
 use super::interface::DataPlaneError;
 use super::report::{FlowEntry, FlowFilter, OpenflowReport};
 use super::tunnels::{self, TunnelEntry};
@@ -101,6 +102,23 @@ impl Flows {
     /// Sets whether a port that is no new one can send.
     pub(super) fn set_live(&self, id: PortId, is_live: bool) {
         self.switch.set_link(id, is_live);
+    }
+
+    /// State of the tables that another process cannot continue.
+    pub(super) fn losses(&self) -> Vec<Lost> {
+        let connections = self.switch.connections(self.now()).count();
+        let of_bridge = |bridge: &String| {
+            let (all, of_file) = (self.counts(bridge)?.flows, self.flows_of_file(bridge));
+            let flows = all.saturating_sub(of_file);
+            let why = match (flows, connections) {
+                (0, 0) => return None,
+                (0, n) => format!("{n} tracked connections are lost"),
+                (n, 0) => format!("{n} flows that are not of the file are lost"),
+                (n, m) => format!("{n} flows that are not of the file and {m} tracked connections are lost"),
+            };
+            Some(Lost::Bridge(bridge.clone(), why))
+        };
+        self.bridges.iter().filter_map(of_bridge).collect()
     }
 
     /// The pipelines of the workers.

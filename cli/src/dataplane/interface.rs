@@ -6,6 +6,7 @@ use super::bond_report::BondState;
 use super::connections::{ConnectionFilter, ConnectionLimits, ConnectionReport};
 use super::export_report::ExportReport;
 use super::flow_report::{FlowCounts, TraceReport, TraceRequest};
+use super::handover::{Lost, StoppedPorts};
 use super::link_report::{NeighborsReport, StpPortReport};
 use super::multicast_report::MulticastReport;
 use super::offload_report::OffloadReport;
@@ -149,6 +150,21 @@ pub(crate) trait DataPlane: Send + Sync {
     /// Captures packets of running ports. Returns the end of a pipe with a pcapng file; the capture ends when it is
     /// closed.
     fn capture(&self, request: &CaptureRequest) -> Result<OwnedFd, DataPlaneError>;
+    /// What another process cannot continue.
+    fn losses(&self) -> Result<Vec<Lost>, DataPlaneError>;
+    /// Stops all ports for another process, without an effect on their peers. Must be followed by
+    /// [`DataPlane::resume`] or [`DataPlane::release`], unless it fails; all ports have continued then.
+    fn hand_over(&self) -> Result<StoppedPorts, DataPlaneError>;
+    /// Continues all ports after [`DataPlane::hand_over`].
+    fn resume(&self);
+    /// Closes all ports after [`DataPlane::hand_over`], without an effect on the peers of those that were handed over.
+    fn release(&self);
+    /// Learns addresses that another process has learned.
+    fn restore_addresses(&self, addresses: &[FdbEntry]);
+    /// Adds the counters of another process.
+    fn restore_counters(&self, before: &Snapshot);
+    /// Continues the ports of another process.
+    fn take_over(&self, ports: StoppedPorts) -> Result<(), DataPlaneError>;
     /// All receive queues, each with its worker.
     fn queues(&self) -> Result<Vec<QueueLoad>, DataPlaneError>;
     /// Latest result of load balancing, if enabled.

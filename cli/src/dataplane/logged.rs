@@ -6,6 +6,7 @@
 //! state.
 
 use super::log_limit::LogLimit;
+use port::handover::{HandOver, NotHandedOver};
 use port::{Attach, PortControl, PortDetails, PortFault, PortState, PortStatus};
 use rustix::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -186,6 +187,10 @@ impl PortControl for Logged {
             &status,
             0,
         );
+    }
+
+    fn as_handover(&mut self) -> Result<&mut dyn HandOver, NotHandedOver> {
+        self.port.as_handover()
     }
 
     fn status(&self) -> PortStatus {

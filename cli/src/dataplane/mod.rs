@@ -4,7 +4,8 @@
 //! `flow_report`, `link_report` and `offload_report` its results, and `switch` its implementation. `flows` has the flow
 //! tables of OpenFlow bridges, `controllers` the connections to their controllers, `connections` lists what they track,
 //! and `tunnels` their tunnels. `links` runs the protocols between neighbours and the timers of bonds, `export` sends
-//! samples and counters to collectors, and `offload` is the kernel fast path. `open` opens ports, `logged` logs their
+//! samples and counters to collectors, and `offload` is the kernel fast path. `handover` is the state for a
+//! process that takes the switch over. `open` opens ports, `logged` logs their
 //! events within `log_limit`, and `convert` converts settings to those of the libraries.
 
 pub(crate) mod bond_report;
@@ -16,6 +17,7 @@ mod export;
 pub(crate) mod export_report;
 pub(crate) mod flow_report;
 mod flows;
+pub(crate) mod handover;
 pub(crate) mod health;
 pub(crate) mod interface;
 pub(crate) mod link_report;

@@ -81,6 +81,24 @@ fn opened_aside(port: &PortSettings, thread: &mut Option<Opening>) -> Result<Box
     opened.map_err(|error| error.into_diagnostic().in_one_line())
 }
 
+/// A port that is opened once `is_free` returns true.
+pub(super) fn deferred_until(
+    port: &PortSettings,
+    is_free: impl Fn() -> bool + Send + 'static,
+) -> Box<dyn PortControl> {
+    let (settings, mut loading) = (port.clone(), Loading::default());
+    let why = "the process that is replaced still has it".to_owned();
+    let retry = {
+        let why = why.clone();
+        move || {
+            let loaded = loading.poll(&settings.kind)?;
+            let opened = if is_free() { open_once(&settings, loaded) } else { return Err(why.clone()) };
+            opened.map_err(|error| error.into_diagnostic().in_one_line())
+        }
+    };
+    Box::new(DeferredPort::new(port.kind.name(), port.kind.place(), why, Box::new(retry)))
+}
+
 /// Creates a deferred port in place of a port that failed to open with `error`. The control thread retries the open;
 /// the capture that the port replays is loaded by a separate thread.
 pub(super) fn deferred(port: &PortSettings, error: &Diagnostic) -> Box<dyn PortControl> {

@@ -4,6 +4,7 @@
 //! first packet can arrive, and removed from the engine before it is removed from its bridge.
 
 mod bonds;
+pub(crate) mod handover;
 mod mirrors;
 mod ports;
 mod requests;
@@ -20,13 +21,13 @@ use crate::remedy;
 use crate::settings::MAX_PORTS;
 use crate::settings::mirror::MirrorSettings;
 use crate::settings::model::RssMode;
-use crate::settings::topology::{BridgeSettings, Topology};
+use crate::settings::topology::{BridgeSettings, PortSettings, Topology};
 use crate::settings::wrappers::queues::Queues;
 use bonds::Bonds;
 use bridge::Wrapped;
 use console::Diagnostic;
 use engine::{Engine, EngineConfig, Now};
-use port::{Pipelines, PortId};
+use port::{Pipelines, PortControl, PortId};
 use ports::{open_first, speed};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -66,6 +67,14 @@ impl Switch {
     /// started anyway and retries; the second part of the result contains the reasons. If this is so for all ports,
     /// nothing starts.
     pub(crate) fn start(topology: &Topology) -> Result<(Self, Vec<Diagnostic>), Diagnostic> {
+        Self::start_with(topology, open_first)
+    }
+
+    /// Starts a switch whose ports are created by `open`.
+    fn start_with(
+        topology: &Topology,
+        open: impl Fn(&PortSettings) -> Result<Box<dyn PortControl>, Diagnostic>,
+    ) -> Result<(Self, Vec<Diagnostic>), Diagnostic> {
         let bridges = Arc::new(bridge::Switch::with_rss(MAX_PORTS, rss(topology.switch.rss)));
         for bridge in &topology.bridges {
             add_bridge(&bridges, bridge)?;
@@ -117,7 +126,7 @@ impl Switch {
             members,
         };
         switch.place(topology)?;
-        let deferred = switch.populate(topology)?;
+        let deferred = switch.populate(topology, open)?;
         switch.start_controllers(topology)?;
         switch.start_export()?;
         Ok((switch, deferred))
@@ -156,8 +165,12 @@ impl Switch {
         self.engine.watch_load(rebalancing(placement)).map_err(failed)
     }
 
-    fn populate(&self, topology: &Topology) -> Result<Vec<Diagnostic>, Diagnostic> {
-        let opened: Vec<_> = topology.ports.iter().map(|port| (port, open_first(port))).collect();
+    fn populate(
+        &self,
+        topology: &Topology,
+        open: impl Fn(&PortSettings) -> Result<Box<dyn PortControl>, Diagnostic>,
+    ) -> Result<Vec<Diagnostic>, Diagnostic> {
+        let opened: Vec<_> = topology.ports.iter().map(|port| (port, open(port))).collect();
         let errors: Vec<_> = opened.iter().filter_map(|(_, opened)| opened.as_ref().err().cloned()).collect();
         if !opened.is_empty() && errors.len() == opened.len() {
             return Err(Diagnostic::all(errors));

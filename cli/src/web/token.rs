@@ -70,7 +70,7 @@ impl Token {
         Self::parse(text.strip_suffix('\n').unwrap_or(&text)).ok_or(TokenError::Malformed)
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
         let is_valid = LENGTH.contains(&text.len()) && text.bytes().all(is_allowed);
         is_valid.then(|| Self(text.to_owned()))

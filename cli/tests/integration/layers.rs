@@ -5,18 +5,22 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules with those that they may use. A module may only use modules of earlier lines.
-const PERMITTED: [(&str, &[&str]); 12] = [
+const PERMITTED: [(&str, &[&str]); 13] = [
     ("remedy", &[]),
     ("socket_file", &[]),
     ("host", &[]),
     ("log", &[]),
     ("grant", &["remedy"]),
+    ("takeover", &[]),
     ("web", &[]),
     ("settings", &["grant", "host", "remedy", "web"]),
     ("dataplane", &["remedy", "settings", "socket_file"]),
-    ("api", &["dataplane", "grant", "host", "settings", "socket_file", "web"]),
+    ("api", &["dataplane", "grant", "host", "settings", "socket_file", "takeover", "web"]),
     ("args", &["log", "settings"]),
-    ("commands", &["api", "args", "dataplane", "host", "log", "remedy", "settings", "socket_file"]),
+    (
+        "commands",
+        &["api", "args", "dataplane", "host", "log", "remedy", "settings", "socket_file", "takeover"],
+    ),
     ("reference", &["api", "args", "commands", "host", "log", "settings"]),
 ];
 

@@ -17,11 +17,13 @@ pub(super) struct FlowsOfFile {
     /// Zone of the connections of the access list.
     zone: u16,
     names: Names,
+    /// Number of flows.
+    count: usize,
 }
 
 impl FlowsOfFile {
-    fn new(bridge: &str, topology: &Topology, names: Names) -> Self {
-        Self { file: topology.flows.clone(), zone: topology.acl_zone(bridge), names }
+    fn new(bridge: &str, topology: &Topology, names: Names, count: usize) -> Self {
+        Self { file: topology.flows.clone(), zone: topology.acl_zone(bridge), names, count }
     }
 }
 
@@ -43,7 +45,7 @@ impl Flows {
             }
             let mut names = Names::default();
             topology.numbers_on(bridge).into_iter().for_each(|(name, number)| names.insert(name, number));
-            self.remember(bridge, FlowsOfFile::new(bridge, topology, names));
+            self.remember(bridge, FlowsOfFile::new(bridge, topology, names, changes.len()));
         }
         Ok(())
     }
@@ -55,7 +57,8 @@ impl Flows {
         topology: &Topology,
         names: Names,
     ) -> Result<(), DataPlaneError> {
-        let new = FlowsOfFile::new(bridge, topology, names);
+        let count = topology.flow_changes(bridge).map_or(0, |changes| changes.len());
+        let new = FlowsOfFile::new(bridge, topology, names, count);
         let changes = {
             let of_file = self.of_file.lock().unwrap_or_else(PoisonError::into_inner);
             let none = FlowsOfFile::default();
@@ -68,6 +71,12 @@ impl Flows {
         }
         self.remember(bridge, new);
         Ok(())
+    }
+
+    /// Number of flows that a bridge has from the file.
+    pub(super) fn flows_of_file(&self, bridge: &str) -> usize {
+        let of_file = self.of_file.lock().unwrap_or_else(PoisonError::into_inner);
+        of_file.get(bridge).map_or(0, |flows| flows.count)
     }
 
     fn remember(&self, bridge: &str, flows: FlowsOfFile) {

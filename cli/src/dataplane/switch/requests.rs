@@ -6,6 +6,7 @@ use crate::dataplane::connections::{ConnectionFilter, ConnectionLimits, Connecti
 use crate::dataplane::convert::worker_config;
 use crate::dataplane::export_report::ExportReport;
 use crate::dataplane::flow_report::{FlowCounts, TraceReport, TraceRequest};
+use crate::dataplane::handover::{Lost, StoppedPorts};
 use crate::dataplane::interface::{DataPlane, DataPlaneError};
 use crate::dataplane::link_report::{NeighborsReport, StpPortReport};
 use crate::dataplane::multicast_report::MulticastReport;
@@ -268,6 +269,36 @@ impl DataPlane for Switch {
         let ports: Vec<_> = ports.map(|member| (member.id.0, member.name.clone())).collect();
         drop(members);
         self.captures.start(&self.engine, request, &ports)
+    }
+
+    fn restore_addresses(&self, addresses: &[FdbEntry]) {
+        addresses.iter().for_each(|entry| self.restore_address(entry));
+    }
+
+    fn restore_counters(&self, before: &Snapshot) {
+        self.engine.restore_counters(before);
+    }
+
+    fn losses(&self) -> Result<Vec<Lost>, DataPlaneError> {
+        self.losses().map_err(|e| DataPlaneError::refused("ports", &e, "try again"))
+    }
+
+    fn hand_over(&self) -> Result<StoppedPorts, DataPlaneError> {
+        self.stop_ports().map_err(|e| DataPlaneError::refused("ports", &e, "try again"))
+    }
+
+    fn resume(&self) {
+        // Fails only while the switch ends.
+        let _ = self.engine.resume_ports();
+    }
+
+    fn release(&self) {
+        // As above.
+        let _ = self.engine.release_ports();
+    }
+
+    fn take_over(&self, ports: StoppedPorts) -> Result<(), DataPlaneError> {
+        self.continue_ports(ports)
     }
 
     fn queues(&self) -> Result<Vec<QueueLoad>, DataPlaneError> {

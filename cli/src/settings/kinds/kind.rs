@@ -71,6 +71,11 @@ pub(crate) trait Kind: fmt::Display + Sized {
         false
     }
 
+    /// Creates the port so that it continues that of another process; `None` if there is nothing to continue.
+    fn successor(&self, _port: PortCommon<'_>) -> Option<Result<Box<dyn PortControl>, OpenError>> {
+        None
+    }
+
     /// Opens the port; `loaded` is the content of [`Kind::plays`].
     fn open(&self, port: PortCommon<'_>, loaded: Loaded) -> Result<Box<dyn PortControl>, OpenError>;
 }

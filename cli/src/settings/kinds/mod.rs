@@ -115,6 +115,11 @@ macro_rules! kinds {
                 match self { $(Self::$variant(own) => own.has_fast_path(),)+ Self::$made(own) => own.has_fast_path() }
             }
 
+            /// See [`Kind::successor`].
+            pub(crate) fn successor(&self, port: PortCommon<'_>) -> Option<Result<Box<dyn PortControl>, OpenError>> {
+                match self { $(Self::$variant(own) => own.successor(port),)+ Self::$made(own) => own.successor(port) }
+            }
+
             /// See [`Kind::open`].
             pub(crate) fn open(
                 &self,

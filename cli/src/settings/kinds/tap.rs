@@ -96,6 +96,12 @@ impl Kind for Tap {
         self.netns.as_ref().map_or_else(|| name.clone(), |netns| format!("{}/{name}", short(netns)))
     }
 
+    fn successor(&self, port: PortCommon<'_>) -> Option<Result<Box<dyn PortControl>, OpenError>> {
+        let made = port_kind::Tap::successor(self.options(port));
+        let boxed = made.map(|port| Box::new(port) as Box<dyn PortControl>);
+        Some(boxed.map_err(|error| OpenError::refused(port.name, &error)))
+    }
+
     fn open(&self, port: PortCommon<'_>, _: Loaded) -> Result<Box<dyn PortControl>, OpenError> {
         let made = port_kind::Tap::open(self.options(port), Instant::now());
         Ok(Box::new(made.map_err(|error| OpenError::refused(port.name, &error))?))

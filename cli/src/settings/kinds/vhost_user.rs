@@ -75,14 +75,28 @@ impl Kind for VhostUser {
         self.socket.place()
     }
 
+    fn successor(&self, port: PortCommon<'_>) -> Option<Result<Box<dyn PortControl>, OpenError>> {
+        let listens = self.socket.mode == Mode::Server;
+        let made = port_kind::VhostUser::successor(&self.socket.path, listens, self.options(port));
+        let boxed = made.map(|port| Box::new(port) as Box<dyn PortControl>);
+        Some(boxed.map_err(|error| OpenError::refused(port.name, &error)))
+    }
+
     fn open(&self, port: PortCommon<'_>, _: Loaded) -> Result<Box<dyn PortControl>, OpenError> {
-        let options = Options { queue_pairs: port.queue_pairs, mtu: port.mtu, ..Default::default() };
-        let options = if self.offloads { options } else { options.without_offloads() };
+        let options = self.options(port);
         let made = match self.socket.mode {
             Mode::Server => port_kind::VhostUser::listen(&self.socket.path, options),
             Mode::Client => port_kind::VhostUser::connect(&self.socket.path, options, Instant::now()),
         };
         self.socket.opened(port.name, made)
+    }
+}
+
+impl VhostUser {
+    /// Converts the settings to options of the port crate.
+    fn options(&self, port: PortCommon<'_>) -> Options {
+        let options = Options { queue_pairs: port.queue_pairs, mtu: port.mtu, ..Default::default() };
+        if self.offloads { options } else { options.without_offloads() }
     }
 }
 

@@ -1,0 +1,288 @@
+//! `POST /v1/upgrade`: the program of the switch is started again, and takes over its ports, sockets and state.
+//!
+//! The program is the file at the path from which this process was started, so that clients cannot choose one. Until
+//! the successor is ready, packets pass as before; then the ports stop, and run again in the successor. If it does not
+//! confirm that, it is killed and the ports continue here: nothing is left of an upgrade that failed.
+
+use super::answer::{Answer, Service, json, on_own_thread};
+use super::error::ApiError;
+use super::server;
+use super::service::ApiService;
+use crate::dataplane::handover::{Lost, StoppedPorts};
+use crate::settings::topology::Topology;
+use crate::takeover::{self, Channel, Offer, PROTOCOL, SocketName, TakeoverError};
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use console::Diagnostic;
+use rustix::fd::{AsFd, OwnedFd};
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use tracing::info;
+use utoipa::ToSchema;
+
+/// Option of `linerate run` for a successor.
+pub(crate) const OPTION: &str = "--take-over";
+/// How long the successor may prepare. Packets pass meanwhile.
+const PREPARATION: Duration = Duration::from_secs(30);
+/// How long the successor may need for the ports. No packet passes meanwhile.
+const TAKEOVER: Duration = Duration::from_secs(5);
+
+/// What a successor inherits beside ports, and how it is started.
+pub(crate) struct Inheritance {
+    /// Path from which this process was started.
+    pub(crate) program: PathBuf,
+    pub(crate) sockets: Vec<(SocketName, OwnedFd)>,
+    /// Token of the web page, unless it is in a file.
+    pub(crate) web_token: Option<String>,
+    /// Process that has taken over.
+    successor: Mutex<Option<u32>>,
+}
+
+/// Body of `POST /v1/upgrade`.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct UpgradeRequest {
+    /// Whether ports that cannot be handed over are closed, and opened by the new process, and other state that it cannot
+    /// continue is lost.
+    #[serde(default)]
+    pub(crate) accept_loss: bool,
+}
+
+/// Result of `POST /v1/upgrade`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct Upgraded {
+    /// Version that ran.
+    pub(crate) from: String,
+    /// Version that runs.
+    pub(crate) to: String,
+    /// New process.
+    pub(crate) pid: u32,
+    /// Number of ports that were handed over.
+    pub(crate) ports: usize,
+    /// Ports that the new process opens, and lost state.
+    pub(crate) lost: Vec<String>,
+    /// Time in microseconds in which no port passed packets.
+    pub(crate) gap_us: u64,
+}
+
+impl Inheritance {
+    pub(crate) fn new(
+        program: PathBuf,
+        sockets: Vec<(SocketName, OwnedFd)>,
+        web_token: Option<String>,
+    ) -> Self {
+        Self { program, sockets, web_token, successor: Mutex::default() }
+    }
+
+    /// The process that has taken over, if one has.
+    pub(crate) fn successor(&self) -> Option<u32> {
+        *self.successor.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn duplicates(&self) -> io::Result<Vec<OwnedFd>> {
+        self.sockets.iter().map(|(_, socket)| socket.as_fd().try_clone_to_owned()).collect()
+    }
+}
+
+impl ApiService {
+    /// `POST /v1/upgrade`
+    pub(crate) fn upgrade(&self, request: UpgradeRequest) -> Result<Upgraded, ApiError> {
+        // Held until the end, so that no other request changes the switch.
+        let topology = self.topology();
+        let inheritance = self.inheritance().ok_or_else(|| refused("this process has no successor"))?;
+        if std::process::id() == 1 {
+            return Err(refused("this is the first process of a container, which ends with it"));
+        }
+        if inheritance.successor().is_some() {
+            return Err(refused("another process has already taken over"));
+        }
+        let losses = self.losses(request)?;
+        let offer = self.offer(&topology, inheritance, &losses)?;
+        let mut successor = Successor::start(inheritance).map_err(|e| failed(&e.to_string()))?;
+        let to = successor.prepare(&offer, inheritance)?;
+        server::accept_connections(false);
+        let handed = self.hand_over(&successor);
+        let (ports, gap_us) = handed.inspect_err(|_| server::accept_connections(true))?;
+        let pid = successor.commit();
+        *inheritance.successor.lock().unwrap_or_else(PoisonError::into_inner) = Some(pid);
+        info!(pid, ports, gap_us, version = to, "another process has taken over");
+        self.shutdown();
+        let from = env!("CARGO_PKG_VERSION").to_owned();
+        let lost = losses.iter().map(|lost| format!("{}: {}", lost.parts().0, lost.parts().1)).collect();
+        Ok(Upgraded { from, to, pid, ports, lost, gap_us })
+    }
+
+    /// What cannot be handed over, if the request accepts that.
+    fn losses(&self, request: UpgradeRequest) -> Result<Vec<Lost>, ApiError> {
+        let losses = self.data_plane().losses()?;
+        if request.accept_loss || losses.is_empty() {
+            return Ok(losses);
+        }
+        let remedy = "upgrade with `--accept-loss`: ports are opened again, and such state is lost";
+        let refused = |lost: &Lost| {
+            let (place, why) = lost.parts();
+            Diagnostic::bad(place, why, remedy)
+        };
+        Err(ApiError::Conflict(Diagnostic::all(losses.iter().map(refused).collect())))
+    }
+
+    fn offer(
+        &self,
+        topology: &Topology,
+        inheritance: &Inheritance,
+        losses: &[Lost],
+    ) -> Result<Offer, ApiError> {
+        let reopened = losses.iter().filter_map(|lost| match lost {
+            Lost::Port(name, _) => Some(name.clone()),
+            Lost::Bridge(..) => None,
+        });
+        let reopened = reopened.collect();
+        let running = self.configuration_of(topology)?;
+        let overrides = self.source().as_ref().map(|source| source.overrides.clone()).unwrap_or_default();
+        Ok(Offer {
+            protocol: PROTOCOL,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            file: running.file,
+            loaded: running.loaded,
+            running: running.text,
+            ports: topology.ports.iter().filter_map(|port| serde_json::to_value(port).ok()).collect(),
+            control: overrides.control,
+            web: overrides.web,
+            reopened,
+            sockets: inheritance.sockets.iter().map(|(name, _)| *name).collect(),
+            web_token: inheritance.web_token.clone(),
+        })
+    }
+
+    /// Stops the ports and passes them on. Returns their number, and the time in microseconds until they ran again. After
+    /// an error they have continued here.
+    fn hand_over(&self, successor: &Successor) -> Result<(usize, u64), ApiError> {
+        let data_plane = self.data_plane();
+        successor.channel.send(&data_plane.fdb(), Vec::new()).map_err(lost)?;
+        let began = takeover::monotonic();
+        let ports = data_plane.hand_over()?;
+        match successor.pass(&ports) {
+            Ok(ended) => {
+                data_plane.release();
+                // The ports run without it.
+                let _ = successor.channel.send(&data_plane.snapshot(), Vec::new());
+                Ok((ports.len(), ended.saturating_sub(began) / 1000))
+            }
+            Err(error) => {
+                successor.kill();
+                data_plane.resume();
+                Err(error)
+            }
+        }
+    }
+}
+
+/// The process that is about to take over. It is killed if it does not.
+struct Successor {
+    child: Mutex<Option<Child>>,
+    channel: Channel,
+}
+
+impl Successor {
+    /// Starts the program with the arguments of this process.
+    fn start(inheritance: &Inheritance) -> io::Result<Self> {
+        let (channel, other) = Channel::pair()?;
+        channel.wait_at_most(PREPARATION)?;
+        let arguments = std::env::args_os().skip(1).filter(|argument| argument != OPTION);
+        let child = Command::new(&inheritance.program)
+            .args(arguments)
+            .arg(OPTION)
+            .stdin(Stdio::from(other))
+            // The watchdog of systemd is that of this process, unless the successor is told otherwise.
+            .env_remove("WATCHDOG_PID")
+            .spawn()?;
+        Ok(Self { child: Mutex::new(Some(child)), channel })
+    }
+
+    /// Sends the configuration and the sockets, and waits until the successor is ready. Returns its version.
+    fn prepare(&mut self, offer: &Offer, inheritance: &Inheritance) -> Result<String, ApiError> {
+        let sockets = inheritance.duplicates().map_err(|e| failed(&e.to_string()))?;
+        self.channel.send(offer, sockets).map_err(lost)?;
+        let version = self.answer()?.version;
+        self.channel.wait_at_most(TAKEOVER).map_err(|e| failed(&e.to_string()))?;
+        Ok(version)
+    }
+
+    /// Passes the ports on. Returns when they run: a time of the monotonic clock in nanoseconds.
+    fn pass(&self, ports: &StoppedPorts) -> Result<u64, ApiError> {
+        let names: Vec<_> = ports.iter().map(|(name, _)| name).collect();
+        self.channel.send(&names, Vec::new()).map_err(lost)?;
+        self.channel.send_ports(ports.iter().map(|(_, port)| port)).map_err(lost)?;
+        Ok(self.answer()?.time)
+    }
+
+    fn answer(&self) -> Result<takeover::Answer, ApiError> {
+        let (answer, _): (takeover::Answer, _) = self.channel.receive().map_err(lost)?;
+        match answer.error {
+            Some(error) => Err(ApiError::Failed(Diagnostic {
+                reason: format!("the new process cannot take over: {}", error.reason),
+                ..error
+            })),
+            None => Ok(answer),
+        }
+    }
+
+    /// Lets the successor live. Returns its process.
+    fn commit(self) -> u32 {
+        let child = self.child.lock().unwrap_or_else(PoisonError::into_inner).take();
+        child.map_or(0, |child| child.id())
+    }
+
+    /// Ends the successor, which has no port afterwards.
+    fn kill(&self) {
+        let child = self.child.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut child) = child {
+            // Fails if it has ended.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Drop for Successor {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn lost(error: TakeoverError) -> ApiError {
+    failed(&format!("the new process did not take over: {error}; its log has the reason"))
+}
+
+fn failed(reason: &str) -> ApiError {
+    let remedy = "the switch runs as before; correct the cause and try again";
+    ApiError::Failed(Diagnostic::failed("upgrade", reason, remedy))
+}
+
+fn refused(reason: &str) -> ApiError {
+    ApiError::Conflict(Diagnostic::bad("upgrade", reason, "stop the switch, and start the new version"))
+}
+
+/// Replaces the process by the program that is at its path now
+///
+/// Ports of guests, sockets, learned addresses and counters are handed over. All or nothing: if the new process cannot
+/// take over, the switch runs as before.
+#[utoipa::path(post, path = "/v1/upgrade", request_body = UpgradeRequest, responses(
+    (status = 200, description = "The new process runs, and this one is about to exit", body = Upgraded),
+    ApiError,
+))]
+pub(super) async fn upgrade(State(service): Service, body: Bytes) -> Answer<Upgraded> {
+    let upgraded = on_own_thread(move || {
+        let request = json(&body).and_then(|json| {
+            serde_json::from_value(json)
+                .map_err(|e| ApiError::invalid("request", e.to_string(), "send {\"accept_loss\": true}"))
+        })?;
+        service.upgrade(request)
+    });
+    upgraded.await.map(Json)
+}

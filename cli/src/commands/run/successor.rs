@@ -1,0 +1,107 @@
+//! A switch that takes over the ports of another process: `linerate run` with the option that `linerate upgrade` adds.
+
+use super::Prepared;
+use super::sockets::Sockets;
+use crate::api::source::{Overrides, Source};
+use crate::dataplane::interface::{DataPlane, DataPlaneError};
+use crate::dataplane::report::FdbEntry;
+use crate::dataplane::switch::Switch;
+use crate::dataplane::switch::handover::Succession;
+use crate::host;
+use crate::settings::config;
+use crate::settings::topology::PortSettings;
+use crate::takeover::{Answer, Channel, Offer, PROTOCOL, TakeoverError};
+use console::Diagnostic;
+use engine::Snapshot;
+use rustix::fd::OwnedFd;
+use std::time::Duration;
+
+/// How long the running switch may need for each message.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The exchange with the process that is replaced.
+pub(super) struct Takeover {
+    channel: Channel,
+    succession: Succession,
+}
+
+impl Takeover {
+    /// Prepares everything but the ports. A failure is reported to the running switch.
+    pub(super) fn prepare() -> Result<Prepared, Diagnostic> {
+        let channel = Channel::inherited().map_err(|e| {
+            let remedy = "this option is for `linerate upgrade`; start a switch without it";
+            Diagnostic::bad("--take-over", format!("standard input is not a socket of a switch: {e}"), remedy)
+        })?;
+        let prepared = receive_offer(&channel).and_then(|(offer, sockets)| prepare(&offer, sockets));
+        let (mut prepared, succession) = prepared.inspect_err(|error| {
+            // The error is also that of this process.
+            let _ = channel.send(&Answer::now(Some(error.clone())), Vec::new());
+        })?;
+        prepared.takeover = Some(Self { channel, succession });
+        Ok(prepared)
+    }
+
+    /// Takes the ports over, after everything else runs.
+    pub(super) fn finish(self, data_plane: &dyn DataPlane) -> Result<(), Diagnostic> {
+        self.channel.send(&Answer::now(None), Vec::new()).map_err(|e| failed(&e))?;
+        let (addresses, _): (Vec<FdbEntry>, _) = self.channel.receive().map_err(|e| failed(&e))?;
+        data_plane.restore_addresses(&addresses);
+        let (names, _): (Vec<String>, _) = self.channel.receive().map_err(|e| failed(&e))?;
+        let ports = self.channel.receive_ports(names.len()).map_err(|e| failed(&e))?;
+        let ports = names.into_iter().zip(ports).collect();
+        let taken = data_plane.take_over(ports).map_err(DataPlaneError::into_diagnostic);
+        if taken.is_err() {
+            // The running switch continues its ports as soon as it knows.
+            data_plane.release();
+        }
+        // If the other process is gone, this one is the switch.
+        let _ = self.channel.send(&Answer::now(taken.clone().err()), Vec::new());
+        taken?;
+        self.succession.released();
+        // Counts from zero if the other process is gone.
+        if let Ok((counters, _)) = self.channel.receive::<Snapshot>() {
+            data_plane.restore_counters(&counters);
+        }
+        Ok(())
+    }
+}
+
+fn receive_offer(channel: &Channel) -> Result<(Offer, Vec<OwnedFd>), Diagnostic> {
+    channel.wait_at_most(PATIENCE).map_err(|e| failed(&TakeoverError::Io(e)))?;
+    let (offer, sockets): (Offer, _) = channel.receive().map_err(|e| failed(&e))?;
+    if offer.protocol != PROTOCOL {
+        let (version, theirs, own) = (&offer.version, offer.protocol, env!("CARGO_PKG_VERSION"));
+        let reason = format!(
+            "version {version} hands over by protocol {theirs}, version {own} takes over by {PROTOCOL}"
+        );
+        return Err(Diagnostic::bad("upgrade", reason, "stop the switch, and start the new version"));
+    }
+    Ok((offer, sockets))
+}
+
+fn prepare(offer: &Offer, sockets: Vec<OwnedFd>) -> Result<(Prepared, Succession), Diagnostic> {
+    let overrides = Overrides { control: offer.control.clone(), web: offer.web };
+    // A port that this version cannot read is validated as one that does not run yet.
+    let running = offer.ports.iter().filter_map(|port| serde_json::from_value(port.clone()).ok());
+    let running: Vec<PortSettings> = running.collect();
+    let parse = |text: &str| {
+        let topology = overrides.parse(text, &running);
+        topology.map_err(|errors| config::in_file(&offer.file, errors))
+    };
+    let topology = parse(&offer.running)?;
+    let path = topology.switch.control.clone().unwrap_or_else(host::default_control);
+    let sockets = Sockets::inherit(&topology.switch, &path, offer, sockets)?;
+    let succession = Succession::new(offer.reopened.clone());
+    let data_plane = Switch::succeed(&topology, &succession)?;
+    let file = offer.file.clone();
+    let loaded = parse(&offer.loaded)?;
+    let source = Source { file, text: offer.loaded.clone(), overrides, topology: loaded };
+    Ok((
+        Prepared { topology, path, source, sockets, data_plane, deferred: Vec::new(), takeover: None },
+        succession,
+    ))
+}
+
+fn failed(error: &TakeoverError) -> Diagnostic {
+    Diagnostic::failed("upgrade", error, "the switch that was to be replaced runs as before; see its log")
+}

@@ -1,0 +1,196 @@
+//! The exchange between a running switch and the process that takes its ports over (`linerate upgrade`).
+//!
+//! The running switch starts its successor with one end of a socket pair as standard input. The exchange has these
+//! messages, some with descriptors:
+//!
+//! 1. [`Offer`]: version, configuration and listening sockets. The successor prepares everything that it can without
+//!    the ports.
+//! 2. [`Answer`]: the successor is ready, or why it cannot take over. Until here, packets pass as before.
+//! 3. The learned addresses.
+//! 4. The names of the ports, followed by the description of each: the running switch has stopped them.
+//! 5. [`Answer`]: the ports run in the successor, or why they do not; the running switch continues them then.
+//! 6. The counters.
+//!
+//! A version that changes a message increments [`PROTOCOL`]. Fields may be added if they have a default.
+
+use console::Diagnostic;
+use port::handover::{Handover, HandoverError, Part};
+use rustix::fd::{AsFd, OwnedFd};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Version of the exchange.
+pub(crate) const PROTOCOL: u32 = 1;
+/// Bytes of a message in one part.
+const PIECE: usize = 1 << 16;
+
+/// First message of the running switch.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Offer {
+    pub(crate) protocol: u32,
+    pub(crate) version: String,
+    /// File of the switch.
+    pub(crate) file: PathBuf,
+    /// Text of the file as it was read.
+    pub(crate) loaded: String,
+    /// The running configuration as a file.
+    pub(crate) running: String,
+    /// Control socket and address of the web page, if the command line sets them.
+    pub(crate) control: Option<PathBuf>,
+    pub(crate) web: Option<SocketAddr>,
+    /// Settings of the running ports. Their files and interfaces are in use, and valid.
+    pub(crate) ports: Vec<serde_json::Value>,
+    /// Names of ports that are closed here and opened by the successor.
+    pub(crate) reopened: Vec<String>,
+    /// Listening sockets, in the order of the descriptors.
+    pub(crate) sockets: Vec<SocketName>,
+    /// Token of the web page, unless it is in a file.
+    pub(crate) web_token: Option<String>,
+}
+
+/// A socket of the process that does not belong to a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum SocketName {
+    Control,
+    /// The lock file of the control socket.
+    Lock,
+    Read,
+    Grants,
+    Metrics,
+    Web,
+}
+
+/// Message of the successor.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Answer {
+    pub(crate) version: String,
+    /// Why the successor ends.
+    pub(crate) error: Option<Diagnostic>,
+    /// Time of the clock `CLOCK_MONOTONIC` in nanoseconds.
+    pub(crate) time: u64,
+}
+
+impl Answer {
+    /// The answer of this program, now.
+    pub(crate) fn now(error: Option<Diagnostic>) -> Self {
+        Self { version: env!("CARGO_PKG_VERSION").to_owned(), error, time: monotonic() }
+    }
+}
+
+/// The clock `CLOCK_MONOTONIC`, which all processes share, in nanoseconds.
+pub(crate) fn monotonic() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+}
+
+/// The exchange failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TakeoverError {
+    #[error("the other process does not answer, or has ended: {0}")]
+    Connection(#[from] HandoverError),
+    #[error("the connection failed: {0}")]
+    Io(#[from] io::Error),
+    #[error("the other process sent an invalid message: {0}")]
+    Message(#[from] serde_json::Error),
+    #[error("the other process sent no message")]
+    Empty,
+}
+
+/// One end of the exchange.
+pub(crate) struct Channel(UnixStream);
+
+impl Channel {
+    /// Both ends.
+    pub(crate) fn pair() -> io::Result<(Self, OwnedFd)> {
+        let (own, other) = UnixStream::pair()?;
+        Ok((Self(own), other.into()))
+    }
+
+    /// The end that is the standard input of this process, which is replaced.
+    pub(crate) fn inherited() -> io::Result<Self> {
+        let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+        socket.peer_addr()?;
+        let nothing = std::fs::File::open("/dev/null")?;
+        rustix::stdio::dup2_stdin(&nothing)?;
+        Ok(Self(socket))
+    }
+
+    /// Limits how long each read and write waits for the other process.
+    pub(crate) fn wait_at_most(&self, limit: Duration) -> io::Result<()> {
+        self.0.set_read_timeout(Some(limit))?;
+        self.0.set_write_timeout(Some(limit))
+    }
+
+    /// Sends a message, with at most [`port::handover::MAX_DESCRIPTORS`] descriptors.
+    pub(crate) fn send(
+        &self,
+        message: &impl Serialize,
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<(), TakeoverError> {
+        let text = serde_json::to_vec(message)?;
+        let mut descriptors = Some(descriptors);
+        let mut parts = Handover::default();
+        for piece in text.chunks(PIECE) {
+            parts.push(0, piece.to_vec(), descriptors.take().unwrap_or_default());
+        }
+        Ok(parts.send(self.0.as_fd())?)
+    }
+
+    /// Receives a message with its descriptors.
+    pub(crate) fn receive<T: DeserializeOwned>(&self) -> Result<(T, Vec<OwnedFd>), TakeoverError> {
+        let (mut text, mut descriptors) = (Vec::new(), Vec::new());
+        for Part { bytes, descriptors: of_part, .. } in Handover::receive(self.0.as_fd())?.parts {
+            text.extend_from_slice(&bytes);
+            descriptors.extend(of_part);
+        }
+        if text.is_empty() {
+            Err(TakeoverError::Empty)
+        } else {
+            Ok((serde_json::from_slice(&text)?, descriptors))
+        }
+    }
+
+    /// Sends the descriptions of ports, whose names are part of the message before.
+    pub(crate) fn send_ports<'a>(
+        &self,
+        mut ports: impl Iterator<Item = &'a Handover>,
+    ) -> Result<(), TakeoverError> {
+        Ok(ports.try_for_each(|port| port.send(self.0.as_fd()))?)
+    }
+
+    /// Receives the descriptions of this many ports.
+    pub(crate) fn receive_ports(&self, count: usize) -> Result<Vec<Handover>, TakeoverError> {
+        let ports = (0..count).map(|_| Handover::receive(self.0.as_fd()));
+        Ok(ports.collect::<Result<_, _>>()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_message_arrives_with_its_descriptors() {
+        let (one, other) = Channel::pair().unwrap();
+        let other = Channel(other.into());
+        let text = "x".repeat(3 * PIECE);
+        let file = OwnedFd::from(tempfile::tempfile().unwrap());
+        let sender = std::thread::spawn(move || one.send(&text, vec![file]).map(|()| text));
+        let (received, descriptors): (String, _) = other.receive().unwrap();
+        assert_eq!((received, descriptors.len()), (sender.join().unwrap().unwrap(), 1));
+    }
+
+    #[test]
+    fn a_process_that_ends_is_an_error() {
+        let (one, other) = Channel::pair().unwrap();
+        drop(other);
+        let error = one.receive::<Answer>().unwrap_err().to_string();
+        assert!(error.starts_with("the other process does not answer"), "{error}");
+    }
+}
