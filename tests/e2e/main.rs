@@ -61,6 +61,7 @@ mod tap;
 mod testpmd_guest;
 mod testpmd_switch;
 mod tunnels;
+mod upgrade;
 mod virtio_user_offloads;
 mod virtio_user_switch;
 mod web;

@@ -8,6 +8,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 use std::{fs, io};
 
+use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
 use crate::process::Process;
@@ -54,6 +55,8 @@ pub struct Counters {
 /// A running switch.
 pub struct Switch {
     process: Process,
+    /// The process that has taken over.
+    successor: Option<Pid>,
     folder: PathBuf,
     control: PathBuf,
 }
@@ -79,10 +82,15 @@ impl Switch {
 
     /// Starts a switch with the configuration of an earlier one in `folder`.
     pub fn restart(folder: &Path) -> Switch {
+        Switch::restart_program(folder, binary::linerate())
+    }
+
+    /// [`Switch::restart`] of another program.
+    pub fn restart_program(folder: &Path, program: &Path) -> Switch {
         let control = folder.join("control.sock");
         let words = [Path::new("--control"), &control, Path::new("run"), &folder.join("switch.toml")];
-        let process = Process::spawn(folder, "linerate", binary::linerate(), &words);
-        let mut switch = Switch { process, folder: folder.to_owned(), control };
+        let process = Process::spawn(folder, "linerate", program, &words);
+        let mut switch = Switch { process, successor: None, folder: folder.to_owned(), control };
         let answered = wait::until(START_TIMEOUT, || {
             assert!(switch.process.ended().is_none(), "linerate ended at once");
             switch.get("/v1/status").ok()
@@ -93,7 +101,23 @@ impl Switch {
 
     /// Process identifier.
     pub fn pid(&self) -> u32 {
-        self.process.pid()
+        self.successor.map_or_else(|| self.process.pid(), |pid| pid.as_raw_nonzero().get().cast_unsigned())
+    }
+
+    /// Replaces the process (`linerate upgrade`), and waits for the end of the old one. Returns the report.
+    pub fn upgrade(&mut self, words: &[&str]) -> Result<Value, String> {
+        let before = self.pid();
+        let report = self.ask(&[&["upgrade"], words].concat())?;
+        let pid = report["pid"].as_i64().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+        if self.successor.is_none() {
+            let status = self.process.finish(END);
+            assert!(status.success(), "the old process ended with {status}");
+        }
+        let has_ended =
+            wait::until(END, || (!Path::new(&format!("/proc/{before}/exe")).exists()).then_some(()));
+        assert!(has_ended.is_some(), "process {before} is still there");
+        self.successor = pid;
+        Ok(report)
     }
 
     /// Runs a verb with `-o json`. Returns its standard error if it fails.
@@ -232,15 +256,36 @@ impl Switch {
 
     /// Ends it regularly. Panics if it fails or leaves its control socket behind.
     pub fn stop(mut self) {
-        let status = self.process.terminate(END);
-        assert!(status.success(), "linerate ended with {status}");
+        if let Some(successor) = self.successor {
+            rustix::process::kill_process(successor, Signal::TERM).expect("a running process");
+            wait::until(END, || (!self.control.exists()).then_some(()));
+            self.successor = None;
+        } else {
+            let status = self.process.terminate(END);
+            assert!(status.success(), "linerate ended with {status}");
+        }
         assert!(!self.control.exists(), "linerate left {} behind", self.control.display());
     }
 
     /// Sends SIGKILL, as in a crash. Returns the folder for [`Switch::restart`].
     pub fn kill(mut self) -> PathBuf {
-        self.process.kill();
+        match self.successor.take() {
+            Some(successor) => {
+                rustix::process::kill_process(successor, Signal::KILL).expect("a running process");
+            }
+            None => self.process.kill(),
+        }
         self.folder.clone()
+    }
+}
+
+impl Drop for Switch {
+    /// A process that has taken over is no child of the test.
+    fn drop(&mut self) {
+        if let Some(successor) = self.successor {
+            // Fails if it has ended.
+            let _ = rustix::process::kill_process(successor, Signal::KILL);
+        }
     }
 }
 

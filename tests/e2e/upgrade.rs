@@ -1,0 +1,172 @@
+//! `linerate upgrade`: another process takes over the ports of a running switch. Guests and interfaces lose no packet,
+//! and a process that cannot take over leaves the switch as it was.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use linerate_tests::netns::Netns;
+use linerate_tests::switch::{Port, Switch, configuration};
+use linerate_tests::{binary, folder};
+use serde_json::Value;
+
+const SWITCH_CPU: usize = 0;
+const GENERATOR_CPU: &str = "1";
+const REACTION: Duration = Duration::from_secs(10);
+/// Pause between two upgrades, so that packets pass in each process.
+const PAUSE: Duration = Duration::from_millis(300);
+/// Ports beside those under load.
+const OTHERS: usize = 61;
+
+fn vhost<'a>(name: &'a str, socket: &'a Path) -> Port<'a> {
+    Port { name, socket, client: false, pairs: 1 }
+}
+
+/// Sends from one socket to the other while `meanwhile` runs. Returns the report of the generator.
+fn under_load(
+    switch: &mut Switch,
+    sockets: [&Path; 2],
+    more: &str,
+    meanwhile: impl FnOnce(&mut Switch),
+) -> Value {
+    let ports = sockets.map(|socket| format!("kind=virtio-user,socket={}{more}", socket.display()));
+    let mut words =
+        vec!["gen", "--port", &ports[0], "--port", &ports[1], "--cpu", GENERATOR_CPU, "-o", "json"];
+    words.extend(["--warm-up", "0s", "--rate", "5kpps", "--duration", "3s"]);
+    thread::scope(|scope| {
+        let load = scope.spawn(|| Command::new(binary::linerate()).args(&words).output().expect("a program"));
+        switch.wait_running("red", 1, REACTION);
+        switch.wait_running("blue", 1, REACTION);
+        thread::sleep(PAUSE);
+        meanwhile(switch);
+        let output = load.join().expect("the generator ends");
+        serde_json::from_slice(&output.stdout).expect("a report of the generator")
+    })
+}
+
+fn loses_nothing(more: &str) {
+    let folder = folder();
+    let (red, blue) = (folder.path().join("red"), folder.path().join("blue"));
+    let mut text = configuration(&[SWITCH_CPU], &[vhost("red", &red), vhost("blue", &blue)]);
+    for i in 0..OTHERS {
+        let socket = folder.path().join(format!("other-{i}"));
+        write!(text, "[[port]]\nname = \"other-{i}\"\nsocket = \"{}\"\n", socket.display())
+            .expect("a string");
+    }
+    let mut switch = Switch::start_from(folder.path(), &text);
+    let report = under_load(&mut switch, [&red, &blue], more, |switch| {
+        for _ in 0..3 {
+            let report = switch.upgrade(&[]).expect("an upgrade");
+            assert_eq!(report["ports"], 2 + OTHERS, "{report}");
+            println!("gap of {} us", report["gap_us"]);
+            thread::sleep(PAUSE);
+        }
+    });
+    let (sent, lost) = (report["sent"].as_u64().unwrap_or_default(), report["lost"].as_u64());
+    assert!(sent > 10_000 && lost == Some(0), "{report}");
+    let [from, to] = switch.settled(&["red", "blue"])[..] else { panic!("two ports") };
+    // The counters are those of all four processes; both sides have announced an address.
+    assert_eq!((from.rx_packets, to.queue_full + to.other_drops), (sent, 0), "{from:?} {to:?}");
+    let addresses = switch.ask(&["fdb", "show"]).expect("addresses");
+    assert_eq!(addresses["total"], 2, "{addresses}");
+    // The ports accept guests again.
+    let again = under_load(&mut switch, [&red, &blue], more, |_| ());
+    assert_eq!(again["lost"], 0, "{again}");
+    switch.stop();
+}
+
+#[test]
+#[ignore = "needs two CPUs: run by `cargo xtask test`"]
+fn guests_lose_no_packet() {
+    loses_nothing("");
+}
+
+#[test]
+#[ignore = "needs two CPUs: run by `cargo xtask test`"]
+fn guests_with_packed_rings_lose_no_packet() {
+    loses_nothing(",ring=packed");
+}
+
+#[test]
+#[ignore = "needs root: run by `cargo xtask test`"]
+fn interfaces_stay_and_lose_no_packet() {
+    let folder = folder();
+    let (left, right) = (Netns::new(), Netns::new());
+    let mut text = "[[worker]]\ncpu = 0\n".to_owned();
+    for (name, netns) in [("left", &left), ("right", &right)] {
+        let netns = netns.name();
+        write!(
+            text,
+            "[[port]]\nname = \"{name}\"\nkind = \"tap\"\ninterface = \"eth0\"\nnetns = \"{netns}\"\n"
+        )
+        .expect("a string");
+    }
+    let mut switch = Switch::start_from(folder.path(), &text);
+    for (netns, address) in [(&left, "10.0.0.1/24"), (&right, "10.0.0.2/24")] {
+        netns.wait_link("eth0", true, REACTION);
+        netns.configure("eth0", &[address]);
+    }
+    left.ping("10.0.0.2", 1, &["-w", "20"]);
+    let pings = left.spawn(folder.path(), "ping", "ping", &["-n", "-i", "0.002", "-c", "1000", "10.0.0.2"]);
+    for _ in 0..3 {
+        thread::sleep(PAUSE);
+        switch.upgrade(&[]).expect("an upgrade");
+    }
+    let mut pings = pings;
+    let status = pings.finish(REACTION);
+    assert!(status.success() && pings.output().contains("1000 received"), "{}", pings.output());
+    switch.stop();
+}
+
+#[test]
+#[ignore = "needs two CPUs: run by `cargo xtask test`"]
+fn a_program_that_cannot_take_over_changes_nothing() {
+    let folder = folder();
+    let (red, blue) = (folder.path().join("red"), folder.path().join("blue"));
+    let program = folder.path().join("linerate");
+    fs::copy(binary::linerate(), &program).expect("a copy of the program");
+    fs::write(
+        folder.path().join("switch.toml"),
+        configuration(&[SWITCH_CPU], &[vhost("red", &red), vhost("blue", &blue)]),
+    )
+    .expect("a file of the test");
+    let mut switch = Switch::restart_program(folder.path(), &program);
+    let pid = switch.pid();
+    let report = under_load(&mut switch, [&red, &blue], "", |switch| {
+        for (script, expected) in [(None, "No such file"), (Some("#!/bin/sh\nexit 1\n"), "did not take over")]
+        {
+            fs::remove_file(&program).ok();
+            if let Some(script) = script {
+                fs::write(&program, script).expect("a file of the test");
+                fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("a file of the test");
+            }
+            let error = switch.upgrade(&[]).expect_err("no program");
+            assert!(error.contains(expected) && error.contains("runs as before"), "{error}");
+        }
+    });
+    assert_eq!((report["lost"].as_u64(), switch.pid()), (Some(0), pid), "{report}");
+    switch.stop();
+}
+
+#[test]
+#[ignore = "needs a switch: run by `cargo xtask test`"]
+fn ports_that_cannot_be_handed_over_are_opened_again_if_asked_to() {
+    let folder = folder();
+    let (red, cable) = (folder.path().join("red"), folder.path().join("cable"));
+    let mut text = configuration(&[SWITCH_CPU], &[vhost("red", &red)]);
+    let cable = cable.display();
+    write!(text, "[[port]]\nname = \"cable\"\nkind = \"stream\"\nsocket = \"{cable}\"\nmode = \"server\"\n")
+        .expect("a string");
+    let mut switch = Switch::start_from(folder.path(), &text);
+    let error = switch.upgrade(&[]).expect_err("a stream port");
+    assert!(error.contains("port \"cable\"") && error.contains("--accept-loss"), "{error}");
+    let report = switch.upgrade(&["--accept-loss"]).expect("an upgrade");
+    let lost = report["lost"][0].as_str().unwrap_or_default();
+    assert!(report["ports"] == 1 && lost.starts_with("port \"cable\""), "{report}");
+    switch.wait_state("cable", "waiting", REACTION);
+    switch.stop();
+}
