@@ -65,6 +65,7 @@ impl Guest {
             device: layout.device,
             base: self.base,
             features: self.features,
+            record: None,
             log: None,
             kick: None,
             call: None,

@@ -105,6 +105,7 @@ impl<R: DriverRing> Device<R> {
             device: layout.device,
             base: layout.base,
             features: self.features(),
+            record: None,
             log: None,
             kick: None,
             call: None,

@@ -15,6 +15,8 @@ described! {
         "Received packets that the kernel forwarded without the switch, counted as received and sent too.";
     RingFaults, "ring_faults", "`vhost-user`",
         "Times that a ring of the guest was found invalid, also of rings that the front end stopped afterwards.";
+    PositionsNotKept, "positions_not_kept", "`vhost-user`",
+        "Why the positions of packed rings are not kept for the case that the switch is killed.";
     Read, "read", "`pcap` with `read`", "Path of the file that is played.";
     ReadPackets, "read_packets", "`pcap` with `read`", "Packets in the file.";
     Played, "played", "`pcap` with `read`", "Packets played so far, in all repetitions.";

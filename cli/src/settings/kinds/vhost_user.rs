@@ -78,7 +78,7 @@ impl Kind for VhostUser {
     fn successor(&self, port: PortCommon<'_>) -> Option<Result<Box<dyn PortControl>, OpenError>> {
         let listens = self.socket.mode == Mode::Server;
         let made = port_kind::VhostUser::successor(&self.socket.path, listens, self.options(port));
-        let boxed = made.map(|port| Box::new(port) as Box<dyn PortControl>);
+        let boxed = made.map(|port| Box::new(self.recording(port, false)) as Box<dyn PortControl>);
         Some(boxed.map_err(|error| OpenError::refused(port.name, &error)))
     }
 
@@ -88,11 +88,19 @@ impl Kind for VhostUser {
             Mode::Server => port_kind::VhostUser::listen(&self.socket.path, options),
             Mode::Client => port_kind::VhostUser::connect(&self.socket.path, options, Instant::now()),
         };
-        self.socket.opened(port.name, made)
+        self.socket.opened(port.name, made.map(|port| self.recording(port, true)))
     }
 }
 
 impl VhostUser {
+    /// Keeps the positions of packed rings beside the socket.
+    fn recording(&self, port: port_kind::VhostUser, recovers: bool) -> port_kind::VhostUser {
+        let Some((socket, _)) = self.socket.file() else { return port };
+        let mut path = socket.as_os_str().to_owned();
+        path.push(".rings");
+        port.keep_positions(Path::new(&path), recovers)
+    }
+
     /// Converts the settings to options of the port crate.
     fn options(&self, port: PortCommon<'_>) -> Options {
         let options = Options { queue_pairs: port.queue_pairs, mtu: port.mtu, ..Default::default() };

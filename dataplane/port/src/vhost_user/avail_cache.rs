@@ -60,6 +60,7 @@ impl<R: DeviceRing> Core<R> {
         let translator = setup.memory.current(&mut generation);
         let mut ring = R::new(&setup.layout(), translator.map())?;
         setup.log.iter().for_each(|log| ring.set_log(log.clone(), Direction::Write));
+        setup.record().into_iter().for_each(|record| ring.set_record(record));
         Ok(Self {
             ring,
             form: Form {

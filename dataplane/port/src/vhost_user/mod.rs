@@ -2,7 +2,8 @@
 //!
 //! `session` is the state of one connection; `control` is the port's control side (listening, connecting,
 //! disconnecting); `back_end` is the protocol for a program with its own rings; `rx` and `tx` are the fast-path
-//! queues; `setup` describes a ring to them. The protocol itself is in [`crate::vhost`]. A front end is untrusted: it
+//! queues; `setup` describes a ring to them. `positions` keeps the
+//! positions of packed rings in a file. The protocol itself is in [`crate::vhost`]. A front end is untrusted: it
 //! may send any message at any time, and a violation stops only its own port, with a named fault.
 
 pub(crate) mod avail_cache;
@@ -14,6 +15,7 @@ mod fill;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub mod fuzz;
+mod positions;
 mod rx;
 mod session;
 pub mod setup;

@@ -66,6 +66,7 @@ impl<R: DeviceRing, const HEADER: usize> Rx<R, HEADER> {
         let translator = setup.memory.current(&mut generation);
         let mut ring = R::new(&setup.layout(), translator.map())?;
         setup.log.iter().for_each(|log| ring.set_log(log.clone(), Direction::Read));
+        setup.record().into_iter().for_each(|record| ring.set_record(record));
         Ok(Self {
             ring,
             memory: setup.memory.clone(),

@@ -1,7 +1,8 @@
 //! Parameters to start a queue: the result of the protocol's messages for one ring.
 
 use crate::vhost::Features;
-use mem::{DirtyLog, MemTable};
+use mem::{DirtyLog, GuestMemory, MemTable};
+use ring::device::Record;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -21,6 +22,8 @@ pub struct QueueSetup {
     /// Start position, as in `SET_VRING_BASE`. Split: the next available index, which is also the used index. Packed:
     /// bits 0-14 next available, bit 15 its wrap counter, bits 16-30 next used, bit 31 its wrap counter.
     pub base: u32,
+    /// Map and address of the record of a packed ring's position ([`ring::device::Record`]).
+    pub record: Option<(Arc<GuestMemory>, u64)>,
     /// Negotiated features.
     pub features: Features,
     /// Log of written pages, while the guest migrates.
@@ -32,6 +35,12 @@ pub struct QueueSetup {
 }
 
 impl QueueSetup {
+    /// The record of the ring's position.
+    pub(super) fn record(&self) -> Option<Record> {
+        let (map, address) = self.record.as_ref()?;
+        Record::new(map, *address)
+    }
+
     /// The ring's layout.
     pub fn layout(&self) -> ring::Layout {
         ring::Layout {

@@ -60,6 +60,7 @@ mod tests {
             device: mock.layout.device,
             base: 0,
             features: Features(Features::VERSION_1),
+            record: None,
             log: None,
             kick: None,
             call: None,

@@ -36,6 +36,7 @@ fn back_end(ring: &QueueSetup, features: Features, base: u32) -> setup::QueueSet
         device: ring.layout.device,
         base,
         features,
+        record: None,
         log: None,
         kick: None,
         call: None,

@@ -109,6 +109,10 @@ impl<R: DeviceRing> DeviceRing for Logged<R> {
         self.mark_areas();
     }
 
+    fn set_record(&mut self, record: super::Record) {
+        self.ring.set_record(record);
+    }
+
     fn remap(&mut self, map: &Arc<GuestMemory>) -> Result<(), RingFault> {
         self.ring.remap(map)?;
         self.locate(map);

@@ -9,11 +9,13 @@ mod indirect;
 mod logged;
 mod packed;
 mod place;
+mod recover;
 mod split;
 
 pub use logged::Logged;
 pub use packed::Packed;
 pub(crate) use place::Place;
+pub use recover::{Record, recover};
 pub use split::Split;
 
 use crate::chain::{INDIRECT, NEXT, WRITE};
@@ -100,6 +102,10 @@ pub trait DeviceRing: Send + Sized + 'static {
     /// Logs the pages that are written from now on, those of buffers only if the queue writes buffers. Only [`Logged`]
     /// rings do.
     fn set_log(&mut self, _log: Arc<DirtyLog>, _direction: Direction) {}
+
+    /// Records the position of the device from now on. Only packed rings need it: the used index of a split ring is in
+    /// guest memory.
+    fn set_record(&mut self, _record: Record) {}
 
     /// Translates the ring addresses again after a memory table change.
     fn remap(&mut self, map: &Arc<GuestMemory>) -> Result<(), RingFault>;

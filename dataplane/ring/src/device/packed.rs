@@ -6,6 +6,7 @@
 
 use super::indirect::{self, Joined};
 use super::place::{Place, WRAP};
+use super::recover::Record;
 use super::{DeviceRing, VisitPlain, plain_flags};
 use crate::area::Area;
 use crate::chain::{AVAIL, DESC, INDIRECT, MAX_CHAIN, NEXT, USED, WRITE};
@@ -35,6 +36,8 @@ pub struct Packed {
     published: Place,
     /// Entries flushed since the last `needs_notification`: positions alone cannot distinguish two laps from none.
     unchecked: u32,
+    /// Where positions are recorded for the case that this process is killed.
+    record: Option<Record>,
 }
 
 /// Descriptors per cache line.
@@ -194,6 +197,7 @@ impl DeviceRing for Packed {
             asked: used,
             published: used,
             unchecked: 0,
+            record: None,
         };
         ring.disable_notification();
         Ok(ring)
@@ -201,6 +205,10 @@ impl DeviceRing for Packed {
 
     fn device_areas(layout: &Layout) -> Vec<(u64, u32)> {
         vec![(layout.descriptors, u32::from(layout.size) * DESC as u32), (layout.device, 4)]
+    }
+
+    fn set_record(&mut self, record: Record) {
+        self.record = Some(record);
     }
 
     fn remap(&mut self, map: &Arc<GuestMemory>) -> Result<(), RingFault> {
@@ -256,6 +264,9 @@ impl DeviceRing for Packed {
             if first.is_plain() { first.buf_id() } else { self.walk(first, self.taken, translator, chain)? };
         if u32::from(buf_id.slots) > self.size() - self.outstanding {
             return Err(RingFault::Lapped);
+        }
+        if let Some(record) = self.record.as_ref().filter(|_| buf_id.slots > 1) {
+            record.note_chain();
         }
         self.take_slots(buf_id.slots.into());
         Ok(Some(buf_id))
@@ -335,6 +346,9 @@ impl DeviceRing for Packed {
     #[inline]
     fn flush_used(&mut self) {
         if let Some((offset, word)) = self.held.take() {
+            if let Some(record) = &self.record {
+                record.store(self.published, self.used);
+            }
             // Release pairs with the driver's acquire load of these flags and publishes all later entries too.
             self.descriptors.store64(offset, word, Ordering::Release);
             let n = self.published.distance(self.used, self.size());

@@ -43,6 +43,11 @@ impl Place {
         Self(self.0 + n)
     }
 
+    /// The same entry on the lap before or after.
+    pub(super) fn on_other_lap(self) -> Self {
+        Self(self.0 ^ WRAP)
+    }
+
     /// Entries from `self` to `to`, at most one lap, in a ring of `size`.
     #[inline(always)]
     pub(crate) fn distance(self, to: Place, size: u32) -> u32 {

@@ -7,5 +7,6 @@ mod hostile;
 mod hostile_device;
 mod lines;
 mod pair;
+mod recover;
 mod replay_corpus;
 mod round_trip;

@@ -91,6 +91,7 @@ fn setup(queue: &Virtqueue, region: &Arc<Region>) -> QueueSetup {
         device,
         base,
         features,
+        record: None,
         log: None,
         kick: None,
         call: None,

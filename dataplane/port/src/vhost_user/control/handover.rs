@@ -5,7 +5,6 @@ use super::{Link, VhostUser};
 use crate::handover::{HandOver, Handover, Part};
 use crate::vhost::message::Header;
 use crate::vhost::wire::Channel;
-use crate::vhost_user::session::Session;
 use crate::{Attach, PortFault, PortState};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
@@ -46,7 +45,7 @@ impl HandOver for VhostUser {
 
     fn release(&mut self, engine: &mut dyn Attach) {
         if let Some(mut link) = self.link.take() {
-            link.session.end(engine);
+            link.session.release(engine);
         }
         self.connector.release();
         self.state = PortState::Closed;
@@ -85,8 +84,7 @@ impl VhostUser {
         let socket = descriptors.next().ok_or(INVALID)?;
         self.connector.watch(socket.as_fd()).map_err(|errno| failed("connection", errno))?;
         let channel = Channel::continued(socket, Header::expect_request, &part.bytes, descriptors.collect());
-        let session = Session::new(self.offer, self.queues);
-        self.link = Some(Link { channel: channel.ok_or(INVALID)?, session });
+        self.link = Some(Link { channel: channel.ok_or(INVALID)?, session: self.session() });
         (self.state, self.connects) = (PortState::Connected, self.connects + 1);
         self.connector.succeeded();
         Ok(())

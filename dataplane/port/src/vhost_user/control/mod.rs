@@ -12,6 +12,7 @@ mod offer;
 
 pub use offer::{Options, PlugError};
 
+use super::positions::Positions;
 use super::session::{Offer, Queues, Session};
 use crate::handover::{HandOver, NotHandedOver};
 use crate::socket::rights::ReceiveError;
@@ -23,6 +24,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::Shutdown;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Maximum messages processed per call, so that other ports are not delayed.
@@ -41,6 +43,8 @@ pub struct VhostUser {
     connects: u64,
     /// Number of times that a worker found a ring invalid.
     ring_faults: u64,
+    /// Positions of packed rings, or why they cannot be kept; `None` if they are not kept.
+    positions: Option<Result<Arc<Positions>, String>>,
 }
 
 /// A connection to a front end.
@@ -114,7 +118,22 @@ impl VhostUser {
 
     fn behind(connector: Connector, listens: bool, offer: Offer, queues: Queues) -> Self {
         let (link, state) = (None, PortState::Waiting(None));
-        Self { connector, listens, offer, queues, link, state, connects: 0, ring_faults: 0 }
+        Self { connector, listens, offer, queues, link, state, connects: 0, ring_faults: 0, positions: None }
+    }
+
+    /// Keeps the positions of packed rings in a file at `path`, so that a process continues them after this one was
+    /// killed. Without the file, the port works in all other respects. `recovers` is whether positions of a process
+    /// before are continued; those of a port that is taken over are in its description.
+    #[must_use]
+    pub fn keep_positions(mut self, path: &Path, recovers: bool) -> Self {
+        let rings = 2 * usize::from(self.offer.queue_pairs);
+        let positions = Positions::open(path, rings, recovers).map(Arc::new);
+        self.positions = Some(positions.map_err(|error| error.to_string()));
+        self
+    }
+
+    fn session(&self) -> Session {
+        Session::new(self.offer, self.queues).keep_positions(self.positions.clone().and_then(Result::ok))
     }
 
     fn begin(&mut self, socket: OwnedFd, now: Instant) {
@@ -124,7 +143,7 @@ impl VhostUser {
             return;
         }
         let channel = Channel::new(socket, Header::expect_request);
-        self.link = Some(Link { channel, session: Session::new(self.offer, self.queues) });
+        self.link = Some(Link { channel, session: self.session() });
         self.state = PortState::Connected;
         self.connects += 1;
     }
@@ -256,6 +275,9 @@ impl PortControl for VhostUser {
             }
         }
         self.connector.close();
+        if let Some(Ok(positions)) = &self.positions {
+            positions.remove();
+        }
         self.state = PortState::Closed;
     }
 
@@ -278,7 +300,9 @@ impl PortControl for VhostUser {
 
     fn details(&self) -> PortDetails {
         let faults = (self.ring_faults > 0).then(|| (PortDetail::RingFaults, self.ring_faults.to_string()));
-        faults.into_iter().collect()
+        let lost = self.positions.as_ref().and_then(|positions| positions.as_ref().err());
+        let lost = lost.map(|why| (PortDetail::PositionsNotKept, why.clone()));
+        faults.into_iter().chain(lost).collect()
     }
 }
 

@@ -42,6 +42,12 @@ impl Session {
         })
     }
 
+    /// [`Session::end`] without an effect on the positions in the file, which another process keeps now.
+    pub(in crate::vhost_user) fn release(&mut self, engine: &mut dyn Attach) {
+        self.positions = None;
+        self.end(engine);
+    }
+
     fn messages(&self) -> Result<Vec<Message>, Errno> {
         let mut messages = vec![(Request::SetProtocolFeatures(self.protocol.0), Vec::new())];
         messages.extend(self.features.map(|features| (Request::SetFeatures(features.0), Vec::new())));

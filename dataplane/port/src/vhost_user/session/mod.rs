@@ -16,6 +16,7 @@ mod vring;
 #[cfg(test)]
 pub(crate) use grace::{GRACE, GRACE_INTERVAL};
 
+use super::positions::Positions;
 use super::setup::QueueSetup;
 use crate::vhost::Features;
 use crate::vhost::message::{Header, ProtocolFeatures, Reply, Request};
@@ -86,6 +87,8 @@ pub struct Session {
     /// Log of written pages, used while `LOG_ALL` is negotiated.
     log: Option<Arc<DirtyLog>>,
     vrings: Vec<Vring>,
+    /// Positions of packed rings, if the port keeps them.
+    positions: Option<Arc<Positions>>,
 }
 
 impl Session {
@@ -102,7 +105,18 @@ impl Session {
             files: Vec::new(),
             log: None,
             vrings,
+            positions: None,
         }
+    }
+
+    /// Keeps the positions of packed rings, and continues those of the process before.
+    pub(super) fn keep_positions(self, positions: Option<Arc<Positions>>) -> Self {
+        Self { positions, ..self }
+    }
+
+    /// The front end knows the position of a ring, or will set it.
+    fn forget_position(&self, ring: usize) {
+        self.positions.iter().for_each(|positions| positions.end(ring));
     }
 
     /// Processes one message. Returns the bytes of the reply, if the message has one.
@@ -254,6 +268,7 @@ impl Session {
     /// region do not send it again.
     fn reset(&mut self, engine: &mut dyn Attach) {
         self.stop_all(engine);
+        (0..self.vrings.len()).for_each(|ring| self.forget_position(ring));
         for vring in &mut self.vrings {
             *vring = Vring { last_grace: vring.last_grace, ..Vring::default() };
         }

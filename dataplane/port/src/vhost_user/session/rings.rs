@@ -119,6 +119,7 @@ impl Session {
         self.vring(index)?;
         self.stop(index, engine);
         let packed = self.features.is_some_and(|f| f.has(Features::RING_PACKED));
+        self.forget_position(index as usize);
         let vring = self.vring(index)?;
         vring.stop();
         let (fresh, bits) = if packed { (0x8000_8000, u32::MAX) } else { (0, 0xffff) };
@@ -170,7 +171,11 @@ impl Session {
         let (pair, is_guest_tx) = ((index / 2) as u16, index % 2 == 1);
         let log = self.active_log().cloned();
         let vring = &mut self.vrings[index as usize];
-        let setup = vring.setup(&self.memory, self.features.unwrap_or_default(), log.as_ref())?;
+        let mut setup = vring.setup(&self.memory, self.features.unwrap_or_default(), log.as_ref())?;
+        if let Some(positions) = self.positions.as_ref().filter(|_| setup.features.has(Features::RING_PACKED))
+        {
+            positions.complete(index as usize, &vring.address.unwrap_or_default(), &mut setup);
+        }
         if is_guest_tx {
             engine.start_rx(pair, (self.queues.rx)(&setup)?);
         } else {

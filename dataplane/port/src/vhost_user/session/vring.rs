@@ -82,6 +82,7 @@ impl Vring {
             driver: address.available,
             device: address.used,
             base: self.start_base(memory, features, size)?,
+            record: None,
             features,
             log: log.cloned(),
             kick: match &self.kick {

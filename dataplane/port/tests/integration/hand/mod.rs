@@ -53,6 +53,7 @@ impl Guest {
             device: self.mock.layout.device,
             base: self.mock.layout.base,
             features: self.features,
+            record: None,
             log: self.log.clone(),
             kick: None,
             call: None,
