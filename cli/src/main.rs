@@ -4,7 +4,7 @@
 //! running switch) <- `api` (servers and client of the control APIs) <- `commands` <- `reference` (generates pages from
 //! all definitions). Below `settings`: `host` (properties of this machine), `remedy` (errors of libraries as
 //! diagnostics), `socket_file` (files of listening sockets) and `grant` (the exchange by which a process asks another
-//! one's switch for a port), `takeover` (the exchange by which a process takes over the ports of another one), and
+//! one's switch for a port), `tls` (files for TLS), `takeover` (the exchange by which a process takes over the ports of another one), and
 //! `web` (files and sessions of the web page). `args` defines the command line and depends on `settings` and `log` only.
 //! `cli/tests/integration/layers.rs` has the permitted directions. This crate does not process packets.
 
@@ -22,9 +22,11 @@ mod remedy;
 mod settings;
 mod socket_file;
 mod takeover;
+mod tls;
 mod web;
 
 use api::client::Client;
+use api::endpoint::{Credentials, SCHEME};
 use args::{Cli, Command};
 use commands::{
     bench, bonds, capture, check, completion, config, connections, demo, doctor, generate, guest, import,
@@ -32,6 +34,7 @@ use commands::{
     verbs,
 };
 use log::LogFormat;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use tracing::Level;
 
@@ -50,12 +53,24 @@ fn main() -> ExitCode {
 fn dispatch(cli: &Cli) -> anyhow::Result<()> {
     // A path in a file must be absolute; a path on the command line may be relative to the working directory.
     let control = cli.control.control.as_ref();
-    let control = control.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()));
+    let is_address = |path: &PathBuf| path.to_str().is_some_and(|text| text.starts_with(SCHEME));
+    let control = control.map(|path| match std::path::absolute(path) {
+        Ok(absolute) if !is_address(path) => absolute,
+        _ => path.clone(),
+    });
     let control = control.as_deref();
     if cli.verbose && !matches!(cli.command, Command::Run(_)) {
         log::start(LogFormat::Text, Level::DEBUG)?;
     }
-    let client = || Client::new(control);
+    let files = &cli.control.credentials;
+    let client = || {
+        Client::new(control).with(Credentials {
+            ca: files.ca.clone(),
+            certificate: files.certificate.clone(),
+            key: files.key.clone(),
+            token_file: files.token_file.clone(),
+        })
+    };
     match &cli.command {
         Command::Run(args) => run::run(args, cli.verbose, control),
         Command::Check(args) => check::run(args, control),
@@ -63,7 +78,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Upgrade(args) => upgrade::run(args, &client()),
         Command::Config(command) => config::run(&client(), command),
         Command::Import(command) => import::run(command),
-        Command::Snippet(args) => console::line(&snippet::run(args, control)?),
+        Command::Snippet(args) => console::line(&snippet::run(args, control, &client())?),
         Command::Status(args) => verbs::status(&client(), args.output),
         Command::Doctor(args) => doctor::run(args, &client()),
         Command::Top(args) => top::run(args, &client()),

@@ -64,6 +64,8 @@ pub(crate) enum SocketName {
     Grants,
     Metrics,
     Web,
+    /// The API over TCP.
+    Remote,
 }
 
 /// Message of the successor.

@@ -279,13 +279,17 @@ impl Switch {
     }
 }
 
+/// No test may end with a system call that the switch refused itself. A process that has taken over is no child of the
+/// test.
 impl Drop for Switch {
-    /// A process that has taken over is no child of the test.
     fn drop(&mut self) {
         if let Some(successor) = self.successor {
             // Fails if it has ended.
             let _ = rustix::process::kill_process(successor, Signal::KILL);
         }
+        let log = self.process.output();
+        let refused = log.lines().find(|line| line.contains("a system call was refused"));
+        assert!(refused.is_none() || std::thread::panicking(), "{refused:?}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! Client of a running switch or program with a stack: one connection per request, over its control socket.
 
+use super::endpoint::{Credentials, CredentialsError, Stream, connect, header, is_remote};
 use console::{BAD_INPUT, Diagnostic, FAILED};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
@@ -39,7 +40,9 @@ const STACK: Kind = Kind {
 /// The process behind one control socket.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
+    /// A path, or `https://HOST:PORT`.
     socket: PathBuf,
+    credentials: Credentials,
     timeout: Duration,
     kind: Kind,
 }
@@ -48,12 +51,18 @@ impl Client {
     /// A client of the switch at `socket`, or at the default path.
     pub(crate) fn new(socket: Option<&Path>) -> Self {
         let socket = socket.map_or_else(crate::host::default_control, Path::to_owned);
-        Self { socket, timeout: TIMEOUT, kind: SWITCH }
+        Self { socket, credentials: Credentials::default(), timeout: TIMEOUT, kind: SWITCH }
+    }
+
+    /// The client with files for an address of TCP.
+    #[must_use]
+    pub(crate) fn with(self, credentials: Credentials) -> Self {
+        Self { credentials, ..self }
     }
 
     /// A client of the program with a TCP/IP stack at `socket`.
     pub(crate) fn of_stack(socket: &Path) -> Self {
-        Self { socket: socket.to_owned(), timeout: TIMEOUT, kind: STACK }
+        Self { kind: STACK, ..Self::new(Some(socket)) }
     }
 
     /// A client for requests that may read a large file.
@@ -78,10 +87,10 @@ impl Client {
         mut take: impl FnMut(&[u8]) -> std::io::Result<()>,
     ) -> Result<std::io::Result<()>, Diagnostic> {
         self.runtime()?.block_on(async {
-            let (mut sender, connection) = open(&self.socket).await.map_err(|e| self.unreached(&*e))?;
+            let (mut sender, connection) = self.open().await.map_err(|e| self.unreached(&*e))?;
             // It ends with the runtime at the latest.
             drop(tokio::spawn(connection));
-            let request = request(&Method::GET, path, Bytes::new()).map_err(|e| self.silent(&e))?;
+            let request = self.request(&Method::GET, path, Bytes::new()).map_err(|e| self.unreached(&*e))?;
             let mut response = sender.send_request(request).await.map_err(|e| self.silent(&e))?;
             let status = response.status();
             let mut refusal = Vec::new();
@@ -153,7 +162,7 @@ impl Client {
         let silent = |e: &dyn std::fmt::Display| self.silent(e);
         let runtime = self.runtime()?;
         let asked = method.clone();
-        let exchange = exchange(&self.socket, method, path, body);
+        let exchange = self.exchange(method, path, body);
         let answer = async { tokio::time::timeout(self.timeout, exchange).await };
         let answer = runtime.block_on(answer).map_err(|_| {
             let seconds = self.timeout.as_secs();
@@ -166,8 +175,12 @@ impl Client {
 
     /// Error if a request was not answered.
     fn unreached(&self, error: &(dyn Error + 'static)) -> Diagnostic {
+        if let Some(error) = error.downcast_ref::<CredentialsError>() {
+            let place = format!("--control {}", self.socket.display());
+            return Diagnostic::bad(place, error, CredentialsError::REMEDY);
+        }
         let denied = |io: &std::io::Error| io.kind() == std::io::ErrorKind::PermissionDenied;
-        if !error.downcast_ref().is_some_and(denied) {
+        if is_remote(&self.socket) || !error.downcast_ref().is_some_and(denied) {
             return self.silent(&error);
         }
         let remedy = match std::fs::metadata(&self.socket).map(|found| found.uid()) {
@@ -201,52 +214,48 @@ impl Client {
     }
 }
 
-/// Connects; retries while the listen backlog is full.
-async fn connect(socket: &Path) -> std::io::Result<tokio::net::UnixStream> {
-    loop {
-        match tokio::net::UnixStream::connect(socket).await {
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-            other => return other,
-        }
-    }
-}
-
-type Connection = hyper::client::conn::http1::Connection<TokioIo<tokio::net::UnixStream>, Full<Bytes>>;
+type Connection = hyper::client::conn::http1::Connection<TokioIo<Box<dyn Stream>>, Full<Bytes>>;
 type Sender = hyper::client::conn::http1::SendRequest<Full<Bytes>>;
+type Failure = Box<dyn Error + Send + Sync>;
 
-/// Opens a connection. Its future transfers the bytes.
-async fn open(socket: &Path) -> Result<(Sender, Connection), Box<dyn Error + Send + Sync>> {
-    Ok(hyper::client::conn::http1::handshake(TokioIo::new(connect(socket).await?)).await?)
-}
+impl Client {
+    /// Opens a connection. Its future transfers the bytes.
+    async fn open(&self) -> Result<(Sender, Connection), Failure> {
+        let stream = connect(&self.socket, &self.credentials).await?;
+        Ok(hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?)
+    }
 
-fn request(method: &Method, path: &str, body: Bytes) -> hyper::http::Result<Request<Full<Bytes>>> {
-    let request = Request::builder().method(method).uri(path).header("host", "linerate");
-    request.header("content-type", "application/json").body(Full::new(body))
-}
+    fn request(&self, method: &Method, path: &str, body: Bytes) -> Result<Request<Full<Bytes>>, Failure> {
+        let request = Request::builder().method(method).uri(path).header("host", "linerate");
+        let request = request.header("content-type", "application/json");
+        // A token is sent over TLS only.
+        let token = if is_remote(&self.socket) { header(&self.credentials)? } else { None };
+        let request = token.into_iter().fold(request, |request, (name, value)| request.header(name, value));
+        Ok(request.body(Full::new(body))?)
+    }
 
-async fn exchange(
-    socket: &Path,
-    method: Method,
-    path: &str,
-    body: Bytes,
-) -> Result<(StatusCode, Bytes), Box<dyn Error + Send + Sync>> {
-    let (mut sender, connection) = open(socket).await?;
-    let request = request(&method, path, body)?;
-    let answer = async {
-        let response = sender.send_request(request).await?;
-        let status = response.status();
-        Ok::<_, hyper::Error>((status, response.into_body().collect().await?.to_bytes()))
-    };
-    // The connection task transfers the bytes; it ends by itself only when the switch closes the connection.
-    let mut connection = std::pin::pin!(connection);
-    let mut answer = std::pin::pin!(answer);
-    tokio::select! {
-        answer = &mut answer => Ok(answer?),
-        ended = &mut connection => {
-            ended?;
-            Ok(answer.await?)
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<(StatusCode, Bytes), Failure> {
+        let (mut sender, connection) = self.open().await?;
+        let request = self.request(&method, path, body)?;
+        let answer = async {
+            let response = sender.send_request(request).await?;
+            let status = response.status();
+            Ok::<_, hyper::Error>((status, response.into_body().collect().await?.to_bytes()))
+        };
+        // The connection task transfers the bytes; it ends by itself only when the switch closes the connection.
+        let mut connection = std::pin::pin!(connection);
+        let mut answer = std::pin::pin!(answer);
+        tokio::select! {
+            answer = &mut answer => Ok(answer?),
+            ended = &mut connection => {
+                ended?;
+                Ok(answer.await?)
+            }
         }
     }
 }

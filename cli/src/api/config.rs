@@ -8,6 +8,8 @@ mod steps;
 
 use super::answer::{Answer, Service, filter, on_own_thread};
 use super::error::ApiError;
+use super::peer::Peer;
+use super::places::Places;
 use super::service::ApiService;
 use super::source::Source;
 use crate::dataplane::interface::DataPlaneError;
@@ -16,10 +18,10 @@ use crate::settings::config;
 use crate::settings::document;
 use crate::settings::kinds::PortKind;
 use crate::settings::topology::Topology;
-use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
+use axum::{Extension, Json};
 use console::Diagnostic;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -86,13 +88,20 @@ impl ApiService {
     pub(crate) fn reload(&self) -> Result<Applied, ApiError> {
         let file = self.source().as_ref().map(|source| source.file.clone()).ok_or_else(no_file)?;
         let text = config::text(&file).map_err(ApiError::Invalid)?;
-        self.apply(&file, &text, false)
+        self.apply((&file, &text), false, &Peer::own())
     }
 
     /// `POST /v1/config`
-    pub(crate) fn apply(&self, file: &Path, text: &str, dry_run: bool) -> Result<Applied, ApiError> {
+    pub(crate) fn apply(
+        &self,
+        (file, text): (&Path, &str),
+        dry_run: bool,
+        peer: &Peer,
+    ) -> Result<Applied, ApiError> {
+        let places = self.admit_source(file, peer)?;
         let source = self.read(file, text)?;
         let wanted = &source.topology;
+        self.may_add_all(&Changes::between(&self.topology(), wanted), file, places.as_ref())?;
         let mut loaded = steps::load(&Changes::between(&self.topology(), wanted), |port| self.load(port))?;
         let mut running = self.topology();
         let changes = Changes::between(&running, wanted);
@@ -111,9 +120,29 @@ impl ApiService {
         Ok(Applied { changes: report, done: true, held })
     }
 
+    /// The directories for files of a client, which may name the file of the switch or one that is there: it is read
+    /// again by a reload.
+    fn admit_source(&self, file: &Path, peer: &Peer) -> Result<Option<Places>, ApiError> {
+        let places = self.places(peer);
+        let is_own = self.source().as_ref().is_some_and(|source| source.file == file);
+        if let Some(places) = places.as_ref().filter(|_| !is_own && !peer.is_trusted) {
+            places.admit_file("request", "file", file)?;
+        }
+        Ok(places)
+    }
+
+    /// Refuses new ports that the client may not add, or that the process cannot open.
+    fn may_add_all(&self, changes: &Changes, file: &Path, places: Option<&Places>) -> Result<(), ApiError> {
+        let new = changes.ports.iter().filter_map(|edit| edit.new.as_ref());
+        let refused: Vec<_> = new.filter_map(|port| self.may_add(port, places).err()).collect();
+        let refused: Vec<_> = refused.into_iter().map(ApiError::into_diagnostic).collect();
+        if refused.is_empty() { Ok(()) } else { Err(ApiError::Forbidden(config::in_file(file, refused))) }
+    }
+
     /// `POST /v1/config` of a file that the running configuration was saved as. Others may have changed the switch
     /// meanwhile, so nothing is applied.
-    fn saved(&self, file: &Path, text: &str) -> Result<Applied, ApiError> {
+    fn saved(&self, file: &Path, text: &str, peer: &Peer) -> Result<Applied, ApiError> {
+        self.admit_source(file, peer)?;
         let source = self.read(file, text)?;
         *self.source() = Some(source);
         Ok(Applied { changes: Vec::new(), done: true, held: Vec::new() })
@@ -186,6 +215,7 @@ pub(super) async fn show_config(State(service): Service) -> Answer<Configuration
 )]
 pub(super) async fn apply_config(
     State(service): Service,
+    Extension(peer): Extension<Peer>,
     query: Result<Query<ApplyQuery>, QueryRejection>,
     body: Bytes,
 ) -> Answer<Applied> {
@@ -194,9 +224,9 @@ pub(super) async fn apply_config(
         let text = std::str::from_utf8(&body)
             .map_err(|_| ApiError::invalid("request", "the body is not text in UTF-8", "send a TOML file"))?;
         if query.saved {
-            return service.saved(&query.file, text);
+            return service.saved(&query.file, text, &peer);
         }
-        service.apply(&query.file, text, query.dry_run)
+        service.apply((&query.file, text), query.dry_run, &peer)
     });
     applied.await.map(Json)
 }

@@ -19,5 +19,5 @@ pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener, Diagnostic> {
 
 /// Serves the metrics of `service`.
 pub(crate) fn start(listener: TcpListener, service: Arc<ApiService>) -> io::Result<Server> {
-    server::start("metrics", listener, routes::metrics_router(service))
+    server::start("metrics", server::Role::Reads, listener, routes::metrics_router(service))
 }

@@ -8,7 +8,7 @@
 //! than by the ports that the policy allows.
 
 use super::error::ApiError;
-use super::server::{self, Server};
+use super::server::{self, Role, Server};
 use super::service::ApiService;
 use crate::grant::{self, GrantAnswer, GrantRequest};
 use crate::settings::kinds::granted::{Granted, Holder};
@@ -49,7 +49,7 @@ pub(crate) fn listen(path: &Path) -> Result<(SocketFile, UnixListener), Diagnost
 
 /// Answers applications that connect to `listener`.
 pub(crate) fn start(listener: UnixListener, service: Arc<ApiService>) -> io::Result<Server> {
-    Server::run("grants", listener, |listener, closed| serve(listener, service, closed))
+    Server::run(("grants", Role::Changes), listener, |listener, closed| serve(listener, service, closed))
 }
 
 async fn serve(

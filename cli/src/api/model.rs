@@ -8,9 +8,11 @@ use crate::settings::bonds::BondSettings;
 use crate::settings::mirror::MirrorSettings;
 use crate::settings::model::{ModelKind, Role};
 use crate::settings::topology::{BridgeSettings, PortSettings};
+use confine::Confinement;
 use console::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 use utoipa::ToSchema;
 
 use engine::balance::{Balance, QueueLoad};
@@ -49,6 +51,39 @@ pub(crate) struct Status {
     pub(crate) connected: usize,
     /// Sums over all ports.
     pub(crate) traffic: Traffic,
+    /// What the process gave up at its start; null if it is not confined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) confinement: Option<ConfinementReport>,
+}
+
+/// Confinement of the process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct ConfinementReport {
+    /// Capabilities that it kept; workers have none.
+    pub(crate) capabilities: Vec<String>,
+    /// Whether system calls are filtered.
+    pub(crate) seccomp: bool,
+    /// Whether files are restricted: `off`, `on`, `in part`, or `not supported by the kernel`.
+    pub(crate) file_rules: String,
+}
+
+impl From<&Confinement> for ConfinementReport {
+    fn from(found: &Confinement) -> Self {
+        Self {
+            capabilities: confine::names(found.kept),
+            seccomp: found.unfiltered.is_none(),
+            file_rules: found.landlock.name().to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for ConfinementReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let capabilities = self.capabilities.join(" ");
+        let capabilities = if capabilities.is_empty() { "none" } else { &capabilities };
+        let seccomp = if self.seccomp { "on" } else { "not supported" };
+        write!(f, "capabilities {capabilities}; seccomp {seccomp}; file rules {}", self.file_rules)
+    }
 }
 
 /// One bridge of `GET /v1/status`.

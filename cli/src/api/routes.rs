@@ -7,6 +7,7 @@ use super::answer::{Answer, PathText, Service, created, json, on_own_thread, pat
 use super::error::ApiError;
 use super::metrics::MEDIA_TYPE;
 use super::model::{PortReport, Status};
+use super::peer::Peer;
 use super::service::ApiService;
 use super::{bonds, capture, config, fdb, flows, mirrors, multicast, queues, upgrade, workers};
 use crate::dataplane::health::{HealthReport, ReadyReport};
@@ -20,7 +21,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use console::Diagnostic;
 use engine::Snapshot;
 use std::sync::Arc;
@@ -96,12 +97,17 @@ pub(crate) fn read_router(service: Arc<ApiService>) -> Router {
     router(service).layer(from_fn(read_only))
 }
 
-async fn read_only(request: Request, next: Next) -> Response {
+pub(super) async fn read_only(request: Request, next: Next) -> Response {
     if request.method() == Method::GET && request.uri().path() != capture::PATH {
         return next.run(request).await;
     }
-    let reason = "at this socket, the switch can only be read";
-    ApiError::Forbidden(Diagnostic::bad("request", reason, "use the control socket")).into_response()
+    let reason = "this client may only read the switch";
+    ApiError::Forbidden(Diagnostic::bad(
+        "request",
+        reason,
+        "use the control socket, or a token with write access",
+    ))
+    .into_response()
 }
 
 /// Routes that only read counters and health.
@@ -221,8 +227,8 @@ async fn show_ports(State(service): Service) -> Json<Vec<PortReport>> {
     (status = 201, description = "The port was added", body = PortReport),
     ApiError,
 ))]
-async fn add_port(State(service): Service, body: Bytes) -> Response {
-    created(on_own_thread(move || json(&body).and_then(|json| service.add_port(&json))).await)
+async fn add_port(State(service): Service, Extension(peer): Extension<Peer>, body: Bytes) -> Response {
+    created(on_own_thread(move || json(&body).and_then(|json| service.add_port(&json, &peer))).await)
 }
 
 /// One port

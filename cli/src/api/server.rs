@@ -7,18 +7,19 @@
 //! most by the sum of the first and the last.
 
 use super::error::ApiError;
+use super::peer::Peer;
 use crate::settings::config;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::Method;
+use axum::http::{HeaderMap, Method};
 use axum::response::{IntoResponse, Response};
 use console::Diagnostic;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::TokioIo;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use std::convert::Infallible;
 use std::io;
@@ -28,8 +29,7 @@ use std::sync::{Arc, LazyLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::unix::UCred;
-use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::time::Instant;
 use tracing::{debug, info};
 
@@ -44,6 +44,24 @@ const READ_TIMEOUT: Duration = Duration::from_secs(3);
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 /// Timeout for writing a response.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(3);
+/// Rights of a server's thread, and of those that it starts for long requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Those of the process: its requests open ports.
+    Changes,
+    /// None: its requests only read.
+    Reads,
+}
+
+impl Role {
+    fn enter(self) -> io::Result<()> {
+        match self {
+            Self::Changes => Ok(()),
+            Self::Reads => confine::enter(confine::Role::Reader).map_err(io::Error::other),
+        }
+    }
+}
+
 /// Mark of a response that is written as long as its client reads it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Endless;
@@ -56,9 +74,6 @@ const MAX_BODY: usize = 64 << 10;
 const LARGE: &str = "/v1/config";
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-
-/// Name of the other end of a connection, for the log.
-pub(super) type Peer = Arc<str>;
 
 /// The API's thread. Dropping it closes the API; pending responses are still sent.
 pub(crate) struct Server {
@@ -77,9 +92,9 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Runs `serve` on a thread called `name`, until the server is dropped.
+    /// Runs `serve` on a thread called `name` with the rights of `role`, until the server is dropped.
     pub(super) fn run<L: Listener, F: Future<Output = ()> + Send>(
-        name: &str,
+        (name, role): (&str, Role),
         listener: L,
         serve: impl FnOnce(L::Open, oneshot::Receiver<()>) -> F + Send + 'static,
     ) -> io::Result<Self> {
@@ -92,7 +107,10 @@ impl Server {
             }
         };
         let thread = std::thread::Builder::new().name(name.to_owned());
-        let thread = thread.spawn(move || runtime.block_on(life))?;
+        let thread = thread.spawn(move || match role.enter() {
+            Ok(()) => runtime.block_on(life),
+            Err(error) => report(&error),
+        })?;
         Ok(Self { close: Some(close), thread: Some(thread) })
     }
 }
@@ -107,8 +125,15 @@ pub(crate) trait Listener: Send + 'static {
 /// A socket that accepts connections.
 pub(crate) trait Accept: Send + Sync + 'static {
     type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
+    /// A connection before its handshake.
+    type Accepted: Send + 'static;
 
-    fn accept(&self) -> impl Future<Output = io::Result<(Self::Stream, Peer)>> + Send;
+    fn accept(&self) -> impl Future<Output = io::Result<Self::Accepted>> + Send;
+
+    /// Completes the handshake of a connection, if it has one.
+    fn greet(
+        accepted: Self::Accepted,
+    ) -> impl Future<Output = io::Result<(Self::Stream, Peer)>> + Send + 'static;
 }
 
 impl Listener for UnixListener {
@@ -122,18 +147,17 @@ impl Listener for UnixListener {
 
 impl Accept for tokio::net::UnixListener {
     type Stream = tokio::net::UnixStream;
+    type Accepted = (Self::Stream, Peer);
 
-    async fn accept(&self) -> io::Result<(Self::Stream, Peer)> {
+    async fn accept(&self) -> io::Result<Self::Accepted> {
         let (stream, _) = self.accept().await?;
-        let peer = stream.peer_cred().map_or_else(|_| "unknown".to_owned(), |peer| identity(&peer));
-        Ok((stream, peer.into()))
+        let peer = Peer::local(stream.peer_cred().ok().as_ref());
+        Ok((stream, peer))
     }
-}
 
-/// User and process of the other end of a Unix socket, as the kernel knows them.
-fn identity(peer: &UCred) -> String {
-    let process = peer.pid().map_or_else(String::new, |pid| format!(", process {pid}"));
-    format!("user {}{process}", peer.uid())
+    async fn greet(accepted: Self::Accepted) -> io::Result<(Self::Stream, Peer)> {
+        Ok(accepted)
+    }
 }
 
 impl Listener for TcpListener {
@@ -147,16 +171,57 @@ impl Listener for TcpListener {
 
 impl Accept for tokio::net::TcpListener {
     type Stream = tokio::net::TcpStream;
+    type Accepted = (Self::Stream, Peer);
 
-    async fn accept(&self) -> io::Result<(Self::Stream, Peer)> {
+    async fn accept(&self) -> io::Result<Self::Accepted> {
         let (stream, peer) = self.accept().await?;
-        Ok((stream, peer.to_string().into()))
+        Ok((stream, Peer::remote(peer.to_string())))
+    }
+
+    async fn greet(accepted: Self::Accepted) -> io::Result<(Self::Stream, Peer)> {
+        Ok(accepted)
     }
 }
 
-/// Serves the routes of `router` on `listener`, on a thread called `name`.
-pub(crate) fn start(name: &str, listener: impl Listener, router: Router) -> io::Result<Server> {
-    Server::run(name, listener, |listener, closed| serve(listener, router, closed))
+/// Serves the routes of `router` on `listener`, on a thread called `name` with the rights of `role`.
+pub(crate) fn start(name: &str, role: Role, listener: impl Listener, router: Router) -> io::Result<Server> {
+    start_site((name, role), listener, Site::new(router, None))
+}
+
+/// [`start`], with a gate for the clients of each request.
+pub(super) fn start_gated(
+    name: &str,
+    role: Role,
+    listener: impl Listener,
+    (router, gate): (Router, Gate),
+) -> io::Result<Server> {
+    start_site((name, role), listener, Site::new(router, Some(gate)))
+}
+
+fn start_site(thread: (&str, Role), listener: impl Listener, site: Site) -> io::Result<Server> {
+    Server::run(thread, listener, |listener, closed| serve(listener, Arc::new(site), closed))
+}
+
+/// Identifies the client of a request by its headers, or returns the refusal.
+pub(super) type Gate = Box<dyn Fn(&HeaderMap, &Peer) -> Result<Peer, Response> + Send + Sync>;
+
+/// What all connections of a server share.
+struct Site {
+    router: Router,
+    /// Decides before the body of a request is read.
+    gate: Option<Gate>,
+    /// One request with a large body is read at a time.
+    large: Semaphore,
+}
+
+impl Site {
+    fn new(router: Router, gate: Option<Gate>) -> Self {
+        Self { router, gate, large: Semaphore::new(1) }
+    }
+
+    fn admit(&self, headers: &HeaderMap, peer: &Peer) -> Result<Peer, Response> {
+        self.gate.as_ref().map_or_else(|| Ok(peer.clone()), |gate| gate(headers, peer))
+    }
 }
 
 /// Whether servers accept connections; otherwise these wait for the process that takes over.
@@ -168,7 +233,7 @@ pub(crate) fn accept_connections(accepts: bool) {
 }
 
 /// The next connection, while servers accept connections.
-pub(super) async fn accept<L: Accept>(listener: &L) -> io::Result<(L::Stream, Peer)> {
+pub(super) async fn accept<L: Accept>(listener: &L) -> io::Result<L::Accepted> {
     let mut accepts = ACCEPTS.subscribe();
     loop {
         // The sender is not dropped.
@@ -182,9 +247,8 @@ pub(super) async fn accept<L: Accept>(listener: &L) -> io::Result<(L::Stream, Pe
 }
 
 /// Accepts connections until closed, then completes pending responses.
-async fn serve(listener: impl Accept, router: Router, mut closed: oneshot::Receiver<()>) {
+async fn serve<A: Accept>(listener: A, site: Arc<Site>, mut closed: oneshot::Receiver<()>) {
     let (room, open) = (Arc::new(Semaphore::new(MAX_CLIENTS)), GracefulShutdown::new());
-    let large = Arc::new(Semaphore::new(1));
     loop {
         let next = async {
             let place = room.clone().acquire_owned().await;
@@ -195,7 +259,17 @@ async fn serve(listener: impl Accept, router: Router, mut closed: oneshot::Recei
             next = next => next,
         };
         match accepted {
-            Ok(client) => drop(tokio::spawn(converse(client, (router.clone(), large.clone()), &open, place))),
+            Ok(accepted) => {
+                let (site, watcher) = (site.clone(), open.watcher());
+                drop(tokio::spawn(async move {
+                    let greeted = tokio::time::timeout(READ_TIMEOUT, A::greet(accepted)).await;
+                    // Errors are the client's: it does not use TLS, or has no valid certificate.
+                    if let Ok(Ok(client)) = greeted {
+                        converse(client, site, watcher).await;
+                    }
+                    drop(place);
+                }));
+            }
             // Usually no descriptor is available; clients that disconnect release some.
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
@@ -210,17 +284,14 @@ async fn serve(listener: impl Accept, router: Router, mut closed: oneshot::Recei
 /// Serves one client until its response is sent or a deadline has passed.
 fn converse(
     (stream, peer): (impl AsyncRead + AsyncWrite + Send + Unpin + 'static, Peer),
-    (router, large): (Router, Arc<Semaphore>),
-    open: &GracefulShutdown,
-    place: Result<OwnedSemaphorePermit, AcquireError>,
+    site: Arc<Site>,
+    open: Watcher,
 ) -> impl Future<Output = ()> + Send + 'static {
     let (deadline, deadlines) = watch::channel(Instant::now() + READ_TIMEOUT);
     let mut http = http1::Builder::new();
     // The deadline includes the headers; each connection carries one request only.
     http.header_read_timeout(None).keep_alive(false);
-    let service = service_fn(move |request| {
-        answer((request, peer.clone()), router.clone(), (deadline.clone(), large.clone()))
-    });
+    let service = service_fn(move |request| answer((request, peer.clone()), site.clone(), deadline.clone()));
     let connection = open.watch(http.serve_connection(TokioIo::new(stream), service));
     async move {
         tokio::select! {
@@ -228,26 +299,34 @@ fn converse(
             _ = connection => {}
             () = expired(deadlines) => {}
         }
-        drop(place);
     }
 }
 
 /// Reads the rest of a request and responds; `deadline` is extended with each step.
 async fn answer(
     (request, peer): (hyper::Request<Incoming>, Peer),
-    router: Router,
-    (deadline, large): (watch::Sender<Instant>, Arc<Semaphore>),
+    site: Arc<Site>,
+    deadline: watch::Sender<Instant>,
 ) -> Result<Response, Infallible> {
     let (parts, body) = request.into_parts();
+    let peer = match site.admit(&parts.headers, &peer) {
+        Ok(peer) => peer,
+        Err(refusal) => {
+            debug!(method = %parts.method, uri = %parts.uri, %peer, "an unknown client was refused");
+            deadline.send_replace(Instant::now() + WRITE_TIMEOUT);
+            return Ok(refusal);
+        }
+    };
     let (method, uri) = (parts.method.clone(), parts.uri.clone());
     let is_large = method == Method::POST && uri.path() == LARGE;
-    let turn = if is_large { large.acquire().await.ok() } else { None };
+    let turn = if is_large { site.large.acquire().await.ok() } else { None };
     let most = if is_large { config::LARGEST as usize } else { MAX_BODY };
     let body = axum::body::to_bytes(Body::new(body), most).await;
     deadline.send_replace(Instant::now() + REQUEST_TIMEOUT);
     let response = if let Ok(body) = body {
-        let request = Request::from_parts(parts, Body::from(body));
-        TowerToHyperService::new(router).call(request).await?
+        let mut request = Request::from_parts(parts, Body::from(body));
+        request.extensions_mut().insert(peer.clone());
+        TowerToHyperService::new(site.router.clone()).call(request).await?
     } else {
         let reason = format!("the body is incomplete, or has more than {most} bytes");
         let body = Diagnostic::bad("request", reason, "send one JSON object");

@@ -4,7 +4,8 @@
 //! against the same state. The topology has what the data plane did even if the request returns an error.
 
 use super::error::ApiError;
-use super::model::{BridgeStatus, PortReport, Status, Traffic};
+use super::model::{BridgeStatus, ConfinementReport, PortReport, Status, Traffic};
+use super::peer::Peer;
 use super::source::Source;
 use super::upgrade::Inheritance;
 use super::{metrics, policy};
@@ -19,13 +20,14 @@ use crate::settings::config;
 use crate::settings::kinds::PortKind;
 use crate::settings::kinds::granted::{Granted, Holder};
 use crate::settings::kinds::kind::Loaded;
+use crate::settings::needs::Kept;
 use crate::settings::reader::notes::shortened;
 use crate::settings::topology::{BridgeSettings, PortSettings, Topology};
 use engine::Snapshot;
 use rustix::fd::OwnedFd;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -42,6 +44,9 @@ pub(crate) struct ApiService {
     control: PathBuf,
     data_plane: Box<dyn DataPlane>,
     health: Mutex<(Progress, HealthReport)>,
+    /// What the process keeps for ports; `None`: everything.
+    kept: Option<Kept>,
+    confinement: Option<ConfinementReport>,
     /// Number of grants so far.
     granted: AtomicU64,
     stop: Box<dyn Fn() + Send + Sync>,
@@ -63,6 +68,8 @@ impl ApiService {
             control,
             data_plane,
             health: Mutex::default(),
+            kept: None,
+            confinement: None,
             granted: AtomicU64::new(0),
             stop: Box::new(stop),
         }
@@ -84,6 +91,18 @@ impl ApiService {
         self.inheritance.as_ref()
     }
 
+    /// Names what the process keeps for ports, and what is in force.
+    #[must_use]
+    pub(crate) fn confined(self, kept: Option<Kept>, confinement: Option<ConfinementReport>) -> Self {
+        Self { kept, confinement, ..self }
+    }
+
+    /// Refuses a port for which the process gave up what it needs.
+    pub(super) fn can_open(&self, port: &PortSettings) -> Result<(), ApiError> {
+        let refusal = self.kept.and_then(|kept| kept.refusal(port));
+        refusal.map_or(Ok(()), |error| Err(ApiError::Forbidden(error)))
+    }
+
     /// A poisoned lock is valid: the source changes in one step.
     pub(super) fn source(&self) -> MutexGuard<'_, Option<Source>> {
         self.source.lock().unwrap_or_else(PoisonError::into_inner)
@@ -92,6 +111,11 @@ impl ApiService {
     /// A panic in another request leaves the topology as it was: it changes in one step.
     pub(super) fn topology(&self) -> MutexGuard<'_, Topology> {
         self.topology.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Path of the control socket.
+    pub(super) fn control(&self) -> &Path {
+        &self.control
     }
 
     pub(crate) fn data_plane(&self) -> &dyn DataPlane {
@@ -121,6 +145,7 @@ impl ApiService {
             ports: topology.ports.len(),
             connected: now.ports.iter().filter(|port| port.state == "connected").count(),
             traffic,
+            confinement: self.confinement.clone(),
         }
     }
 
@@ -199,9 +224,11 @@ impl ApiService {
     }
 
     /// `POST /v1/ports`: waits for the disk if the port plays a file; does not block other requests meanwhile.
-    pub(crate) fn add_port(&self, json: &Value) -> Result<PortReport, ApiError> {
+    pub(crate) fn add_port(&self, json: &Value, peer: &Peer) -> Result<PortReport, ApiError> {
         let running = self.topology().clone();
-        let loaded = self.load(&config::requests::new_port(json, &running, &self.control)?)?;
+        let port = config::requests::new_port(json, &running, &self.control)?;
+        self.may_add(&port, self.places(peer).as_ref())?;
+        let loaded = self.load(&port)?;
         let mut topology = self.topology();
         // The running topology may have changed while the file was read.
         let port = config::requests::new_port(json, &topology, &self.control)?;

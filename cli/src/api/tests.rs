@@ -50,7 +50,8 @@ fn serving(router: fn(Arc<ApiService>) -> axum::Router) -> Running {
         told.store(true, Ordering::SeqCst);
     });
     let listener = UnixListener::bind(&control).unwrap();
-    let server = server::start("control-api", listener, router(Arc::new(service))).unwrap();
+    let server =
+        server::start("control-api", server::Role::Changes, listener, router(Arc::new(service))).unwrap();
     Running { client: Client::new(Some(&control)), stopped, server, dir }
 }
 

@@ -85,7 +85,7 @@ impl Page {
 
     /// Serves the page of `service`.
     pub(crate) fn start(self, service: Arc<ApiService>) -> io::Result<Server> {
-        server::start("web", self.listener, router(service, self.sessions))
+        server::start("web", server::Role::Reads, self.listener, router(service, self.sessions))
     }
 }
 

@@ -118,8 +118,41 @@ pub(crate) struct ControlArgs {
     /// Control socket of the switch, or for `linerate stack` of a program that `serve` or `load` runs, which opens it
     /// only if this option is given [default of the switch: `/run/linerate/control.sock` for root, else
     /// `$XDG_RUNTIME_DIR/linerate.sock`, else `/tmp/linerate-UID/control.sock`]
+    ///
+    /// Or `https://HOST:PORT`, the address of `api` of a switch.
     #[arg(long, global = true, value_name = "SOCKET", env = CONTROL_VARIABLE)]
     pub(crate) control: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) credentials: CredentialArgs,
+}
+
+/// Environment variables with the files for an address of `--control`.
+pub(crate) const CREDENTIAL_VARIABLES: [&str; 4] = [
+    "LINERATE_CONTROL_CA",
+    "LINERATE_CONTROL_CERTIFICATE",
+    "LINERATE_CONTROL_KEY",
+    "LINERATE_CONTROL_TOKEN_FILE",
+];
+
+/// Files for `--control https://HOST:PORT`.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct CredentialArgs {
+    /// Certificates that the one of the switch is signed with, in PEM
+    #[arg(id = "control_ca", long = "control-ca", global = true, value_name = "FILE")]
+    #[arg(env = CREDENTIAL_VARIABLES[0], hide_short_help = true)]
+    pub(crate) ca: Option<PathBuf>,
+    /// Certificate of this client, in PEM
+    #[arg(id = "control_certificate", long = "control-certificate", global = true, value_name = "FILE")]
+    #[arg(env = CREDENTIAL_VARIABLES[1], hide_short_help = true)]
+    pub(crate) certificate: Option<PathBuf>,
+    /// Private key of this client, in PEM
+    #[arg(id = "control_key", long = "control-key", global = true, value_name = "FILE")]
+    #[arg(env = CREDENTIAL_VARIABLES[2], hide_short_help = true)]
+    pub(crate) key: Option<PathBuf>,
+    /// File with the token of this client
+    #[arg(id = "control_token_file", long = "control-token-file", global = true, value_name = "FILE")]
+    #[arg(env = CREDENTIAL_VARIABLES[3], hide_short_help = true)]
+    pub(crate) token_file: Option<PathBuf>,
 }
 
 /// Commands.

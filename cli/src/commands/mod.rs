@@ -9,6 +9,7 @@ pub(crate) mod capture;
 pub(crate) mod check;
 pub(crate) mod completion;
 pub(crate) mod config;
+mod confinement;
 pub(crate) mod connections;
 pub(crate) mod counters;
 mod cpu;

@@ -8,9 +8,11 @@
 mod sockets;
 mod successor;
 
+use super::confinement;
 use super::supervision::{self, Supervision};
 use crate::api::config::Applied;
 use crate::api::error::ApiError;
+use crate::api::model::ConfinementReport;
 use crate::api::server::{self, Server};
 use crate::api::service::ApiService;
 use crate::api::source::{Overrides, Source};
@@ -20,6 +22,7 @@ use crate::dataplane::switch::Switch;
 use crate::host;
 use crate::log::{self, LogFormat};
 use crate::settings::config;
+use crate::settings::needs::Kept;
 use crate::settings::topology::Topology;
 use console::Diagnostic;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -38,6 +41,7 @@ struct Prepared {
     path: PathBuf,
     source: Source,
     sockets: Sockets,
+    confinement: Option<ConfinementReport>,
     data_plane: Switch,
     /// Why ports wait.
     deferred: Vec<Diagnostic>,
@@ -50,13 +54,14 @@ pub(crate) fn run(args: &RunArgs, verbose: bool, socket: Option<&Path>) -> anyho
     // Not the path of the file that is there at the time of an upgrade, because this one may be gone then.
     let program = std::env::current_exe()?;
     let topology = if args.take_over { None } else { Some(read(args, socket)?) };
-    let is_text = log::start(args.log, level(verbose))? == LogFormat::Text;
+    let format = log::start(args.log, level(verbose))?;
+    let is_text = format == LogFormat::Text;
     log::panics();
     let mut signals = catch_signals()?;
     host::raise_descriptor_limit();
     let prepared = match topology {
-        Some((source, topology)) => prepare(source, topology)?,
-        None => Takeover::prepare()?,
+        Some((source, topology)) => prepare(source, topology, format)?,
+        None => Takeover::prepare(format)?,
     };
     let shown = prepared.topology.to_string();
     let running = Running::start(prepared, program, &signals, is_text)?;
@@ -81,11 +86,12 @@ fn read(args: &RunArgs, socket: Option<&Path>) -> Result<(Source, Topology), Dia
     Ok((Source { file, text, overrides, topology: topology.clone() }, topology))
 }
 
-fn prepare(source: Source, topology: Topology) -> Result<Prepared, Diagnostic> {
+fn prepare(source: Source, topology: Topology, format: LogFormat) -> Result<Prepared, Diagnostic> {
     let path = topology.switch.control.clone().unwrap_or_else(host::default_control);
     let sockets = Sockets::open(&topology.switch, &path)?;
+    let confinement = confinement::start(&topology, &path, format)?;
     let (data_plane, deferred) = Switch::start(&topology)?;
-    Ok(Prepared { topology, path, source, sockets, data_plane, deferred, takeover: None })
+    Ok(Prepared { topology, path, source, sockets, confinement, data_plane, deferred, takeover: None })
 }
 
 /// A running switch. Its parts end in the reverse order of their start.
@@ -100,12 +106,15 @@ struct Running {
 
 impl Running {
     fn start(prepared: Prepared, program: PathBuf, signals: &Signals, is_text: bool) -> anyhow::Result<Self> {
-        let Prepared { topology, path, source, sockets, data_plane, deferred, takeover } = prepared;
+        let Prepared { topology, path, source, sockets, confinement, data_plane, deferred, takeover } =
+            prepared;
         let (waker, control) = (signals.handle(), path.clone());
         let token = sockets.web.as_ref().and_then(|page| page.token.clone());
+        let kept = Kept::of(&topology);
         let inheritance = Inheritance::new(program, sockets.duplicates()?, token);
         let service = ApiService::new(topology, path, Box::new(data_plane), move || waker.close());
-        let service = Arc::new(service.with_source(source).with_inheritance(inheritance));
+        let service = service.with_source(source).with_inheritance(inheritance);
+        let service = Arc::new(service.confined(kept, confinement));
         let url = sockets.web.as_ref().map(|page| page.url.clone());
         // Until the ports run, connections wait.
         server::accept_connections(takeover.is_none());

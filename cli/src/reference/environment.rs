@@ -4,12 +4,24 @@ use crate::{args, host, log};
 use console::markdown;
 
 /// Variables with the programs that read them, and their meaning.
-const VARIABLES: [(&str, &str, &str); 6] = [
+const VARIABLES: [(&str, &str, &str); 10] = [
     (
         args::CONTROL_VARIABLE,
         "`linerate`",
         "Control socket that commands connect to and `run` opens, as `--control`, which overrides it. `serve` and `load` \
          do not read it.",
+    ),
+    (
+        args::CREDENTIAL_VARIABLES[0],
+        "`linerate`",
+        "Certificates that the one of a switch at `https://HOST:PORT` is signed with, as `--control-ca`.",
+    ),
+    (args::CREDENTIAL_VARIABLES[1], "`linerate`", "Certificate of the client, as `--control-certificate`."),
+    (args::CREDENTIAL_VARIABLES[2], "`linerate`", "Private key of the client, as `--control-key`."),
+    (
+        args::CREDENTIAL_VARIABLES[3],
+        "`linerate`",
+        "File with the token of the client, as `--control-token-file`.",
     ),
     (
         service::SOCKET_VARIABLE,

@@ -27,8 +27,14 @@ pub(super) fn page() -> String {
     markdown::table(&mut page, ["code", "meaning"], rows);
     let about = "The first signal ends a command in order. A second one ends it at once, with exit code 1. Commands that \
         are not listed are ended by the signal itself; a shell reports 130 for SIGINT and 143 for SIGTERM.";
+    let refused = format!(
+        "A switch ends with exit code {} if a worker makes a system call that its role does not have \
+         ([confinement](../guide/confinement.md#system-calls)).",
+        confine::EXIT_CODE
+    );
     markdown::section(&mut page, "## One SIGINT or SIGTERM", about);
     let rows = SIGNALLED.map(|(commands, code, meaning)| [commands, code, meaning].map(str::to_owned));
     markdown::table(&mut page, ["command", "code", "meaning"], rows);
+    markdown::section(&mut page, "## A refused system call", &refused);
     markdown::finish(&page)
 }

@@ -28,7 +28,7 @@ pub(crate) struct TypedKey {
 }
 
 /// All keys, in every kind of port: tables are empty, and keys with several types have each of them.
-const SAMPLE: &str = "[switch]\n[[worker]]\n[placement]\nstages = {}\n\
+const SAMPLE: &str = "[switch]\napi = {}\n[[worker]]\n[placement]\nstages = {}\n\
     [[bridge]]\npipeline = \"openflow\"\ntls = {}\nsflow = {}\nipfix = {}\nmulticast_snooping = {}\n[[bridge.static]]\n\
     [[port]]\nkind = \"KIND\"\nvlan = {}\ncapture = {}\ntrace = {}\nfault = {}\npolicer = {}\nqueues = {}\ntx_coalesce = {}\npace = 1\nrepeat = 1\n\
     [[port]]\nkind = \"KIND\"\npace = \"fast\"\nrepeat = \"forever\"\n[[grant]]\nvlan = {}\n[[bond]]\nvlan = {}\n[[flow]]\n[[acl]]\n[[mirror]]\n[[underlay]]\n\

@@ -7,6 +7,7 @@ mod text;
 
 use crate::settings::access::Access;
 use crate::settings::bonds::BondSettings;
+use crate::settings::confine::ConfineSettings;
 use crate::settings::conntrack::ConntrackSettings;
 use crate::settings::control::{ControlAccess, ReadSocket};
 use crate::settings::export::ExportSettings;
@@ -22,6 +23,7 @@ use crate::settings::openflow::OpenflowSettings;
 use crate::settings::placement::Placement;
 use crate::settings::policy::Policy;
 use crate::settings::reader::validation::PortCommon;
+use crate::settings::remote::RemoteSettings;
 use crate::settings::underlay::UnderlaySettings;
 use crate::settings::wrappers::Wrappers;
 use console::Span;
@@ -30,7 +32,7 @@ use flow::tables::Modification;
 use flow::text::PortNames;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use utoipa::ToSchema;
 use wire::MacAddress;
@@ -87,6 +89,9 @@ pub(crate) struct SwitchSettings {
     /// The address of the web page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) web: Option<SocketAddr>,
+    /// The API over TCP.
+    #[serde(rename = "api", skip_serializing_if = "Option::is_none")]
+    pub(crate) remote: Option<RemoteSettings>,
     /// The file with the token of the web page; `None`: the token is random.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) web_token_file: Option<PathBuf>,
@@ -98,6 +103,9 @@ pub(crate) struct SwitchSettings {
     /// Access to the sockets of ports that set none.
     #[serde(flatten)]
     pub(crate) access: Access,
+    /// What the process keeps after its start.
+    #[serde(flatten)]
+    pub(crate) confine: ConfineSettings,
 }
 
 /// How flows are distributed to the queue pairs of a port.
@@ -125,9 +133,11 @@ impl Default for SwitchSettings {
             metrics: None,
             web: None,
             web_token_file: None,
+            remote: None,
             management_addresses: Vec::new(),
             rss: Rss::default(),
             access,
+            confine: ConfineSettings::default(),
         }
     }
 }
@@ -286,6 +296,11 @@ impl PortSettings {
     /// Settings common to all kinds that a kind depends on.
     pub(crate) fn common(&self) -> PortCommon<'_> {
         PortCommon { name: &self.name, queue_pairs: self.queue_pairs, mtu: self.mtu }
+    }
+
+    /// Files of the port, each with its key.
+    pub(crate) fn files(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        self.kind.files().into_iter().chain(self.wrappers.files().map(|(key, file, _)| (key, file)))
     }
 
     /// A bond as a port of its bridge.

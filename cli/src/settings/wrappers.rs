@@ -161,7 +161,8 @@ impl Wrappers {
         keys.into_iter().find(|(_, is_set)| *is_set).map(|(key, _)| key)
     }
 
-    fn files(&self) -> impl Iterator<Item = (&'static str, &Path, bool)> {
+    /// The files that are written, each with its key and whether it may be replaced.
+    pub(crate) fn files(&self) -> impl Iterator<Item = (&'static str, &Path, bool)> {
         let capture = self.capture.iter().map(|own| ("capture", &*own.file, own.overwrite));
         capture.chain(self.trace.iter().map(|own| ("trace", &*own.file, own.overwrite)))
     }

@@ -60,16 +60,12 @@ impl Token {
 
     /// The token in a file.
     pub(crate) fn read(path: &Path) -> Result<Self, TokenError> {
-        let file = File::open(path)?;
-        if file.metadata()?.mode() & OTHERS != 0 {
-            return Err(TokenError::Public);
-        }
-        let mut text = String::new();
         // One byte more than a token with a newline, so that longer files are recognised.
-        file.take(*LENGTH.end() as u64 + 2).read_to_string(&mut text)?;
+        let text = private_text(path, *LENGTH.end() as u64 + 2)?;
         Self::parse(text.strip_suffix('\n').unwrap_or(&text)).ok_or(TokenError::Malformed)
     }
 
+    /// A token, if the text is one.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
         let is_valid = LENGTH.contains(&text.len()) && text.bytes().all(is_allowed);
@@ -85,6 +81,17 @@ impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(..)")
     }
+}
+
+/// At most `most` bytes of a file to which users other than its owner and group have no access.
+pub(crate) fn private_text(path: &Path, most: u64) -> Result<String, TokenError> {
+    let file = File::open(path)?;
+    if file.metadata()?.mode() & OTHERS != 0 {
+        return Err(TokenError::Public);
+    }
+    let mut text = String::new();
+    file.take(most).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// Bytes as hexadecimal digits.

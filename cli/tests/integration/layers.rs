@@ -5,17 +5,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules with those that they may use. A module may only use modules of earlier lines.
-const PERMITTED: [(&str, &[&str]); 13] = [
+const PERMITTED: [(&str, &[&str]); 14] = [
     ("remedy", &[]),
     ("socket_file", &[]),
     ("host", &[]),
     ("log", &[]),
     ("grant", &["remedy"]),
     ("takeover", &[]),
+    ("tls", &[]),
     ("web", &[]),
     ("settings", &["grant", "host", "remedy", "web"]),
-    ("dataplane", &["remedy", "settings", "socket_file"]),
-    ("api", &["dataplane", "grant", "host", "settings", "socket_file", "takeover", "web"]),
+    ("dataplane", &["remedy", "settings", "socket_file", "tls"]),
+    ("api", &["dataplane", "grant", "host", "settings", "socket_file", "takeover", "tls", "web"]),
     ("args", &["log", "settings"]),
     (
         "commands",

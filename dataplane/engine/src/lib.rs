@@ -57,3 +57,4 @@ pub use shared_port::{PortShare, SharedPort};
 pub use snapshot::{
     BudgetSnapshot, PoolSnapshot, PortSnapshot, QueueSnapshot, RemovedSnapshot, Snapshot, WorkerSnapshot,
 };
+pub use worker_builder::at_worker_start;

@@ -19,8 +19,19 @@ use port::{Pipeline, Rss};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::ops::Range;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{Builder, JoinHandle};
+
+/// What each worker thread does before its first round.
+type Prepare = dyn Fn() -> std::io::Result<()> + Send + Sync;
+
+static PREPARE: OnceLock<Box<Prepare>> = OnceLock::new();
+
+/// Sets what each worker thread of this process does before its first round, such as giving up rights. A worker for
+/// which it fails does not start. Only the first call has an effect.
+pub fn at_worker_start(prepare: impl Fn() -> std::io::Result<()> + Send + Sync + 'static) {
+    let _ = PREPARE.set(Box::new(prepare));
+}
 
 /// Parts shared by all stages of an engine.
 pub(crate) struct WorkerBuilder {
@@ -122,12 +133,11 @@ impl WorkerBuilder {
         let (connections, steals) = (self.pool.clone().zip(self.debts.clone()), self.steals);
         let body = move || {
             let _over = over;
-            let result = pin(index, config);
+            let result = pin(index, config).and_then(|()| prepare());
             let runs = result.is_ok();
             // Cannot fail: the starter waits for this message.
             let _ = pinned.send(result);
             if runs {
-                port::prepare_thread();
                 run(config, stages, connections, steals);
             }
         };
@@ -178,6 +188,12 @@ impl Drop for EndOnDrop {
     fn drop(&mut self) {
         self.0.end();
     }
+}
+
+/// Prepares the calling thread for packets, and then gives up rights.
+fn prepare() -> Result<(), EngineError> {
+    port::prepare_thread();
+    PREPARE.get().map_or(Ok(()), |prepare| prepare().map_err(EngineError::Start))
 }
 
 fn pin(worker: usize, config: WorkerConfig) -> Result<(), EngineError> {

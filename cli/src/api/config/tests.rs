@@ -30,7 +30,7 @@ fn running(text: &str) -> ApiService {
 }
 
 fn apply(service: &ApiService, text: &str) -> Result<Applied, ApiError> {
-    service.apply(Path::new("/f.toml"), text, false)
+    service.apply((Path::new("/f.toml"), text), false, &Peer::own())
 }
 
 /// Names and numbers of the ports that forward, static entries, and the configuration.
@@ -93,7 +93,7 @@ fn a_port_whose_new_settings_fail_runs_with_the_old_ones_again() {
 fn a_dry_run_changes_nothing() {
     let service = running(FILE);
     let before = state(&service);
-    let applied = service.apply(Path::new("/g.toml"), &format!("{FILE}{BAD}"), true).unwrap();
+    let applied = service.apply((Path::new("/g.toml"), &format!("{FILE}{BAD}")), true, &Peer::own()).unwrap();
     assert!(!applied.done && applied.changes.len() == 1, "{applied:?}");
     assert_eq!(state(&service), before);
     assert_eq!(service.configuration().unwrap().file, Path::new("/f.toml"));
@@ -203,7 +203,7 @@ fn ports_leave_with_the_flows_and_rules_that_name_them() {
 fn a_saved_file_changes_nothing() {
     let service = running(FILE);
     let file = std::path::Path::new("/nowhere/linerate.toml");
-    service.saved(file, "[[port]]\nname = \"other\"\nkind = \"null\"\n").unwrap();
+    service.saved(file, "[[port]]\nname = \"other\"\nkind = \"null\"\n", &Peer::own()).unwrap();
     assert_eq!(state(&service), state(&running(FILE)));
     let now = service.configuration().unwrap();
     assert!(now.loaded.contains("other") && !now.text.contains("other"), "{}", now.text);
@@ -212,7 +212,7 @@ fn a_saved_file_changes_nothing() {
 #[test]
 fn the_configuration_has_the_changes_since_the_file_was_read() {
     let service = running(FILE);
-    service.add_port(&json!({ "name": "c", "kind": "null" })).unwrap();
+    service.add_port(&json!({ "name": "c", "kind": "null" }), &Peer::own()).unwrap();
     service.remove_port("a").unwrap();
     let Configuration { text, loaded, .. } = service.configuration().unwrap();
     assert_eq!(loaded, FILE);
@@ -237,4 +237,38 @@ fn files_of_running_ports_are_in_use_and_those_of_others_exist() {
     let error = apply(&service, &file("c", 2)).unwrap_err().into_diagnostic();
     assert!(error.place == "port \"c\"" && error.reason.contains("exists"), "{error:?}");
     apply(&service, &file("e", 2)).unwrap();
+}
+
+#[test]
+fn files_of_other_clients_are_in_directories_of_the_configuration() {
+    let dir = tempfile::tempdir().unwrap();
+    let (own, other) = (dir.path().join("own"), dir.path().join("other"));
+    std::fs::create_dir(&own).unwrap();
+    std::fs::create_dir(&other).unwrap();
+    let port = |name: &str, dir: &Path| {
+        format!("[[port]]\nname = \"{name}\"\nsocket = \"{}\"\n", dir.join(name).display())
+    };
+    let first = port("a", &own);
+    let service = running(&first);
+    let (stranger, file) = (Peer::remote("tester".to_owned()), Path::new("/f.toml"));
+    let json = |name: &str, dir: &Path| json!({ "name": name, "socket": dir.join(name) });
+    let error = service.add_port(&json("b", &other), &stranger).unwrap_err();
+    assert!(matches!(error, ApiError::Forbidden(_)), "{error:?}");
+    service.add_port(&json("b", &own), &stranger).unwrap();
+    service.add_port(&json("c", &other), &Peer::own()).unwrap();
+    let new = format!("{first}{}", port("d", &other));
+    let error = service.apply((file, &new), false, &stranger).unwrap_err().into_diagnostic().to_string();
+    assert!(error.contains("`socket`") && error.contains("outside"), "{error}");
+    let elsewhere = Path::new("/etc/hostname");
+    for error in [
+        service.apply((elsewhere, &first), false, &stranger).unwrap_err(),
+        service.saved(elsewhere, &first, &stranger).unwrap_err(),
+    ] {
+        assert!(error.into_diagnostic().reason.contains("`file` /etc/hostname"));
+    }
+    drop(service);
+    let limited = format!("[switch]\npaths = [\"{}\"]\n{first}", own.display());
+    let service = running(&limited);
+    let error = service.add_port(&json("b", &other), &Peer::own()).unwrap_err();
+    assert!(matches!(error, ApiError::Forbidden(_)), "{error:?}");
 }

@@ -36,7 +36,7 @@ impl StackControl {
         let (claim, listener) = control::claim(&path, control::CONTROL)?;
         let hosts = hosts.iter_mut().map(Host::inspector).collect::<Result<_, _>>()?;
         let service = Arc::new(StackService { hosts, capture: Mutex::new(None) });
-        let server = server::start("control-api", listener, routes::router(service))?;
+        let server = server::start("control-api", server::Role::Changes, listener, routes::router(service))?;
         Ok(Some(Self { _server: server, _claim: claim }))
     }
 }

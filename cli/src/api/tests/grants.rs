@@ -37,8 +37,13 @@ fn granting(sections: &str) -> Granting {
     let service = Arc::new(ApiService::new(topology, control.clone(), Box::new(Fake::default()), || ()));
     let (file, listener) = grants::listen(&socket).unwrap();
     let servers = [
-        server::start("control-api", UnixListener::bind(&control).unwrap(), routes::router(service.clone()))
-            .unwrap(),
+        server::start(
+            "control-api",
+            server::Role::Changes,
+            UnixListener::bind(&control).unwrap(),
+            routes::router(service.clone()),
+        )
+        .unwrap(),
         grants::start(listener, service).unwrap(),
     ];
     Granting { client: Client::new(Some(&control)), socket, _servers: servers, _file: file, _dir: dir }

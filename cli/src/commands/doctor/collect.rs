@@ -53,6 +53,7 @@ pub(super) fn collect(
         workers: workers(&before, &now, &placement),
         cpus: cpus(root, status.pid, &before, &now),
         hung: health.hung_workers,
+        confinement: status.confinement,
         huge_pages: proc::huge_pages(root),
         unread: unread(&now.times, listeners.is_none(), status.pid),
     })

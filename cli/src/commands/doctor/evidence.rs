@@ -1,5 +1,6 @@
 //! Evidence of the checks: plain values, collected once (`collect`), so that each check is a function of them.
 
+use crate::api::model::ConfinementReport;
 use crate::dataplane::health::HungWorker;
 use crate::settings::topology::PortSettings;
 use engine::{PortSnapshot, WorkerSnapshot};
@@ -19,6 +20,8 @@ pub(super) struct Evidence {
     pub(super) hung: Vec<HungWorker>,
     /// Huge pages of the machine that are reserved.
     pub(super) huge_pages: Option<u64>,
+    /// Confinement of the switch; `None`: it is not confined.
+    pub(super) confinement: Option<ConfinementReport>,
     /// Evidence that could not be read, with the reason.
     pub(super) unread: Vec<String>,
 }

@@ -10,6 +10,7 @@ mod findings;
 mod proc;
 
 use crate::api::client::Client;
+use crate::api::model::ConfinementReport;
 use crate::args::doctor::DoctorArgs;
 use console::{Diagnostic, table};
 use evidence::Evidence;
@@ -23,6 +24,8 @@ struct Report {
     /// Seconds between the two readings.
     seconds: f64,
     findings: Vec<Finding>,
+    /// Confinement of the switch; null if it is not confined.
+    confinement: Option<ConfinementReport>,
     /// Evidence that could not be read, so that some causes are unknown.
     unread: Vec<String>,
 }
@@ -35,7 +38,8 @@ pub(crate) fn run(args: &DoctorArgs, client: &Client) -> anyhow::Result<()> {
         select(&mut evidence, name)?;
     }
     let findings = checks::all(&evidence);
-    let report = Report { seconds: evidence.seconds, findings, unread: evidence.unread };
+    let Evidence { seconds, confinement, unread, .. } = evidence;
+    let report = Report { seconds, findings, confinement, unread };
     console::print(&report, args.show.output, shown)?;
     for what in &report.unread {
         console::warn(&format!("linerate: not read: {what}"));
@@ -72,8 +76,9 @@ fn select(evidence: &mut Evidence, name: &str) -> Result<(), Diagnostic> {
 /// The findings as text: a table of causes, then evidence and remedy of each.
 fn shown(report: &Report) -> String {
     let seconds = report.seconds;
+    let confinement = report.confinement.as_ref().map_or_else(|| "off".to_owned(), ToString::to_string);
     if report.findings.is_empty() {
-        return format!("no known cause was found in {seconds:.1} s");
+        return format!("no known cause was found in {seconds:.1} s\nconfinement: {confinement}");
     }
     let row = |finding: &Finding| {
         let (effect, check) = (finding.effect.name().to_owned(), finding.check.to_owned());
@@ -85,5 +90,6 @@ fn shown(report: &Report) -> String {
         let evidence: String = evidence.collect();
         format!("\n{}, {}\n{evidence}    remedy: {}\n", finding.subject, finding.check, finding.remedy)
     });
-    format!("{}\n{}", table(&titles, report.findings.iter().map(row)), details.collect::<String>())
+    let causes = table(&titles, report.findings.iter().map(row));
+    format!("{causes}\n{}\nconfinement: {confinement}\n", details.collect::<String>())
 }

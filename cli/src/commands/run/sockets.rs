@@ -2,7 +2,8 @@
 //! take over.
 
 use crate::api::control::{self, SocketClaim};
-use crate::api::server::{self, Server};
+use crate::api::remote::Remote;
+use crate::api::server::{self, Role, Server};
 use crate::api::service::ApiService;
 use crate::api::web::Page;
 use crate::api::{exporter, grants, routes};
@@ -29,6 +30,7 @@ pub(super) struct Sockets {
     pub(super) grants: Option<Socket>,
     pub(super) metrics: Option<TcpListener>,
     pub(super) web: Option<Page>,
+    pub(super) remote: Option<Remote>,
 }
 
 /// The files of sockets that are served; they are removed with it.
@@ -56,6 +58,7 @@ impl Sockets {
             grants: switch.grants.as_deref().map(grants::listen).transpose()?,
             metrics: switch.metrics.map(exporter::listen).transpose()?,
             web: switch.web.map(|at| Page::listen(at, switch.web_token_file.as_deref())).transpose()?,
+            remote: switch.remote.as_ref().map(Remote::listen).transpose()?,
         })
     }
 
@@ -88,19 +91,27 @@ impl Sockets {
         };
         let metrics = tcp(SocketName::Metrics, switch.metrics.is_some())?;
         let web = tcp(SocketName::Web, switch.web.is_some())?;
+        let remote = tcp(SocketName::Remote, switch.remote.is_some())?;
+        let remote = remote.zip(switch.remote.as_ref()).map(|(at, settings)| Remote::over(at, settings));
         let file = switch.web_token_file.as_deref();
         let web = web.map(|listener| Page::over(listener, file, offer.web_token.as_deref()));
         let control = (SocketClaim::inherited(control, lock), listener);
-        Ok(Self { control, read, grants, metrics, web: web.transpose()? })
+        Ok(Self { control, read, grants, metrics, web: web.transpose()?, remote: remote.transpose()? })
     }
 
     /// Serves the sockets.
     pub(super) fn serve(self, service: &Arc<ApiService>) -> io::Result<(Files, Vec<Server>)> {
         let ((claim, control), (read, reading)) = (self.control, self.read.unzip());
         let (grants, asked) = self.grants.unzip();
-        let mut servers = vec![server::start("control-api", control, routes::router(service.clone()))?];
+        let router = routes::router(service.clone());
+        let mut servers = vec![server::start("control-api", Role::Changes, control, router)?];
         if let Some(listener) = reading {
-            servers.push(server::start("read-api", listener, routes::read_router(service.clone()))?);
+            servers.push(server::start(
+                "read-api",
+                Role::Reads,
+                listener,
+                routes::read_router(service.clone()),
+            )?);
         }
         if let Some(listener) = asked {
             servers.push(grants::start(listener, service.clone())?);
@@ -110,6 +121,9 @@ impl Sockets {
         }
         if let Some(page) = self.web {
             servers.push(page.start(service.clone())?);
+        }
+        if let Some(remote) = self.remote {
+            servers.push(remote.start(service.clone())?);
         }
         Ok((Files { _claim: claim, _read: read, _grants: grants }, servers))
     }
@@ -124,6 +138,7 @@ impl Sockets {
             (SocketName::Read, of_file(&self.read)?),
             (SocketName::Grants, of_file(&self.grants)?),
             (SocketName::Metrics, self.metrics.as_ref().map(copy).transpose()?),
+            (SocketName::Remote, self.remote.as_ref().map(|remote| copy(remote.listener())).transpose()?),
             (SocketName::Web, self.web.as_ref().map(|page| copy(page.listener())).transpose()?),
         ];
         Ok(sockets.into_iter().filter_map(|(name, socket)| Some((name, socket?))).collect())

@@ -3,11 +3,13 @@
 use super::Prepared;
 use super::sockets::Sockets;
 use crate::api::source::{Overrides, Source};
+use crate::commands::confinement;
 use crate::dataplane::interface::{DataPlane, DataPlaneError};
 use crate::dataplane::report::FdbEntry;
 use crate::dataplane::switch::Switch;
 use crate::dataplane::switch::handover::Succession;
 use crate::host;
+use crate::log::LogFormat;
 use crate::settings::config;
 use crate::settings::topology::PortSettings;
 use crate::takeover::{Answer, Channel, Offer, PROTOCOL, TakeoverError};
@@ -27,12 +29,12 @@ pub(super) struct Takeover {
 
 impl Takeover {
     /// Prepares everything but the ports. A failure is reported to the running switch.
-    pub(super) fn prepare() -> Result<Prepared, Diagnostic> {
+    pub(super) fn prepare(format: LogFormat) -> Result<Prepared, Diagnostic> {
         let channel = Channel::inherited().map_err(|e| {
             let remedy = "this option is for `linerate upgrade`; start a switch without it";
             Diagnostic::bad("--take-over", format!("standard input is not a socket of a switch: {e}"), remedy)
         })?;
-        let prepared = receive_offer(&channel).and_then(|(offer, sockets)| prepare(&offer, sockets));
+        let prepared = receive_offer(&channel).and_then(|(offer, sockets)| prepare(&offer, sockets, format));
         let (mut prepared, succession) = prepared.inspect_err(|error| {
             // The error is also that of this process.
             let _ = channel.send(&Answer::now(Some(error.clone())), Vec::new());
@@ -79,7 +81,11 @@ fn receive_offer(channel: &Channel) -> Result<(Offer, Vec<OwnedFd>), Diagnostic>
     Ok((offer, sockets))
 }
 
-fn prepare(offer: &Offer, sockets: Vec<OwnedFd>) -> Result<(Prepared, Succession), Diagnostic> {
+fn prepare(
+    offer: &Offer,
+    sockets: Vec<OwnedFd>,
+    format: LogFormat,
+) -> Result<(Prepared, Succession), Diagnostic> {
     let overrides = Overrides { control: offer.control.clone(), web: offer.web };
     // A port that this version cannot read is validated as one that does not run yet.
     let running = offer.ports.iter().filter_map(|port| serde_json::from_value(port.clone()).ok());
@@ -91,13 +97,23 @@ fn prepare(offer: &Offer, sockets: Vec<OwnedFd>) -> Result<(Prepared, Succession
     let topology = parse(&offer.running)?;
     let path = topology.switch.control.clone().unwrap_or_else(host::default_control);
     let sockets = Sockets::inherit(&topology.switch, &path, offer, sockets)?;
+    let confinement = confinement::start(&topology, &path, format)?;
     let succession = Succession::new(offer.reopened.clone());
     let data_plane = Switch::succeed(&topology, &succession)?;
     let file = offer.file.clone();
     let loaded = parse(&offer.loaded)?;
     let source = Source { file, text: offer.loaded.clone(), overrides, topology: loaded };
     Ok((
-        Prepared { topology, path, source, sockets, data_plane, deferred: Vec::new(), takeover: None },
+        Prepared {
+            topology,
+            path,
+            source,
+            sockets,
+            confinement,
+            data_plane,
+            deferred: Vec::new(),
+            takeover: None,
+        },
         succession,
     ))
 }

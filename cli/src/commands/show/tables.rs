@@ -36,6 +36,9 @@ pub(crate) fn status(status: &Status) -> String {
         count(*punted),
         reasons(drops),
     );
+    let confinement = status.confinement.as_ref().map_or_else(|| "off".to_owned(), ToString::to_string);
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "confined  {confinement}");
     for bridge in &status.bridges {
         let (used, ports) = (bridge.addresses, bridge.ports.join(", "));
         // Writing to a String cannot fail.

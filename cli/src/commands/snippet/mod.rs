@@ -21,12 +21,12 @@ use console::Diagnostic;
 use std::path::Path;
 
 /// Returns the snippet for a port of a file or of the running switch.
-pub(crate) fn run(args: &SnippetArgs, control: Option<&Path>) -> anyhow::Result<String> {
+pub(crate) fn run(args: &SnippetArgs, control: Option<&Path>, client: &Client) -> anyhow::Result<String> {
     let port = if let Some(file) = &args.config {
         from_file(file, &args.port, control)?
     } else {
         let path = format!("/v1/ports/{}", quote(&args.port));
-        Client::new(control).get::<PortReport>(&path)?.settings
+        client.get::<PortReport>(&path)?.settings
     };
     Ok(snippet(&port, args.kind, &host::id())?)
 }

@@ -5,20 +5,16 @@
 //! again if they have changed, so that a renewed certificate needs no restart.
 
 use crate::settings::openflow::TlsSettings;
-use std::cell::RefCell;
+use crate::tls::{FileError, Fresh, certificates, private_key, provider, roots};
 use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio_rustls::rustls::client::WebPkiServerVerifier;
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem};
-use tokio_rustls::rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{
-    self, CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme,
+    self, CertificateError, ClientConfig, DigitallySignedStruct, ServerConfig, SignatureScheme,
 };
 use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 
@@ -28,18 +24,9 @@ pub(super) enum TlsError {
     /// The bridge has no files.
     #[error("the bridge has no `tls`")]
     Unconfigured,
-    /// A file cannot be read.
-    #[error("{path}: {error}", path = .0.display(), error = .1)]
-    File(PathBuf, pem::Error),
-    /// A file has no certificate.
-    #[error("{path}: it contains no certificate", path = .0.display())]
-    Empty(PathBuf),
-    /// The key does not fit the certificate, or a certificate is not valid.
+    /// The files cannot be used.
     #[error(transparent)]
-    Invalid(#[from] rustls::Error),
-    /// The certificates of the authority cannot be used.
-    #[error(transparent)]
-    Authority(#[from] VerifierBuilderError),
+    Files(#[from] FileError),
     /// The handshake failed.
     #[error("TLS: {0}")]
     Handshake(#[from] io::Error),
@@ -55,51 +42,26 @@ pub(super) struct Tls {
 /// The files of a bridge, and what they contained when they were read last.
 pub(super) struct TlsFiles {
     files: TlsSettings,
-    read: RefCell<Option<(Stamps, Tls)>>,
+    read: Fresh<Tls>,
 }
-
-/// Device, number, size, and time of the last change of each file: they differ if a file was written or replaced.
-type Stamps = [(u64, u64, u64, i64, i64); 3];
 
 impl TlsFiles {
     pub(super) fn new(files: TlsSettings) -> Self {
-        Self { files, read: RefCell::default() }
+        let read = Fresh::new(files.files().map(|(_, path)| path.to_owned()).to_vec());
+        Self { files, read }
     }
 
     /// The settings in the files as they are now.
     pub(super) fn current(&self) -> Result<Tls, TlsError> {
-        let stamps = self.stamps()?;
-        if let Some((_, tls)) = self.read.borrow().as_ref().filter(|(read, _)| *read == stamps) {
-            return Ok(tls.clone());
-        }
-        let tls = Tls::load(&self.files)?;
-        self.read.replace(Some((stamps, tls.clone())));
-        Ok(tls)
-    }
-
-    fn stamps(&self) -> Result<Stamps, TlsError> {
-        let TlsSettings { private_key, certificate, ca_certificate } = &self.files;
-        let mut stamps = Stamps::default();
-        for (stamp, path) in stamps.iter_mut().zip([private_key, certificate, ca_certificate]) {
-            let found =
-                path.metadata().map_err(|error| TlsError::File(path.clone(), pem::Error::Io(error)))?;
-            *stamp = (found.dev(), found.ino(), found.size(), found.ctime(), found.ctime_nsec());
-        }
-        Ok(stamps)
+        self.read.current(|| Ok(Tls::load(&self.files)?))
     }
 }
 
 impl Tls {
     /// Reads the files.
-    pub(super) fn load(files: &TlsSettings) -> Result<Self, TlsError> {
-        let chain = certificates(&files.certificate)?;
-        let key = PrivateKeyDer::from_pem_file(&files.private_key);
-        let key = key.map_err(|error| TlsError::File(files.private_key.clone(), error))?;
-        let mut roots = RootCertStore::empty();
-        for certificate in certificates(&files.ca_certificate)? {
-            roots.add(certificate)?;
-        }
-        let (roots, provider) = (Arc::new(roots), Arc::new(ring::default_provider()));
+    pub(super) fn load(files: &TlsSettings) -> Result<Self, FileError> {
+        let (chain, key) = (certificates(&files.certificate)?, private_key(&files.private_key)?);
+        let (roots, provider) = (roots(&files.ca_certificate)?, provider());
         let verifier =
             WebPkiServerVerifier::builder_with_provider(roots.clone(), provider.clone()).build()?;
         let client = ClientConfig::builder_with_provider(provider.clone())
@@ -133,12 +95,6 @@ impl Tls {
     pub(super) async fn accept(self, stream: TcpStream) -> Result<server::TlsStream<TcpStream>, TlsError> {
         Ok(TlsAcceptor::from(self.server).accept(stream).await?)
     }
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let found = read.map_err(|error| TlsError::File(path.to_owned(), error))?;
-    if found.is_empty() { Err(TlsError::Empty(path.to_owned())) } else { Ok(found) }
 }
 
 /// Verifies the certificate of a controller except for its name.

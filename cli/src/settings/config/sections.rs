@@ -4,6 +4,7 @@
 use crate::host;
 use crate::settings::access::Access;
 use crate::settings::bonds::{BondSettings, LacpMode};
+use crate::settings::confine::ConfineSettings;
 use crate::settings::conntrack::ConntrackSettings;
 use crate::settings::control::{ControlAccess, ReadSocket};
 use crate::settings::export::ExportSettings;
@@ -19,6 +20,7 @@ use crate::settings::policy::Policy;
 use crate::settings::reader::fields::Fields;
 use crate::settings::reader::node::{Node, Value};
 use crate::settings::reader::notes::{Findings, Section, shortened};
+use crate::settings::remote::RemoteSettings;
 use crate::settings::topology::{
     BridgeSettings, MacMoves, PipelineKind, PortSettings, Rss, StaticEntry, SwitchSettings, Topology,
     WorkerSettings,
@@ -159,6 +161,7 @@ fn read_switch(node: &Node, notes: &mut Findings) -> SwitchSettings {
     let rss = fields.choice("rss", &rss_modes).unwrap_or_default();
     let access = Access::read(&mut fields);
     let management_addresses = management_addresses(&mut fields);
+    let (confine, remote) = (ConfineSettings::read(&mut fields), RemoteSettings::read(&mut fields));
     fields.finish();
     SwitchSettings {
         name,
@@ -168,10 +171,12 @@ fn read_switch(node: &Node, notes: &mut Findings) -> SwitchSettings {
         grants,
         metrics,
         web,
+        remote,
         web_token_file,
         management_addresses,
         rss,
         access,
+        confine,
     }
 }
 

@@ -33,6 +33,7 @@ pub(crate) fn topology(
         paths::socket((Section::Switch, "control"), path, notes);
     }
     topology.switch.read.validate(control, notes);
+    topology.switch.remote.iter().for_each(|remote| remote.validate(notes));
     grants_socket(topology, control, notes);
     workers(topology, host, notes);
     super::placement::validate(topology, notes);

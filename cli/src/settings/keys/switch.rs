@@ -53,6 +53,33 @@ pub(crate) const SWITCH: &[Key] = &[
          other than its owner and group must have no access.",
     ),
     optional(
+        "api",
+        "none",
+        "The control API over TCP, with TLS: a table. Clients are recognised by `client_ca`, `token_file`, or either.",
+    ),
+    optional("api.address", "required in the table", "IP address and TCP port, such as `192.0.2.1:9443`."),
+    optional(
+        "api.private_key",
+        "required in the table",
+        "Absolute path of the private key of the switch, in PEM.",
+    ),
+    optional(
+        "api.certificate",
+        "required in the table",
+        "Absolute path of the certificate of the switch, followed by intermediate ones.",
+    ),
+    optional(
+        "api.client_ca",
+        "required without `token_file`",
+        "Absolute path of the certificates that those of clients must be signed with. Such clients may change the switch.",
+    ),
+    optional(
+        "api.token_file",
+        "required without `client_ca`",
+        "Absolute path of a file with a line for each client: its name, `read` or `write`, and its token of 32 to 256 \
+         letters, digits, `-` and `_`. Users other than its owner and group must have no access.",
+    ),
+    optional(
         "management_addresses",
         "none",
         "IP addresses at which the machine is managed, at most 8, for neighbours of ports with `lldp`.",
@@ -62,6 +89,23 @@ pub(crate) const SWITCH: &[Key] = &[
         "\"symmetric\"",
         "Distribution of flows to the queue pairs of a port: by a hash that is equal for both directions of a flow, by \
          the Toeplitz hash of network cards, or by the queue pair on which the packet arrived.",
+    ),
+    key(
+        "confine",
+        "true",
+        "Whether the process gives up capabilities and system calls that its ports do not need.",
+    ),
+    optional(
+        "runtime_kinds",
+        "all kinds",
+        "Kinds of ports that may be added while the switch runs, besides those in the file, and `netns` for ports in \
+         other network namespaces. What other kinds need is given up.",
+    ),
+    optional(
+        "paths",
+        "clients of the user of the switch and of root: any; others: directories of files that the configuration names",
+        "Directories below which files are that requests name: sockets, captures, traces. With it, the switch itself \
+         writes to no others, where the kernel has Landlock.",
     ),
     optional(Access::MODE.name, "by the umask", "Default of `socket_mode` of all ports."),
     optional(Access::OWNER.name, "the user of the process", "Default of `socket_owner` of all ports."),

@@ -62,6 +62,10 @@ impl Kind for AfPacket {
         self.interface.place()
     }
 
+    fn namespaces(&self) -> Vec<(&'static str, &str)> {
+        self.interface.namespaces()
+    }
+
     fn open(&self, port: PortCommon<'_>, _: Loaded) -> Result<Box<dyn PortControl>, OpenError> {
         let (place, queue_pairs, blocks) = (self.interface.there(), port.queue_pairs, self.blocks);
         port_kind::open(Options { place, queue_pairs, blocks })

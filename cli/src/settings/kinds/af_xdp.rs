@@ -166,6 +166,11 @@ impl Kind for AfXdp {
         self.kernel_fast_path
     }
 
+    fn namespaces(&self) -> Vec<(&'static str, &str)> {
+        let peer = self.peer_netns.iter().map(|name| ("peer_netns", name.as_str()));
+        self.interface.namespaces().into_iter().chain(peer).collect()
+    }
+
     fn open(&self, port: PortCommon<'_>, _: Loaded) -> Result<Box<dyn PortControl>, OpenError> {
         let refused = |error: &dyn Remedy| OpenError::refused(port.name, error);
         port_kind::open(self.options(port).map_err(|error| refused(&error))?).map_err(|error| match error {

@@ -10,7 +10,7 @@ use ::port::PortControl;
 use ::port::virtio_user::{Options, RingKind, VirtioUser};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Settings of a port that a switch grants.
@@ -62,6 +62,10 @@ impl Kind for Grant {
 
     fn place(&self) -> String {
         self.switch.display().to_string()
+    }
+
+    fn files(&self) -> Vec<(&'static str, &Path)> {
+        vec![("switch", &self.switch)]
     }
 
     /// Waits for the answer of the switch, for a limited time.

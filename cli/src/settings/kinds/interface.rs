@@ -60,6 +60,11 @@ impl InterfaceSettings {
         vec![Claim::named("interface", "interface", self.place())]
     }
 
+    /// The namespace of the interface.
+    pub(crate) fn namespaces(&self) -> Vec<(&'static str, &str)> {
+        self.netns.iter().map(|name| ("netns", name.as_str())).collect()
+    }
+
     /// Display name for tables.
     pub(crate) fn place(&self) -> String {
         let short = |netns: &String| netns.strip_prefix("/run/netns/").unwrap_or(netns).to_owned();

@@ -66,6 +66,16 @@ pub(crate) trait Kind: fmt::Display + Sized {
         None
     }
 
+    /// Files that the port reads, writes or connects to, each with its key.
+    fn files(&self) -> Vec<(&'static str, &Path)> {
+        self.socket().map(|(path, _)| ("socket", path)).into_iter().chain(self.plays()).collect()
+    }
+
+    /// Network namespaces that the port enters, each with its key.
+    fn namespaces(&self) -> Vec<(&'static str, &str)> {
+        Vec::new()
+    }
+
     /// Whether the kernel forwards frames between the port and others of which this is true.
     fn has_fast_path(&self) -> bool {
         false

@@ -110,6 +110,16 @@ macro_rules! kinds {
                 match self { $(Self::$variant(own) => own.plays(),)+ Self::$made(own) => own.plays() }
             }
 
+            /// See [`Kind::files`].
+            pub(crate) fn files(&self) -> Vec<(&'static str, &Path)> {
+                match self { $(Self::$variant(own) => own.files(),)+ Self::$made(own) => own.files() }
+            }
+
+            /// See [`Kind::namespaces`].
+            pub(crate) fn namespaces(&self) -> Vec<(&'static str, &str)> {
+                match self { $(Self::$variant(own) => own.namespaces(),)+ Self::$made(own) => own.namespaces() }
+            }
+
             /// See [`Kind::has_fast_path`].
             pub(crate) fn has_fast_path(&self) -> bool {
                 match self { $(Self::$variant(own) => own.has_fast_path(),)+ Self::$made(own) => own.has_fast_path() }

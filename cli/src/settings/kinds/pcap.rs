@@ -179,6 +179,10 @@ impl Kind for Pcap {
         self.read.as_deref().map(|path| ("read", path))
     }
 
+    fn files(&self) -> Vec<(&'static str, &Path)> {
+        self.plays().into_iter().chain(self.write.as_deref().map(|path| ("write", path))).collect()
+    }
+
     fn open(&self, port: PortCommon<'_>, loaded: Loaded) -> Result<Box<dyn PortControl>, OpenError> {
         let read = loaded.map(|recording| Playback {
             recording,

@@ -102,6 +102,10 @@ impl Kind for Tap {
         Some(boxed.map_err(|error| OpenError::refused(port.name, &error)))
     }
 
+    fn namespaces(&self) -> Vec<(&'static str, &str)> {
+        self.netns.iter().map(|name| ("netns", name.as_str())).collect()
+    }
+
     fn open(&self, port: PortCommon<'_>, _: Loaded) -> Result<Box<dyn PortControl>, OpenError> {
         let made = port_kind::Tap::open(self.options(port), Instant::now());
         Ok(Box::new(made.map_err(|error| OpenError::refused(port.name, &error))?))
