@@ -1,12 +1,14 @@
 //! The log of a running switch, on standard error: lines for people on a terminal; fields for the journal if systemd
 //! has connected standard error to it; else one JSON object a line.
 
+use crate::event_log::{EventLog, Recorder};
 use clap::ValueEnum;
 use console::Diagnostic;
 use std::io::{IsTerminal, stderr};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use tracing::{Level, error};
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, filter_fn};
 use tracing_subscriber::fmt;
 use tracing_subscriber::prelude::*;
 
@@ -34,8 +36,13 @@ fn is_journal(stream: Option<&str>, output: BorrowedFd<'_>) -> bool {
         .is_ok_and(|found| device == found.st_dev.to_string() && inode == found.st_ino.to_string())
 }
 
-/// Starts the log and returns its format. Without a terminal or a journal to connect to, it is JSON.
-pub(crate) fn start(format: LogFormat, level: Level) -> Result<LogFormat, Diagnostic> {
+/// Starts the log, which is also recorded in `events`, and returns its format. Without a terminal or a journal to
+/// connect to, it is JSON.
+pub(crate) fn start(
+    format: LogFormat,
+    level: Level,
+    events: Option<Arc<EventLog>>,
+) -> Result<LogFormat, Diagnostic> {
     let level = LevelFilter::from_level(level);
     let format = match format {
         LogFormat::Auto if stderr().is_terminal() => LogFormat::Text,
@@ -45,17 +52,19 @@ pub(crate) fn start(format: LogFormat, level: Level) -> Result<LogFormat, Diagno
         LogFormat::Auto => LogFormat::Json,
         chosen => chosen,
     };
-    let registry = tracing_subscriber::registry().with(level);
+    let recorder = events.map(|events| Recorder(events).with_filter(filter_fn(Recorder::records)));
+    let registry = tracing_subscriber::registry().with(recorder);
     let started = match format {
         LogFormat::Text | LogFormat::Auto => {
             let layer = fmt::layer().with_writer(stderr).with_target(false).with_ansi(stderr().is_terminal());
-            registry.with(layer).try_init()
+            registry.with(layer.with_filter(level)).try_init()
         }
-        LogFormat::Json => registry
-            .with(fmt::layer().json().flatten_event(true).with_writer(stderr).with_target(false))
-            .try_init(),
+        LogFormat::Json => {
+            let layer = fmt::layer().json().flatten_event(true).with_writer(stderr).with_target(false);
+            registry.with(layer.with_filter(level)).try_init()
+        }
         LogFormat::Journal => match tracing_journald::layer() {
-            Ok(layer) => registry.with(layer).try_init(),
+            Ok(layer) => registry.with(layer.with_filter(level)).try_init(),
             Err(error) => {
                 let remedy = "start systemd-journald, or choose another format with --log";
                 return Err(Diagnostic::failed("the journal", error, remedy));

@@ -14,6 +14,7 @@ mod api;
 mod args;
 mod commands;
 mod dataplane;
+mod event_log;
 mod grant;
 mod host;
 mod log;
@@ -29,9 +30,9 @@ use api::client::Client;
 use api::endpoint::{Credentials, SCHEME};
 use args::{Cli, Command};
 use commands::{
-    bench, bonds, capture, check, completion, config, connections, demo, doctor, generate, guest, import,
-    laboratory, load, mirrors, multicast, queues, run, serve, snippet, stack, top, trace, tunnels, upgrade,
-    verbs,
+    bench, bonds, capture, check, completion, config, connections, demo, doctor, events, generate, guest,
+    import, laboratory, load, mirrors, multicast, queues, run, serve, snippet, stack, top, trace, tunnels,
+    upgrade, verbs,
 };
 use log::LogFormat;
 use std::path::PathBuf;
@@ -60,7 +61,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
     });
     let control = control.as_deref();
     if cli.verbose && !matches!(cli.command, Command::Run(_)) {
-        log::start(LogFormat::Text, Level::DEBUG)?;
+        log::start(LogFormat::Text, Level::DEBUG, None)?;
     }
     let files = &cli.control.credentials;
     let client = || {
@@ -83,6 +84,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Doctor(args) => doctor::run(args, &client()),
         Command::Top(args) => top::run(args, &client()),
         Command::Ports(command) => verbs::ports(&client(), command),
+        Command::Events(args) => events::run(args, &client()),
         Command::Capture(args) => capture::run(args, &client()),
         Command::Bridges(command) => verbs::bridges(&client(), command),
         Command::Bonds(command) => bonds::run(&client(), command),

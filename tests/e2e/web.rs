@@ -10,7 +10,7 @@ use std::time::Duration;
 use linerate_tests::browser::{Browser, END, ENTER, ESCAPE, RIGHT};
 use linerate_tests::switch::Switch;
 use linerate_tests::{folder, wait};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
@@ -52,6 +52,11 @@ fn replay(name: &str, path: &Path, pace: f32) -> String {
 
 /// Starts a switch: `source` sends to an address that `void` announces and does not receive, and to no other port.
 fn start(token_file: bool, more: &str) -> Stage {
+    start_with(token_file, "", more)
+}
+
+/// [`start`] with more keys of `[switch]`.
+fn start_with(token_file: bool, keys: &str, more: &str) -> Stage {
     let folder = folder();
     let path = |name: &str| folder.path().join(name);
     let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port");
@@ -63,8 +68,9 @@ fn start(token_file: bool, more: &str) -> Stage {
     } else {
         String::new()
     };
-    let mut text =
-        format!("[switch]\nname = \"lab\"\nweb = \"{free}\"\n{file}[[worker]]\n[[bridge]]\nname = \"lan\"\n");
+    let mut text = format!(
+        "[switch]\nname = \"lab\"\nweb = \"{free}\"\n{file}{keys}[[worker]]\n[[bridge]]\nname = \"lan\"\n"
+    );
     text += &replay("source", &path("source.pcap"), 1.0);
     text += &replay("void", &path(MARKUP), 0.1);
     text += &port("guest", &format!("socket = \"{}\"", path("guest.sock").display()));
@@ -291,4 +297,56 @@ mod every {
         assert_clean(&mut browser, &stage);
         stage.switch.stop();
     }
+}
+
+/// Shows the port `source`, whose packets are captured.
+fn open_source(browser: &mut Browser) {
+    browser.tab_to("focused.closest('#topology') && focused.ariaLabel.startsWith('source')");
+    browser.press(&ENTER);
+    browser.wait("document.getElementById('detail-title').innerText === 'Port source'");
+}
+
+#[test]
+#[ignore = "needs Chromium: run by `cargo xtask test`"]
+fn latencies_steps_and_events_are_shown_and_captures_need_a_permission() {
+    let stage = start(true, "");
+    let mut browser = signed_in(&stage);
+    let listed = |text: &str| format!("document.getElementById('event-list').innerText.includes('{text}')");
+    browser.wait(&listed("port sink: running"));
+    stage.switch.tell(&["ports", "remove", "sink"]).expect("the port");
+    browser.wait(&listed("DELETE"));
+    browser.wait(&listed("port sink: removed"));
+    browser.wait("document.querySelector('#worker-table thead').innerText.includes('Pipeline')");
+    open_source(&mut browser);
+    browser.wait("document.getElementById('latency') !== null");
+    assert_eq!(browser.evaluate("document.getElementById('capture').hidden"), true);
+    let refused = "fetch('/v1/capture?ports=source&limit=5').then(answer => answer.status)";
+    assert_eq!(browser.evaluate(refused), 403);
+    stage.switch.stop();
+}
+
+#[test]
+#[ignore = "needs Chromium: run by `cargo xtask test`"]
+fn a_click_saves_a_capture_of_a_port() {
+    let stage = start_with(true, "web_capture = true\n", "");
+    let mut browser = signed_in(&stage);
+    let folder = stage.folder.path().join("downloads");
+    fs::create_dir(&folder).expect("a folder");
+    browser.call("Browser.setDownloadBehavior", &json!({ "behavior": "allow", "downloadPath": folder }));
+    open_source(&mut browser);
+    browser.wait("!document.getElementById('capture').hidden");
+    browser.click("#capture");
+    browser.wait("document.getElementById('capture-note').innerText.startsWith('Saved ')");
+    let path = folder.join("source.pcapng");
+    let file = wait::until(LIMIT, || fs::read(&path).ok().filter(|bytes| bytes.len() > 1000));
+    let file = file.unwrap_or_else(|| panic!("no capture in {}", folder.display()));
+    assert_eq!(file[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
+    let frame = [2, 0, 0, 0, 0, SECOND, 2, 0, 0, 0, 0, 1, 8, 0];
+    assert!(file.windows(frame.len()).any(|bytes| bytes == frame), "{} bytes", file.len());
+    stage.switch.wait_logged(&["a capture begins", "source"], LIMIT);
+    for query in ["limit=5", "ports=source", "ports=source,void&limit=5", "ports=source&limit=10001"] {
+        let asked = format!("fetch('/v1/capture?{query}').then(answer => answer.status)");
+        assert_eq!(browser.evaluate(&asked), 400, "{query}");
+    }
+    stage.switch.stop();
 }

@@ -139,13 +139,23 @@ impl Switch {
 
     /// Reads a resource of the control API, without a process for each time that a test looks.
     fn get(&self, resource: &str) -> io::Result<Value> {
-        let mut stream = UnixStream::connect(&self.control)?;
-        write!(stream, "GET {resource} HTTP/1.0\r\n\r\n")?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
+        let answer = self.exchange(&format!("GET {resource} HTTP/1.0\r\n\r\n"))?;
         let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
         let is_found = head.starts_with("HTTP/1.0 200 ");
         if is_found { Ok(serde_json::from_str(body)?) } else { Err(io::Error::other(answer)) }
+    }
+
+    /// Sends a request of HTTP/1.0 to the control API, and returns the whole answer.
+    pub fn request(&self, request: &str) -> String {
+        self.exchange(request).unwrap_or_else(|error| panic!("no answer to {request:?}: {error}"))
+    }
+
+    fn exchange(&self, request: &str) -> io::Result<String> {
+        let mut stream = UnixStream::connect(&self.control)?;
+        stream.write_all(request.as_bytes())?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
     }
 
     /// The snippet that connects a guest of this kind to a port.

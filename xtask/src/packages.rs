@@ -49,6 +49,7 @@ pub(crate) const TESTS: &[Need] = &[
     Need::new(Probe::Program("xmllint"), &["libxml2-utils"]),
     Need::new(Probe::Program("apparmor_parser"), &["apparmor"]),
     PYTHON3,
+    Need::new(Probe::Package("python3-prometheus-client"), &["python3-prometheus-client"]),
     Need::new(Probe::Program("valgrind"), &["valgrind"]),
     ETHTOOL,
     SYSCTL,

@@ -1,5 +1,16 @@
 //! Human-readable numbers.
 
+/// Nanoseconds in the largest unit of which there is at least one: `1.02 us`.
+pub fn nanoseconds(value: u64) -> String {
+    let value = value as f64;
+    match value {
+        ..1e3 => format!("{value} ns"),
+        ..1e6 => format!("{:.2} us", value / 1e3),
+        ..1e9 => format!("{:.2} ms", value / 1e6),
+        _ => format!("{:.2} s", value / 1e9),
+    }
+}
+
 /// A count with a metric prefix and three significant digits: 999, 1.23 k, 45.6 M.
 pub fn count(value: u64) -> String {
     if value < 1000 { value.to_string() } else { scaled(value as f64) }

@@ -2,14 +2,19 @@
 
 use super::answer::{Service, filter};
 use super::error::ApiError;
+use super::peer::Peer;
 use super::server::Endless;
 use super::service::{ApiService, missing};
 use crate::dataplane::report::CaptureRequest;
+use crate::settings::model::{ModelKind, RssMode};
+use crate::settings::topology::Topology;
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use console::Diagnostic;
 use hyper::body::{Bytes, Frame};
 use rustix::fd::OwnedFd;
 use serde::Deserialize;
@@ -18,10 +23,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::unix::pipe::Receiver;
+use tracing::info;
 use utoipa::IntoParams;
 
 /// Path of the route.
 pub(super) const PATH: &str = "/v1/capture";
+/// Parameters of [`CaptureQuery`].
+const PARAMETERS: &str = "ports, direction, snaplen, limit, filter and trace";
+/// Maximum number of packets of a capture by the web page.
+const PAGE_LIMIT: u64 = 10_000;
 /// Bytes of one piece of the answer.
 const PIECE: usize = 64 << 10;
 
@@ -29,7 +39,7 @@ const PIECE: usize = 64 << 10;
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CaptureQuery {
-    /// Names of ports, separated by commas; by default all.
+    /// Names of ports, separated by commas; by default all. With `trace`, those that receive the packets.
     ports: Option<String>,
     /// What is captured, separated by commas: `in`, `out` and `drop`; by default all.
     direction: Option<String>,
@@ -40,6 +50,9 @@ pub(crate) struct CaptureQuery {
     /// Instructions of a classic BPF program for Ethernet, as `tcpdump -ddd` prints them, separated by `;`, which sees
     /// the first 128 bytes of a packet.
     filter: Option<String>,
+    /// Follows packets: each that was received and matches has a number, which is in the comments of its records, with
+    /// the time since its reception. At most this number of packets per second on each worker, 1 to 1000.
+    trace: Option<u32>,
 }
 
 impl CaptureQuery {
@@ -56,6 +69,10 @@ impl CaptureQuery {
         if self.limit == Some(0) {
             return Err(ApiError::invalid("query", "invalid value 0 for limit", "name at least one packet"));
         }
+        if self.trace.is_some_and(|rate| !(1..=1000).contains(&rate)) {
+            let reason = format!("invalid value {} for trace: expected 1 to 1000", self.trace.unwrap_or(0));
+            return Err(ApiError::invalid("query", reason, "name 1 to 1000 packets per second"));
+        }
         let has = |word: &str| directions.is_empty() || directions.iter().any(|own| own == word);
         let program = self.filter.map(|text| text.parse()).transpose();
         let remedy = "compile it with `tcpdump -ddd` for Ethernet";
@@ -66,6 +83,7 @@ impl CaptureQuery {
             dropped: has("drop"),
             snap: self.snaplen,
             limit: self.limit,
+            trace: self.trace,
             filter: program.map_err(|e| ApiError::invalid("query", e, remedy))?,
         })
     }
@@ -79,9 +97,22 @@ impl ApiService {
         if let Some(unknown) = request.ports.iter().find(|name| !is_port(name)) {
             return Err(missing("port", unknown));
         }
+        if request.trace.is_some() && !follows(&topology) {
+            let reason = "packets change their worker on their way, and are not followed there";
+            let remedy = "capture them, or use workers that run to completion, without software RSS";
+            return Err(ApiError::invalid("trace", reason, remedy));
+        }
         drop(topology);
         Ok(self.data_plane().capture(request)?)
     }
+}
+
+/// Whether one worker receives and sends a packet.
+fn follows(topology: &Topology) -> bool {
+    let is_software = |mode| mode == RssMode::Software;
+    let hands_over = is_software(topology.model.rss_mode)
+        || topology.ports.iter().any(|port| port.rss_mode.is_some_and(is_software));
+    topology.model.model != ModelKind::Pipeline && !hands_over
 }
 
 /// A pipe as the body of an answer.
@@ -117,11 +148,37 @@ impl hyper::body::Body for Piped {
 ))]
 pub(super) async fn capture(
     State(service): Service,
+    Extension(peer): Extension<Peer>,
     query: Result<Query<CaptureQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
-    let request = filter(query, "ports, direction, snaplen, limit and filter")?.read()?;
-    let pipe = Receiver::from_owned_fd(service.capture(&request)?);
-    let pipe = pipe.map_err(|e| ApiError::Failed(console::Diagnostic::failed("capture", e, "try again")))?;
+    let request = filter(query, PARAMETERS)?.read()?;
+    answer(&service, &peer, &request)
+}
+
+/// [`capture`] for the web page, if the configuration permits it: one port, and a limit of packets.
+pub(super) async fn capture_by_page(
+    State(service): Service,
+    Extension(peer): Extension<Peer>,
+    query: Result<Query<CaptureQuery>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    if !service.topology().switch.web_capture {
+        let remedy = "set `web_capture` in [switch], or use `linerate capture`";
+        let reason = "the web page must not capture packets";
+        return Err(ApiError::Forbidden(Diagnostic::bad("request", reason, remedy)));
+    }
+    let request = filter(query, PARAMETERS)?.read()?;
+    if request.ports.len() != 1 || request.limit.is_none_or(|limit| limit > PAGE_LIMIT) {
+        let reason = format!("the web page captures one port, and at most {PAGE_LIMIT} packets");
+        return Err(ApiError::invalid("query", reason, "name one port and a limit"));
+    }
+    answer(&service, &peer, &request)
+}
+
+fn answer(service: &ApiService, peer: &Peer, request: &CaptureRequest) -> Result<Response, ApiError> {
+    let pipe = Receiver::from_owned_fd(service.capture(request)?);
+    let pipe = pipe.map_err(|e| ApiError::Failed(Diagnostic::failed("capture", e, "try again")))?;
+    let ports = if request.ports.is_empty() { "all".to_owned() } else { request.ports.join(",") };
+    info!(%peer, ports, limit = request.limit, "a capture begins");
     let headers = [(CONTENT_TYPE, "application/x-pcapng")];
     let mut response = (headers, Body::new(Piped(pipe))).into_response();
     response.extensions_mut().insert(Endless);

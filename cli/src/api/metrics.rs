@@ -1,8 +1,10 @@
-//! `GET /metrics`: counters in the text format of Prometheus (exposition format 0.0.4). `bonds` has those of bonds,
-//! mirrors and tunnels, `export` those of sFlow and IPFIX.
+//! `GET /metrics`: counters in the text format of Prometheus (exposition format 0.0.4) or in that of `OpenMetrics` 1.0.
+//! `bonds` has those of bonds, mirrors and tunnels, `sampled` those of sampled bursts, `export` those of sFlow and IPFIX; `page` writes the formats.
 
 mod bonds;
 mod export;
+mod page;
+mod sampled;
 
 use super::model::{BondReport, BridgeStatus, MirrorReport};
 use super::queue_report::QueueReport;
@@ -13,10 +15,10 @@ use crate::dataplane::multicast_report::MulticastReport;
 use crate::dataplane::report::BridgeReport;
 use crate::dataplane::tunnels::TunnelEntry;
 use engine::Snapshot;
-use std::fmt::{Display, Write};
+use page::Page;
+use std::fmt::Display;
 
-/// Media type of the format.
-pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4";
+pub(super) use page::Format;
 
 /// Objects that metrics describe.
 #[derive(Default)]
@@ -34,62 +36,26 @@ pub(super) struct Sources {
     pub(super) export: ExportReport,
 }
 
-/// Metrics in the making.
-#[derive(Default)]
-struct Page {
-    text: String,
-    /// Name, type and meaning of all metrics, also of those without samples.
-    metrics: Vec<[String; 3]>,
-}
-
-impl Page {
-    /// Adds a metric with its samples: labels and value. A metric without samples is left out.
-    fn add<'a, L: IntoIterator<Item = (&'static str, &'a dyn Display)>>(
-        &mut self,
-        (name, kind, help): (&str, &str, &str),
-        samples: impl IntoIterator<Item = (L, u64)>,
-    ) {
-        self.metrics.push([format!("linerate_{name}"), kind.to_owned(), help.to_owned()]);
-        let mut samples = samples.into_iter().peekable();
-        if samples.peek().is_some() {
-            self.write(format_args!("# HELP linerate_{name} {help}\n# TYPE linerate_{name} {kind}\n"));
-        }
-        for (labels, value) in samples {
-            let labels: Vec<_> =
-                labels.into_iter().map(|(key, value)| format!("{key}=\"{}\"", escaped(value))).collect();
-            self.write(format_args!("linerate_{name}{{{}}} {value}\n", labels.join(",")));
-        }
-    }
-
-    fn write(&mut self, text: std::fmt::Arguments<'_>) {
-        // Writing to a String cannot fail.
-        let _ = self.text.write_fmt(text);
-    }
-}
-
-fn escaped(value: &dyn Display) -> String {
-    value.to_string().replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
-}
-
 const COUNTER: &str = "counter";
 const GAUGE: &str = "gauge";
 
 /// All metrics of a switch.
-pub(super) fn text(sources: &Sources) -> String {
-    page(sources).text
+pub(super) fn text(sources: &Sources, format: Format) -> String {
+    page(sources, format).finish()
 }
 
 /// Name, type and meaning of all metrics.
 pub(crate) fn meanings() -> Vec<[String; 3]> {
-    page(&Sources::default()).metrics
+    page(&Sources::default(), Format::Prometheus).metrics
 }
 
-fn page(sources: &Sources) -> Page {
-    let mut page = Page::default();
+fn page(sources: &Sources, format: Format) -> Page {
+    let mut page = Page::new(format);
     ports(&sources.now, &mut page);
     policers(&sources.now, &mut page);
     classes(&sources.queues, &mut page);
     workers(&sources.now, &sources.health, &mut page);
+    sampled::sampled(&sources.now, &mut page);
     tables(&sources.bridges, &mut page);
     trees(&sources.reports, &mut page);
     discovery(&sources.neighbors, &mut page);
@@ -315,7 +281,8 @@ mod tests {
         let queue = QueueReport { port: "red".to_owned(), queue: 1, codel: 4, ..QueueReport::default() };
         let hung = HungWorker { worker: 0, cpu: None, seconds: 5 };
         let health = HealthReport { hung_workers: vec![hung] };
-        let text = text(&Sources { now, health, queues: vec![queue], ..Sources::default() });
+        let text =
+            text(&Sources { now, health, queues: vec![queue], ..Sources::default() }, Format::Prometheus);
         for line in [
             "linerate_port_policed_packets_total{port=\"a\\\"b\",colour=\"red\"} 3",
             "linerate_queue_codel_packets_total{port=\"red\",queue=\"1\"} 4",
@@ -346,7 +313,7 @@ mod tests {
             drops,
         });
         let bridge = BridgeStatus { flows, ..BridgeStatus::of(&BridgeSettings::named("br0"), &[], 0) };
-        let text = text(&Sources { bridges: vec![bridge], ..Sources::default() });
+        let text = text(&Sources { bridges: vec![bridge], ..Sources::default() }, Format::Prometheus);
         let expected = [
             "linerate_flows{bridge=\"br0\"} 2",
             "linerate_flow_lookups_total{bridge=\"br0\",place=\"head\"} 5",

@@ -4,7 +4,7 @@
 //! the other end, with the connections of `endpoint`. `remote` serves the API over TCP to clients with `tokens` or certificates. `exporter` serves metrics over TCP, and `web` the web page. `model` is the JSON of requests and
 //! answers, and `control` owns the path of a socket. `config` shows the configuration and applies another one, whose file is its `source`, and
 //! `capture` captures packets. `upgrade` replaces the process. `peer` is the client of a request, and `places` the directories that its files may be in. `grants` answers applications that ask for ports, which `policy` allows. `bonds`, `fdb`,
-//! `flows`, `mirrors`, `multicast`, `queues` and `workers` have requests and routes of their own. `stack` is the API of
+//! `events`, `flows`, `history`, `mirrors`, `multicast`, `queues` and `workers` have requests and routes of their own. `stack` is the API of
 //! a program with a TCP/IP stack. Routes begin with the version of the API, except `/metrics`, the text of `metrics`;
 //! within a version, fields are added and never change.
 
@@ -16,12 +16,14 @@ pub(crate) mod config;
 pub(crate) mod control;
 pub(crate) mod endpoint;
 pub(crate) mod error;
+mod events;
 pub(crate) mod exporter;
 #[cfg(test)]
 mod fake;
 mod fdb;
 mod flows;
 pub(crate) mod grants;
+pub(crate) mod history;
 pub(crate) mod metrics;
 pub(crate) mod mirrors;
 pub(crate) mod model;

@@ -5,11 +5,13 @@
 
 use super::answer::{Answer, PathText, Service, created, json, on_own_thread, path};
 use super::error::ApiError;
-use super::metrics::MEDIA_TYPE;
+use super::metrics::Format;
 use super::model::{PortReport, Status};
 use super::peer::Peer;
 use super::service::ApiService;
-use super::{bonds, capture, config, fdb, flows, mirrors, multicast, queues, upgrade, workers};
+use super::{
+    bonds, capture, config, events, fdb, flows, history, mirrors, multicast, queues, upgrade, workers,
+};
 use crate::dataplane::health::{HealthReport, ReadyReport};
 use crate::dataplane::link_report::NeighborsReport;
 use crate::dataplane::offload_report::OffloadReport;
@@ -17,8 +19,8 @@ use crate::dataplane::report::BridgeReport;
 use crate::settings::topology::PortSettings;
 use axum::body::Bytes;
 use axum::extract::{Request, State};
-use axum::http::header::CONTENT_TYPE;
-use axum::http::{Method, StatusCode, Uri};
+use axum::http::header::{ACCEPT, CONTENT_TYPE, VARY};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json, Router};
@@ -54,6 +56,8 @@ fn routes() -> OpenApiRouter<Arc<ApiService>> {
         .routes(routes!(show_port, remove_port))
         .routes(routes!(config::show_config, config::apply_config))
         .routes(routes!(capture::capture))
+        .routes(routes!(events::show_events))
+        .routes(routes!(history::show_history))
         .routes(routes!(show_bridges))
         .routes(routes!(bonds::show_bonds, bonds::add_bond))
         .routes(routes!(bonds::show_bond, bonds::set_bond, bonds::remove_bond))
@@ -131,9 +135,11 @@ pub(super) fn web_router(service: Arc<ApiService>) -> Router {
         .routes(routes!(bonds::show_bonds))
         .routes(routes!(show_neighbors))
         .routes(routes!(fdb::show_fdb))
+        .routes(routes!(events::show_events))
+        .routes(routes!(history::show_history))
         .routes(routes!(health));
     let (router, _) = routes.split_for_parts();
-    router.with_state(service)
+    router.route(capture::PATH, axum::routing::get(capture::capture_by_page)).with_state(service)
 }
 
 async fn no_metrics() -> ApiError {
@@ -176,12 +182,17 @@ async fn snapshot(State(service): Service) -> Json<Snapshot> {
     Json(service.snapshot())
 }
 
-/// Counters in the text format of Prometheus
+/// Counters in the text format of Prometheus, or in `OpenMetrics` 1.0 if the header `Accept` prefers it
 #[utoipa::path(get, path = "/metrics", responses(
-    (status = 200, description = "Counters of ports, workers and flow tables", content_type = "text/plain", body = String),
+    (status = 200, description = "Counters of ports, workers and flow tables", content(
+        (String = "text/plain"),
+        (String = "application/openmetrics-text"),
+    )),
 ))]
-async fn metrics(State(service): Service) -> Response {
-    ([(CONTENT_TYPE, MEDIA_TYPE)], service.metrics()).into_response()
+async fn metrics(State(service): Service, headers: HeaderMap) -> Response {
+    let format = Format::accepted(headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()));
+    let head = [(CONTENT_TYPE, format.media_type()), (VARY, "accept")];
+    (head, service.metrics(format)).into_response()
 }
 
 /// Whether the process does its work

@@ -72,6 +72,8 @@ const FOREVER: Duration = Duration::from_hours(24 * 3650);
 const MAX_BODY: usize = 64 << 10;
 /// Path of the requests whose body is a configuration file. One is read at a time, so that they use bounded memory.
 const LARGE: &str = "/v1/config";
+/// Path of a request that changes nothing although it has a body.
+const TRACE: &str = "/v1/trace";
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -334,7 +336,7 @@ async fn answer(
     };
     drop(turn);
     let status = response.status().as_u16();
-    if method == Method::GET {
+    if method == Method::GET || uri.path() == TRACE {
         debug!(%method, %uri, %peer, status, "request");
     } else {
         info!(%method, %uri, %peer, status, "request to change the switch");

@@ -4,17 +4,20 @@
 //! against the same state. The topology has what the data plane did even if the request returns an error.
 
 use super::error::ApiError;
+use super::history::RateHistory;
 use super::model::{BridgeStatus, ConfinementReport, PortReport, Status, Traffic};
 use super::peer::Peer;
 use super::source::Source;
 use super::upgrade::Inheritance;
 use super::{metrics, policy};
+use crate::dataplane::bond_changes::BondChanges;
 use crate::dataplane::health::{HealthReport, Progress, ReadyReport};
 use crate::dataplane::interface::{DataPlane, DataPlaneError};
 use crate::dataplane::link_report::NeighborsReport;
 use crate::dataplane::offload_report::OffloadReport;
 use crate::dataplane::open;
 use crate::dataplane::report::BridgeReport;
+use crate::event_log::EventLog;
 use crate::grant::GrantRequest;
 use crate::settings::config;
 use crate::settings::kinds::PortKind;
@@ -29,7 +32,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// The running switch behind the API.
@@ -47,6 +50,9 @@ pub(crate) struct ApiService {
     /// What the process keeps for ports; `None`: everything.
     kept: Option<Kept>,
     confinement: Option<ConfinementReport>,
+    bond_changes: Mutex<BondChanges>,
+    pub(super) history: Mutex<RateHistory>,
+    events: Arc<EventLog>,
     /// Number of grants so far.
     granted: AtomicU64,
     stop: Box<dyn Fn() + Send + Sync>,
@@ -70,6 +76,9 @@ impl ApiService {
             health: Mutex::default(),
             kept: None,
             confinement: None,
+            bond_changes: Mutex::default(),
+            history: Mutex::default(),
+            events: Arc::default(),
             granted: AtomicU64::new(0),
             stop: Box::new(stop),
         }
@@ -101,6 +110,12 @@ impl ApiService {
     pub(super) fn can_open(&self, port: &PortSettings) -> Result<(), ApiError> {
         let refusal = self.kept.and_then(|kept| kept.refusal(port));
         refusal.map_or(Ok(()), |error| Err(ApiError::Forbidden(error)))
+    }
+
+    /// Has the API read `events`.
+    #[must_use]
+    pub(crate) fn with_events(self, events: Arc<EventLog>) -> Self {
+        Self { events, ..self }
     }
 
     /// A poisoned lock is valid: the source changes in one step.
@@ -155,8 +170,8 @@ impl ApiService {
     }
 
     /// `GET /metrics`
-    pub(crate) fn metrics(&self) -> String {
-        metrics::text(&metrics::Sources {
+    pub(super) fn metrics(&self, format: metrics::Format) -> String {
+        let sources = metrics::Sources {
             now: self.snapshot(),
             health: self.health(),
             bridges: self.status().bridges,
@@ -168,7 +183,8 @@ impl ApiService {
             queues: self.queues(),
             multicasts: self.data_plane.multicast(),
             export: self.data_plane.export(),
-        })
+        };
+        metrics::text(&sources, format)
     }
 
     /// Looks at the workers. Must be called again and again: [`ApiService::health`] is the result of the last call.
@@ -177,6 +193,17 @@ impl ApiService {
         let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
         health.1 = health.0.observe(&now.workers, Instant::now());
         health.1.clone()
+    }
+
+    /// Logs changes of members of bonds since the last call.
+    pub(crate) fn observe_bonds(&self) {
+        let bonds = self.data_plane.bonds();
+        self.bond_changes.lock().unwrap_or_else(PoisonError::into_inner).observe(&bonds);
+    }
+
+    /// The last events.
+    pub(super) fn events(&self) -> &EventLog {
+        &self.events
     }
 
     /// `GET /healthz`

@@ -14,13 +14,13 @@ use crate::web::files::{DOCUMENT, FILES, PageFile};
 use crate::web::guard;
 use crate::web::session::{Session, Sessions};
 use crate::web::token::Token;
-use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HOST, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{Router, get};
+use axum::{Extension, Json};
 use console::Diagnostic;
 use serde::Serialize;
 use std::fmt::Display;
@@ -43,10 +43,16 @@ pub(crate) struct Page {
     pub(crate) token: Option<String>,
 }
 
+/// Whether the configuration permits captures by the page.
+#[derive(Clone, Copy, Debug)]
+struct MayCapture(bool);
+
 /// `GET /session`
 #[derive(Serialize)]
 struct SessionReport {
     signed_in: bool,
+    /// Whether the configuration permits captures by the page.
+    may_capture: bool,
 }
 
 impl Page {
@@ -90,7 +96,7 @@ impl Page {
 }
 
 fn router(service: Arc<ApiService>, sessions: Sessions) -> Router {
-    let sessions = Arc::new(sessions);
+    let (sessions, may_capture) = (Arc::new(sessions), MayCapture(service.topology().switch.web_capture));
     let data = routes::web_router(service).layer(from_fn_with_state(sessions.clone(), with_session));
     let session = get(show_session).post(open_session).delete(close_session);
     let files = FILES.iter().chain([&DOCUMENT]);
@@ -100,6 +106,7 @@ fn router(service: Arc<ApiService>, sessions: Sessions) -> Router {
         .merge(data)
         .fallback(no_page)
         .method_not_allowed_fallback(no_method)
+        .layer(Extension(may_capture))
         .layer(from_fn(guarded))
 }
 
@@ -161,8 +168,12 @@ fn unauthorized() -> Response {
 }
 
 /// Whether the request has a session. The status is always 200, so that browsers log no error.
-async fn show_session(State(sessions): Open, headers: HeaderMap) -> Json<SessionReport> {
-    Json(SessionReport { signed_in: session(&sessions, &headers).is_some() })
+async fn show_session(
+    State(sessions): Open,
+    Extension(MayCapture(may_capture)): Extension<MayCapture>,
+    headers: HeaderMap,
+) -> Json<SessionReport> {
+    Json(SessionReport { signed_in: session(&sessions, &headers).is_some(), may_capture })
 }
 
 /// Exchanges the token, as `Authorization: Bearer TOKEN`, for a cookie. Other sites cannot send this header.

@@ -8,6 +8,7 @@ pub(crate) mod capture;
 pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod end;
+pub(crate) mod events;
 pub(crate) mod generator;
 pub(crate) mod guest;
 pub(crate) mod import;
@@ -32,6 +33,7 @@ use clap_complete::Shell;
 use config::{ApplyArgs, ConfigCommand};
 use console::{QuietArgs, ShowArgs, Span, duration};
 use doctor::DoctorArgs;
+use events::EventsArgs;
 use generator::GenArgs;
 use guest::{DemoArgs, GuestArgs};
 use import::ImportCommand;
@@ -191,6 +193,9 @@ pub(crate) enum Command {
     /// Show, add and remove ports
     #[command(subcommand)]
     Ports(PortsCommand),
+    /// Show the last events: changes, and states of ports, workers, bonds and controllers
+    #[command(after_help = "SIGINT and SIGTERM end `--follow`.")]
+    Events(EventsArgs),
     /// Capture packets of running ports: received, sent and dropped ones
     ///
     /// Packets are written as pcapng, with the port, the direction, and the reason of a drop. Traffic never waits for a
@@ -235,7 +240,8 @@ pub(crate) enum Command {
     Export(ExportCommand),
     /// Show the way of a packet through the flow tables of an OpenFlow bridge
     ///
-    /// Nothing is sent or counted.
+    /// Nothing is sent or counted. With `--live`, packets of running ports are followed instead.
+    #[command(after_help = "SIGINT and SIGTERM end `--live`.")]
     Trace(TraceArgs),
     /// Show workers, and add stages to a pipeline
     #[command(subcommand)]

@@ -45,7 +45,7 @@ fn parameters(args: &CaptureArgs) -> Result<String, Diagnostic> {
 }
 
 /// Compiles a filter, without a shell.
-fn compile(expression: &str) -> Result<String, Diagnostic> {
+pub(super) fn compile(expression: &str) -> Result<String, Diagnostic> {
     let place = || format!("--filter \"{expression}\"");
     let failed = |e: io::Error| {
         Diagnostic::failed(

@@ -1,5 +1,5 @@
 //! The commands: `run` runs a switch, `verbs` and `mirrors` query and change a running one, and `trace` follows a
-//! packet through it; `doctor` finds known causes of faults, and `import` reads the configuration of
+//! packet through it; `events` shows what happened, `doctor` finds known causes of faults, and `import` reads the configuration of
 //! another switch; `generate`, `bench` and `load` measure; `serve` runs servers, `stack` queries them; `guest` and
 //! `demo` are guests.
 
@@ -16,6 +16,7 @@ mod cpu;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod end;
+pub(crate) mod events;
 pub(crate) mod generate;
 pub(crate) mod guest;
 pub(crate) mod import;

@@ -19,6 +19,7 @@ use crate::api::source::{Overrides, Source};
 use crate::api::upgrade::Inheritance;
 use crate::args::RunArgs;
 use crate::dataplane::switch::Switch;
+use crate::event_log::EventLog;
 use crate::host;
 use crate::log::{self, LogFormat};
 use crate::settings::config;
@@ -54,7 +55,8 @@ pub(crate) fn run(args: &RunArgs, verbose: bool, socket: Option<&Path>) -> anyho
     // Not the path of the file that is there at the time of an upgrade, because this one may be gone then.
     let program = std::env::current_exe()?;
     let topology = if args.take_over { None } else { Some(read(args, socket)?) };
-    let format = log::start(args.log, level(verbose))?;
+    let events = Arc::<EventLog>::default();
+    let format = log::start(args.log, level(verbose), Some(events.clone()))?;
     let is_text = format == LogFormat::Text;
     log::panics();
     let mut signals = catch_signals()?;
@@ -64,7 +66,7 @@ pub(crate) fn run(args: &RunArgs, verbose: bool, socket: Option<&Path>) -> anyho
         None => Takeover::prepare(format)?,
     };
     let shown = prepared.topology.to_string();
-    let running = Running::start(prepared, program, &signals, is_text)?;
+    let running = Running::start(prepared, (program, events), &signals, is_text)?;
     greet(&shown, &running, is_text);
     wait(&mut signals, &running.service, is_text);
     let text = running.end();
@@ -97,6 +99,7 @@ fn prepare(source: Source, topology: Topology, format: LogFormat) -> Result<Prep
 /// A running switch. Its parts end in the reverse order of their start.
 struct Running {
     supervision: Supervision,
+    events: Arc<EventLog>,
     servers: Vec<Server>,
     service: Arc<ApiService>,
     files: Files,
@@ -105,7 +108,12 @@ struct Running {
 }
 
 impl Running {
-    fn start(prepared: Prepared, program: PathBuf, signals: &Signals, is_text: bool) -> anyhow::Result<Self> {
+    fn start(
+        prepared: Prepared,
+        (program, events): (PathBuf, Arc<EventLog>),
+        signals: &Signals,
+        is_text: bool,
+    ) -> anyhow::Result<Self> {
         let Prepared { topology, path, source, sockets, confinement, data_plane, deferred, takeover } =
             prepared;
         let (waker, control) = (signals.handle(), path.clone());
@@ -113,7 +121,7 @@ impl Running {
         let kept = Kept::of(&topology);
         let inheritance = Inheritance::new(program, sockets.duplicates()?, token);
         let service = ApiService::new(topology, path, Box::new(data_plane), move || waker.close());
-        let service = service.with_source(source).with_inheritance(inheritance);
+        let service = service.with_source(source).with_inheritance(inheritance).with_events(events.clone());
         let service = Arc::new(service.confined(kept, confinement));
         let url = sockets.web.as_ref().map(|page| page.url.clone());
         // Until the ports run, connections wait.
@@ -129,7 +137,7 @@ impl Running {
         }
         let supervision = Supervision::start(service.clone())
             .map_err(|e| Diagnostic::failed("watchdog", e, "raise the limit of threads of this process"))?;
-        Ok(Self { supervision, servers, service, files, control, url })
+        Ok(Self { supervision, events, servers, service, files, control, url })
     }
 
     /// Ends the switch. Returns what has happened to it.
@@ -139,6 +147,7 @@ impl Running {
             Some(pid) => self.supervision.leave(pid),
             None => drop(self.supervision),
         }
+        self.events.end();
         drop(self.servers);
         drop(self.service);
         match successor {

@@ -2,11 +2,13 @@
 //!
 //! A thread looks at the workers every second, or twice in the interval of systemd's watchdog if that is shorter
 //! (`WatchdogSec`). Only while none hangs, the watchdog is told so; otherwise systemd ends the process and starts it
-//! again. A worker that hangs is also logged, once, and so is its end. Without a supervisor, notices go nowhere.
+//! again. A worker that hangs is also logged, once, and so is its end, and changes of members of bonds. The same
+//! thread takes the samples of the history of rates. Without a supervisor, notices go nowhere.
 
 use crate::api::service::ApiService;
 use crate::dataplane::health::HealthReport;
 use sd_notify::NotifyState;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -29,10 +31,12 @@ impl Supervision {
         let watchdog = sd_notify::watchdog_enabled();
         let interval = watchdog.map_or(INTERVAL, |limit| INTERVAL.min(limit / 2));
         let watch = move || {
-            let mut was_healthy = true;
+            let mut hung = BTreeSet::new();
             loop {
                 let health = service.observe_health();
-                was_healthy = tell(&health, was_healthy, watchdog.is_some());
+                hung = tell(&health, &hung, watchdog.is_some());
+                service.observe_bonds();
+                service.observe_rates();
                 if stopped.recv_timeout(interval) != Err(RecvTimeoutError::Timeout) {
                     return;
                 }
@@ -67,20 +71,17 @@ impl Drop for Supervision {
     }
 }
 
-/// Logs a change of health, and tells the watchdog. Returns whether no worker hangs.
-fn tell(health: &HealthReport, was_healthy: bool, has_watchdog: bool) -> bool {
-    let is_healthy = health.hung_workers.is_empty();
-    if is_healthy && has_watchdog {
+/// Logs changes since the workers `before` hung, and tells the watchdog. Returns the workers that hang.
+fn tell(health: &HealthReport, before: &BTreeSet<usize>, has_watchdog: bool) -> BTreeSet<usize> {
+    if health.hung_workers.is_empty() && has_watchdog {
         notify(NotifyState::Watchdog);
     }
-    match (was_healthy, is_healthy) {
-        (true, false) => health.hung_workers.iter().for_each(|hung| {
-            error!(worker = hung.worker, cpu = ?hung.cpu, seconds = hung.seconds, "a worker hangs");
-        }),
-        (false, true) => info!("all workers work again"),
-        _ => {}
+    for hung in health.hung_workers.iter().filter(|hung| !before.contains(&hung.worker)) {
+        error!(worker = hung.worker, cpu = ?hung.cpu, seconds = hung.seconds, "a worker hangs");
     }
-    is_healthy
+    let now: BTreeSet<_> = health.hung_workers.iter().map(|hung| hung.worker).collect();
+    before.difference(&now).for_each(|worker| info!(worker, "the worker works again"));
+    now
 }
 
 /// Tells that the configuration is about to change (the notice of `Type=notify-reload`).

@@ -1,4 +1,8 @@
-//! `linerate trace`: reads the packet, and prints its way through the flow tables of the running switch.
+//! `linerate trace`: reads the packet, and prints its way through the flow tables of the running switch. `live` follows
+//! packets of running ports instead.
+
+mod live;
+mod records;
 
 use crate::api::client::Client;
 use crate::args::trace::TraceArgs;
@@ -15,6 +19,9 @@ const HEAD: usize = 16 << 10;
 
 /// Traces a packet.
 pub(crate) fn run(args: &TraceArgs, client: &Client) -> anyhow::Result<()> {
+    if args.live {
+        return live::run(args, client);
+    }
     let (bridge, flow, in_port) = (args.bridge.clone(), args.flow.clone(), args.in_port.clone());
     let frame = args.pcap.as_deref().map(|path| frame(path, args.packet.get())).transpose()?;
     let length = frame.as_ref().map(Vec::len);

@@ -5,7 +5,7 @@
 use super::interface::DataPlaneError;
 use super::report::CaptureRequest;
 use console::Diagnostic;
-use engine::{CaptureOptions, Engine};
+use engine::{CaptureOptions, Engine, TraceOptions};
 use port::pcap::CaptureFile;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
@@ -31,12 +31,14 @@ pub(super) struct Captures {
 }
 
 impl Captures {
-    /// Starts a capture of `ports`, which are numbers and names. Returns the end to be read.
+    /// Starts a capture of `ports`, which are numbers and names; packets are followed that the ports `from` have
+    /// received. Returns the end to be read.
     pub(super) fn start(
         &self,
         engine: &Arc<Engine>,
         request: &CaptureRequest,
         ports: &[(u16, String)],
+        from: Option<Vec<u16>>,
     ) -> Result<OwnedFd, DataPlaneError> {
         let failed = |e: &dyn std::fmt::Display| {
             let remedy = "end other captures, or raise the limits on threads and descriptors";
@@ -49,7 +51,7 @@ impl Captures {
         }
         let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| failed(&e))?;
         let watched = write.try_clone().map_err(|e| failed(&e))?;
-        let (options, names) = options(request, ports);
+        let (options, names) = options(request, ports, from);
         let (snap, limit) = (request.snap, request.limit);
         let (engine, stop) = (engine.clone(), self.stop.clone());
         let run = move || {
@@ -80,9 +82,13 @@ impl Captures {
 
 /// Options of the engine, and the names of the file's interfaces. A capture of all ports has one more interface, for
 /// ports that are added later.
-fn options(request: &CaptureRequest, ports: &[(u16, String)]) -> (CaptureOptions, Vec<String>) {
+fn options(
+    request: &CaptureRequest,
+    ports: &[(u16, String)],
+    from: Option<Vec<u16>>,
+) -> (CaptureOptions, Vec<String>) {
     let mut names: Vec<String> = ports.iter().map(|(_, name)| name.clone()).collect();
-    let other = request.ports.is_empty().then_some(names.len() as u16);
+    let other = (request.ports.is_empty() || request.trace.is_some()).then_some(names.len() as u16);
     let numbers = ports.iter().map(|(id, _)| usize::from(*id)).max().map_or(1, |most| most + 2);
     let mut interfaces = vec![other; numbers];
     for (index, (id, _)) in ports.iter().enumerate() {
@@ -90,7 +96,8 @@ fn options(request: &CaptureRequest, ports: &[(u16, String)]) -> (CaptureOptions
     }
     names.extend(other.map(|_| "ports added later".to_owned()));
     let CaptureRequest { received, sent, dropped, .. } = *request;
-    (CaptureOptions { interfaces, received, sent, dropped, filter: request.filter.clone() }, names)
+    let trace = request.trace.map(|rate| TraceOptions { rate, ports: from, numbers: Arc::default() });
+    (CaptureOptions { interfaces, received, sent, dropped, filter: request.filter.clone(), trace }, names)
 }
 
 /// Writes packets until the capture ends.

@@ -8,6 +8,7 @@
 //! process that takes the switch over. `open` opens ports, `logged` logs their
 //! events within `log_limit`, and `convert` converts settings to those of the libraries.
 
+pub(crate) mod bond_changes;
 pub(crate) mod bond_report;
 pub(crate) mod captures;
 pub(crate) mod connections;

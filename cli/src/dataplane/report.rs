@@ -271,4 +271,6 @@ pub(crate) struct CaptureRequest {
     /// Maximum number of packets.
     pub(crate) limit: Option<u64>,
     pub(crate) filter: Option<Filter>,
+    /// Maximum number of packets per second of a worker that are followed; `None`: packets are not followed.
+    pub(crate) trace: Option<u32>,
 }

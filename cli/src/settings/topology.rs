@@ -95,6 +95,9 @@ pub(crate) struct SwitchSettings {
     /// The file with the token of the web page; `None`: the token is random.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) web_token_file: Option<PathBuf>,
+    /// Whether the web page may capture packets.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) web_capture: bool,
     /// Addresses at which the machine is managed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) management_addresses: Vec<IpAddr>,
@@ -134,6 +137,7 @@ impl Default for SwitchSettings {
             web: None,
             web_token_file: None,
             remote: None,
+            web_capture: false,
             management_addresses: Vec::new(),
             rss: Rss::default(),
             access,

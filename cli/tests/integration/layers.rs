@@ -5,22 +5,37 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules with those that they may use. A module may only use modules of earlier lines.
-const PERMITTED: [(&str, &[&str]); 14] = [
+const PERMITTED: [(&str, &[&str]); 15] = [
     ("remedy", &[]),
     ("socket_file", &[]),
     ("host", &[]),
-    ("log", &[]),
+    ("event_log", &[]),
+    ("log", &["event_log"]),
     ("grant", &["remedy"]),
     ("takeover", &[]),
     ("tls", &[]),
     ("web", &[]),
     ("settings", &["grant", "host", "remedy", "web"]),
     ("dataplane", &["remedy", "settings", "socket_file", "tls"]),
-    ("api", &["dataplane", "grant", "host", "settings", "socket_file", "takeover", "tls", "web"]),
+    (
+        "api",
+        &["dataplane", "event_log", "grant", "host", "settings", "socket_file", "takeover", "tls", "web"],
+    ),
     ("args", &["log", "settings"]),
     (
         "commands",
-        &["api", "args", "dataplane", "host", "log", "remedy", "settings", "socket_file", "takeover"],
+        &[
+            "api",
+            "args",
+            "dataplane",
+            "event_log",
+            "host",
+            "log",
+            "remedy",
+            "settings",
+            "socket_file",
+            "takeover",
+        ],
     ),
     ("reference", &["api", "args", "commands", "host", "log", "settings"]),
 ];

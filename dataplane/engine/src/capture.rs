@@ -7,7 +7,8 @@
 //! has dropped. A capture never waits: packets for which its ring has no room are counted there.
 
 use crate::Engine;
-use crate::command::Command;
+use crate::command::{Command, QueueKey};
+use crate::trace::{BurstKey, PacketKey, TraceOptions, Tracer};
 use mem::copy::Choice;
 use port::pcap::{CaptureDirection, CaptureFeed, Filter};
 use port::{Burst, BurstStats, DropReason, PortId, Verdicts};
@@ -26,6 +27,8 @@ pub struct CaptureOptions {
     pub dropped: bool,
     /// Which packets.
     pub filter: Option<Filter>,
+    /// Whether the packets are followed, each with a number.
+    pub trace: Option<TraceOptions>,
 }
 
 /// Identifies a capture of an engine.
@@ -39,6 +42,7 @@ pub(crate) struct Capture {
     options: Arc<CaptureOptions>,
     /// Zero of the clock of bursts, in nanoseconds since the Unix epoch.
     epoch: u64,
+    tracer: Option<Tracer>,
 }
 
 impl Engine {
@@ -47,7 +51,8 @@ impl Engine {
         let (id, options) = (CaptureId(self.now().0), Arc::new(options));
         let epoch = self.epoch();
         for stage in &self.worker_set().stages {
-            let capture = Capture { id, feed: feed(), options: options.clone(), epoch };
+            let tracer = options.trace.clone().map(|trace| Tracer::new(trace, self.ticks_per_ns()));
+            let capture = Capture { id, feed: feed(), options: options.clone(), epoch, tracer };
             stage.link.post(Command::StartCapture(Box::new(capture)));
         }
         id
@@ -64,7 +69,8 @@ impl Engine {
 impl Capture {
     #[cfg(test)]
     pub(crate) fn new(options: CaptureOptions, feed: CaptureFeed) -> Self {
-        Self { id: CaptureId(1), feed, options: Arc::new(options), epoch: 0 }
+        let tracer = options.trace.clone().map(|trace| Tracer::new(trace, 1.0));
+        Self { id: CaptureId(1), feed, options: Arc::new(options), epoch: 0, tracer }
     }
 
     pub(crate) fn id(&self) -> CaptureId {
@@ -83,26 +89,54 @@ impl Capture {
         (burst, i): (&Burst, usize),
         (port, direction): (PortId, CaptureDirection),
         drop: Option<DropReason>,
+        packet: Option<PacketKey>,
     ) {
         let Some(interface) = self.interface(port) else { return };
+        let is_new = direction == CaptureDirection::In && drop.is_none();
+        // A packet that is followed may not match any more, because it was edited.
         let accepts = |filter: &Filter| filter.accepts(burst.head(i), burst.frame_len(i));
-        if self.options.filter.as_ref().is_none_or(accepts) {
+        if (is_new || self.tracer.is_none()) && !self.options.filter.as_ref().is_none_or(accepts) {
+            return;
+        }
+        if is_new && self.tracer.as_ref().is_some_and(|tracer| !tracer.follows(port)) {
+            return;
+        }
+        let step = match &mut self.tracer {
+            Some(tracer) if is_new => packet.and_then(|packet| tracer.receive(packet)),
+            Some(tracer) => tracer.step(packet),
+            None => None,
+        };
+        if self.tracer.is_none() || step.is_some() {
             let at = (interface, self.epoch);
-            mem::with_kernel!(kernel, K => self.feed.add::<K>((burst, i), direction, drop, at));
+            mem::with_kernel!(kernel, K => self.feed.add::<K>((burst, i), direction, drop, at, step));
         }
     }
 }
 
-/// Captures the packets of a burst that `port` has received.
+/// Captures the packets of a burst that the queue `from` has received.
 #[cold]
-pub(crate) fn received(captures: &mut [Capture], kernel: Choice, burst: &mut Burst, port: PortId) {
+pub(crate) fn received(captures: &mut [Capture], kernel: Choice, burst: &mut Burst, from: QueueKey) {
+    let key = BurstKey { now: burst.now(), from };
     mem::with_kernel!(kernel, K => burst.load_heads::<K>());
     for capture in captures.iter_mut().filter(|capture| capture.options.received) {
         for i in 0..burst.len() {
-            capture.add(kernel, (burst, i), (port, CaptureDirection::In), None);
+            capture.add(kernel, (burst, i), (from.port, CaptureDirection::In), None, Some((key, i as u8)));
         }
         capture.feed.notify();
     }
+}
+
+/// Whether any capture follows packets.
+pub(crate) fn trace(captures: &[Capture]) -> bool {
+    captures.iter().any(|capture| capture.tracer.is_some())
+}
+
+/// The pipeline has classified a burst.
+pub(crate) fn classified(captures: &mut [Capture], burst: BurstKey) {
+    captures
+        .iter_mut()
+        .filter_map(|capture| capture.tracer.as_mut())
+        .for_each(|tracer| tracer.classified(burst));
 }
 
 /// Captures the packets of a burst from `port` that a pipeline drops.
@@ -112,10 +146,12 @@ pub(crate) fn dropped(
     kernel: Choice,
     (burst, verdicts): (&Burst, &Verdicts),
     port: PortId,
+    current: Option<BurstKey>,
 ) {
     for capture in captures.iter_mut().filter(|capture| capture.options.dropped) {
         for (i, reason) in verdicts.drops().filter(|(i, _)| *i < burst.len()) {
-            capture.add(kernel, (burst, i), (port, CaptureDirection::In), Some(reason));
+            let packet = current.map(|key| (key, i as u8));
+            capture.add(kernel, (burst, i), (port, CaptureDirection::In), Some(reason), packet);
         }
         capture.feed.notify();
     }
@@ -129,10 +165,11 @@ pub(crate) fn sent(
     packet: (&Burst, usize),
     port: PortId,
     (before, after): (&BurstStats, &BurstStats),
+    key: Option<PacketKey>,
 ) {
     let rose = |reason: &&DropReason| after.drops[**reason as usize] > before.drops[**reason as usize];
     let drop = DropReason::ALL.iter().find(rose).filter(|_| after.packets == before.packets).copied();
-    lost_or_sent(captures, kernel, packet, port, drop);
+    lost_or_sent(captures, kernel, packet, port, drop, key);
 }
 
 /// Captures a packet for `port`, which was sent if it was not dropped.
@@ -143,10 +180,11 @@ pub(crate) fn lost_or_sent(
     packet: (&Burst, usize),
     port: PortId,
     drop: Option<DropReason>,
+    key: Option<PacketKey>,
 ) {
     let wants = |options: &CaptureOptions| if drop.is_some() { options.dropped } else { options.sent };
     for capture in captures.iter_mut().filter(|capture| wants(&capture.options)) {
-        capture.add(kernel, packet, (port, CaptureDirection::Out), drop);
+        capture.add(kernel, packet, (port, CaptureDirection::Out), drop, key);
     }
 }
 

@@ -4,10 +4,11 @@
 //! at any time and sum over workers. A read transfers the cache line once and does not disturb the writer otherwise.
 //! Counters are never reset: a port that reuses a number subtracts the totals at its registration.
 
+use crate::latency::LatencyCounters;
 use mem::line::Padded;
 use port::{BurstStats, DropReason, PortId};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// A counter with a single writer.
 #[derive(Debug, Default)]
@@ -39,6 +40,9 @@ pub(crate) struct PortCounters {
     pub(crate) replicated: Counter,
     pub(crate) punted: Counter,
     pub(crate) drops: [Counter; DropReason::COUNT],
+    /// Sampled polls with packets, and their packets.
+    pub(crate) sampled_polls: Counter,
+    pub(crate) sampled_packets: Counter,
 }
 
 impl Default for PortCounters {
@@ -51,6 +55,8 @@ impl Default for PortCounters {
             replicated: Counter::default(),
             punted: Counter::default(),
             drops: std::array::from_fn(|_| Counter::default()),
+            sampled_polls: Counter::default(),
+            sampled_packets: Counter::default(),
         }
     }
 }
@@ -170,9 +176,16 @@ pub(crate) struct WorkerCounters {
     pub(crate) pool_spills: Counter,
     pub(crate) pool_empty: Counter,
     pub(crate) pool_retries: Counter,
+    /// Cycles of sampled bursts in each step, and their packets.
+    pub(crate) step_receive: Counter,
+    pub(crate) step_pipeline: Counter,
+    pub(crate) step_transmit: Counter,
+    pub(crate) sampled_packets: Counter,
     pub(crate) sleeping: AtomicBool,
     /// By port; the last entry is for packets from handoff queues.
     pub(crate) ports: Vec<Padded<PortCounters>>,
+    /// By port; absent before its first transmit queue starts on this worker.
+    latencies: Vec<OnceLock<Box<LatencyCounters>>>,
 }
 
 impl WorkerCounters {
@@ -195,8 +208,13 @@ impl WorkerCounters {
             pool_spills: Counter::default(),
             pool_empty: Counter::default(),
             pool_retries: Counter::default(),
+            step_receive: Counter::default(),
+            step_pipeline: Counter::default(),
+            step_transmit: Counter::default(),
+            sampled_packets: Counter::default(),
             sleeping: AtomicBool::new(false),
             ports: (0..=max_ports).map(|_| Padded::default()).collect(),
+            latencies: (0..max_ports).map(|_| OnceLock::new()).collect(),
         }
     }
 
@@ -209,6 +227,25 @@ impl WorkerCounters {
     #[inline(always)]
     pub(crate) fn port(&self, port: PortId) -> &PortCounters {
         &self.ports[usize::from(port.0).min(self.max_ports())]
+    }
+
+    /// Allocates the histogram of a port. Must be called before packets for it are counted.
+    pub(crate) fn open_latency(&self, port: PortId) {
+        if let Some(slot) = self.latencies.get(usize::from(port.0)) {
+            slot.get_or_init(Box::default);
+        }
+    }
+
+    /// The histogram of a port.
+    pub(crate) fn latency(&self, port: PortId) -> Option<&LatencyCounters> {
+        self.latencies.get(usize::from(port.0))?.get().map(|counters| &**counters)
+    }
+
+    /// Counts `packets` packets that were sent to a port `ns` nanoseconds after they were received.
+    pub(crate) fn count_latency(&self, port: PortId, ns: u64, packets: u64) {
+        if let Some(counters) = self.latency(port) {
+            counters.add(ns, packets);
+        }
     }
 
     /// Adds counts of a buffer cache.

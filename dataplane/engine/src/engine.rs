@@ -280,6 +280,11 @@ impl Engine {
         self.worker_builder.clock.epoch()
     }
 
+    /// Ticks of [`mem::ticks`] per nanosecond.
+    pub(crate) fn ticks_per_ns(&self) -> f64 {
+        self.worker_builder.clock.ticks_per_ns
+    }
+
     /// Current time, as in a burst begun now.
     pub fn now(&self) -> Now {
         self.worker_builder.clock.now()

@@ -23,6 +23,7 @@ mod handoff;
 mod history;
 mod injector;
 mod inline;
+mod latency;
 mod link;
 mod local;
 pub mod machine;
@@ -35,6 +36,7 @@ mod sleeper;
 mod snapshot;
 mod stage;
 mod stealable;
+mod trace;
 mod worker;
 mod worker_builder;
 mod xps;
@@ -48,6 +50,7 @@ pub use handoff::{Doorbell, Exchange};
 pub use history::PortEvent;
 pub use injector::Injector;
 pub use inline::Inline;
+pub use latency::{DepthSnapshot, LatencyBucket, LatencySnapshot};
 pub use local::{AttachedQueues, LocalPort};
 pub use model::{HandoffConfig, Model, Order, PipelineConfig, Role, Roles};
 pub use port::{
@@ -55,6 +58,8 @@ pub use port::{
 };
 pub use shared_port::{PortShare, SharedPort};
 pub use snapshot::{
-    BudgetSnapshot, PoolSnapshot, PortSnapshot, QueueSnapshot, RemovedSnapshot, Snapshot, WorkerSnapshot,
+    BudgetSnapshot, PoolSnapshot, PortSnapshot, QueueSnapshot, RemovedSnapshot, Snapshot, StepSnapshot,
+    WorkerSnapshot,
 };
+pub use trace::TraceOptions;
 pub use worker_builder::at_worker_start;

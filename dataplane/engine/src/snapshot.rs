@@ -2,6 +2,7 @@
 
 use crate::counters::{Totals, WorkerCounters};
 use crate::history::{History, PortEvent, state_name};
+use crate::latency::{DepthSnapshot, LatencySnapshot, LatencyTotals};
 use crate::model::Role;
 use port::{DropReason, PortDetails, PortId, PortStatus};
 use serde::{Deserialize, Serialize};
@@ -95,6 +96,23 @@ pub struct WorkerSnapshot {
     /// Use of its thread's cache of pool buffers.
     #[serde(default)]
     pub pool: PoolSnapshot,
+    /// Ticks of each step, in bursts that were sampled.
+    #[serde(default)]
+    pub steps: StepSnapshot,
+}
+
+/// Ticks of sampled bursts by step, about one burst in a millisecond.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct StepSnapshot {
+    /// Packets of these bursts.
+    pub packets: u64,
+    /// Receiving them from their queue.
+    pub receive: u64,
+    /// Finding their outputs.
+    pub pipeline: u64,
+    /// Passing them to transmit queues, and returning their buffers.
+    pub transmit: u64,
 }
 
 /// Budget of a turn, in units of work of about a nanosecond each on the slowest supported machine; see `port::work`.
@@ -176,6 +194,12 @@ pub struct PortSnapshot {
     pub punted: u64,
     /// Drops by reason; reasons without drops are omitted.
     pub drops: BTreeMap<String, u64>,
+    /// Latencies of sampled packets that were sent to the port, from their reception; absent if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<LatencySnapshot>,
+    /// Packets found waiting in its receive queues, in sampled polls; absent if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth: Option<DepthSnapshot>,
     /// Port-specific details, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub details: BTreeMap<String, String>,
@@ -205,6 +229,7 @@ struct Entry {
     before: Totals,
     /// Counts of the process before, from which this one has taken the port over.
     carried: Totals,
+    latency_before: LatencyTotals,
 }
 
 /// Names and states of the ports. Written by the control thread and by registration.
@@ -252,10 +277,10 @@ impl Registry {
             }
             let free = (0..most as u16).map(PortId).find(|id| !ports.contains_key(id));
             let id = free.ok_or(crate::EngineError::TooManyPorts(most))?;
-            let before = Totals::of(id, counters);
+            let (before, latency_before) = (Totals::of(id, counters), LatencyTotals::of(id, counters));
             let (name, details, history) = (Some(name.to_owned()), Vec::new(), History::default());
             let carried = Totals::default();
-            ports.insert(id, Entry { name, status: None, details, history, before, carried });
+            ports.insert(id, Entry { name, status: None, details, history, before, carried, latency_before });
             Ok(id)
         })
     }
@@ -331,7 +356,10 @@ impl Registry {
                 let details =
                     entry.details.iter().map(|(detail, said)| (detail.name().to_owned(), said.clone()));
                 let (history, details) = (entry.history.events(), details.collect());
-                shown.push(PortSnapshot { history, details, ..shown_port });
+                let sampled = LatencyTotals::of(id, counters);
+                let latency = sampled.since(&entry.latency_before);
+                let depth = sampled.depth_since(&entry.latency_before);
+                shown.push(PortSnapshot { history, latency, depth, details, ..shown_port });
             }
             (shown, removed_snapshot(&removed))
         })
@@ -359,6 +387,8 @@ fn port_snapshot(id: PortId, name: &str, status: &PortStatus, counted: &Totals) 
         punted: counted.punted,
         drops: drops(counted),
         history: Vec::new(),
+        latency: None,
+        depth: None,
         details: BTreeMap::new(),
     }
 }
@@ -449,6 +479,12 @@ pub(crate) fn worker_snapshot(
             spills: c.pool_spills.get(),
             empty: c.pool_empty.get(),
             retries: c.pool_retries.get(),
+        },
+        steps: StepSnapshot {
+            packets: c.sampled_packets.get(),
+            receive: c.step_receive.get(),
+            pipeline: c.step_pipeline.get(),
+            transmit: c.step_transmit.get(),
         },
     }
 }

@@ -16,6 +16,7 @@ mod deliver;
 mod execution;
 mod orders;
 mod rest;
+mod sampler;
 mod staged;
 mod stealing;
 #[cfg(all(test, not(loom)))]
@@ -28,13 +29,13 @@ pub(crate) use execution::Alone;
 pub(crate) use staged::Stage;
 pub(crate) use stealing::{Peer, Sharing};
 
-use crate::capture;
 use crate::command::{Event, Generation, QueueKey, QueuePackets, Retired};
 use crate::config::WorkerConfig;
 use crate::counters::WorkerCounters;
 use crate::handoff::{Handoffs, store};
 use crate::link::Link;
 use crate::sleeper::Sleeper;
+use crate::trace::BurstKey;
 use account::Level;
 use carried::Carried;
 use classify::Classifier;
@@ -117,6 +118,7 @@ impl<M: Execution> Worker<M> {
             kernel: parts.kernel,
             numbers: parts.numbers,
             workers: parts.workers,
+            ticks_per_ns: parts.ticks_per_ns,
             rss: parts.rss,
             handoffs: parts.handoffs,
             staged: M::STAGED,
@@ -146,8 +148,17 @@ impl<M: Execution> Worker<M> {
     #[inline(always)]
     pub(crate) fn round(&mut self) -> bool {
         self.now = self.clock();
-        self.classifier.run_timers(self.now);
+        if self.classifier.must_tick(self.now) {
+            self.tick();
+        }
         M::round(self)
+    }
+
+    /// Runs timers of the pipeline, and has a burst sampled.
+    #[cold]
+    fn tick(&mut self) {
+        self.classifier.tick(self.now);
+        self.out.arm_sample(self.now);
     }
 
     /// Polls every queue once. Returns whether there was any packet.
@@ -195,7 +206,11 @@ impl<M: Execution> Worker<M> {
         let slot = &mut self.rx[at];
         burst.begin_limited(at, slot.account.limit());
         burst.set_now(self.now);
-        let taken = slot.queue.rx(burst, &mut stats);
+        let taken = if self.out.watch.is_on {
+            self.out.receive((&mut *slot.queue, slot.key.port), (burst, self.next), &mut stats)
+        } else {
+            slot.queue.rx(burst, &mut stats)
+        };
         let (got, work) = (!burst.is_untouched(), stats.work_of_receiving(burst.len()));
         let port = slot.key.port;
         self.counters.polls.add(1);
@@ -205,9 +220,9 @@ impl<M: Execution> Worker<M> {
         let before = self.pending.is_some();
         self.finish();
         if got {
-            if !self.out.captures.is_empty() && !self.rx[at].account.is_handoff {
-                let kernel = self.out.kernel();
-                capture::received(&mut self.out.captures, kernel, &mut self.bursts[filled], port);
+            if self.out.watch.is_on && !self.rx[at].account.is_handoff {
+                let from = self.rx[at].key;
+                self.out.capture_received(&mut self.bursts[filled], from);
             }
             self.counters.port(port).count_rx(&stats);
             self.counters.packets.add(stats.packets);
@@ -240,7 +255,12 @@ impl<M: Execution> Worker<M> {
         }
         let burst = &mut self.bursts[index];
         self.out.price = self.rx[at].account.price();
+        let is_sampled =
+            self.out.watch.is_on && self.out.begin_sample(index, BurstKey { now: burst.now(), from });
         self.classifier.classify(burst, &received(burst, from));
+        if is_sampled {
+            self.out.sample_classified();
+        }
         if !self.out.send_all(burst, &self.classifier.verdicts, from) {
             return self.carry_own(index, at, from);
         }
@@ -248,6 +268,9 @@ impl<M: Execution> Worker<M> {
         slot.account.charge(self.out.spent, &mut self.level);
         complete(&mut *slot.queue, burst);
         slot.dirty = true;
+        if is_sampled {
+            self.out.finish_sample(burst.len());
+        }
         let beyond = self.out.spent.saturating_sub(self.out.credit.unwrap_or(u64::MAX));
         if slot.account.is_handoff && beyond > 0 {
             let price = beyond / burst.len().max(1) as u64;

@@ -95,7 +95,7 @@ pub(super) fn tunnels(tunnels: &[TunnelEntry], page: &mut Page) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Sources, text};
+    use super::super::{Format, Sources, text};
     use crate::dataplane::tunnels::TunnelEntry;
     use serde_json::json;
 
@@ -127,12 +127,13 @@ mod tests {
             tx_packets: 7,
             ..TunnelEntry::default()
         };
-        let text = text(&Sources {
+        let sources = Sources {
             bonds: vec![serde_json::from_value(bond).unwrap()],
             mirrors: vec![serde_json::from_value(mirror).unwrap()],
             tunnels: vec![tunnel],
             ..Sources::default()
-        });
+        };
+        let text = text(&sources, Format::Prometheus);
         for line in [
             "linerate_bond_lacp{bond=\"up\",state=\"negotiated\"} 1",
             "linerate_bond_moved_buckets_total{bond=\"up\"} 4",

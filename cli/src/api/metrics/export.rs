@@ -58,7 +58,7 @@ fn collectors(report: &ExportReport, page: &mut Page) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Sources, text};
+    use super::super::{Format, Sources, text};
     use super::*;
 
     #[test]
@@ -83,7 +83,7 @@ mod tests {
             collectors: vec![collector],
         };
         let export = ExportReport { exporters: vec![exporter], interfaces: Vec::new() };
-        let text = text(&Sources { export, ..Sources::default() });
+        let text = text(&Sources { export, ..Sources::default() }, Format::Prometheus);
         let expected = [
             "linerate_export_packets_total{bridge=\"br0\",protocol=\"ipfix\"} 80",
             "linerate_export_samples_total{bridge=\"br0\",protocol=\"ipfix\"} 10",

@@ -103,8 +103,8 @@ fn data_needs_a_session_that_the_token_opens() {
 fn the_page_learns_whether_it_has_a_session_and_ends_it() {
     let running = running();
     let state = |cookie: &str| running.ask("GET /session", &[HOST, cookie]).body;
-    assert_eq!(state("Cookie: a=b"), "{\"signed_in\":false}");
-    assert_eq!(state(&running.cookie()), "{\"signed_in\":true}");
+    assert_eq!(state("Cookie: a=b"), "{\"signed_in\":false,\"may_capture\":false}");
+    assert_eq!(state(&running.cookie()), "{\"signed_in\":true,\"may_capture\":false}");
     let ended = running.ask("DELETE /session", &[HOST]);
     assert_eq!(ended.status, 204);
     assert!(ended.head.contains("=; max-age=0; httponly"), "{}", ended.head);
@@ -131,6 +131,16 @@ fn a_session_reads_and_changes_nothing() {
     for request in ["DELETE /v1/ports/a", "POST /v1/fdb", "DELETE /v1/fdb", "PUT /session", "POST /"] {
         assert_eq!(ask(request), 405, "{request}");
     }
+}
+
+#[test]
+fn a_capture_needs_a_session_and_the_permission_of_the_configuration() {
+    let running = running();
+    let request = "GET /v1/capture?ports=a&limit=5";
+    assert_eq!(running.ask(request, &[HOST]).status, 401);
+    let answer = running.ask(request, &[HOST, &running.cookie()]);
+    assert_eq!(answer.status, 403);
+    assert!(answer.body.contains("web_capture"), "{}", answer.body);
 }
 
 #[test]

@@ -5,8 +5,8 @@ use crate::api::model::PortReport;
 use crate::dataplane::link_report::StpPortReport;
 use crate::dataplane::report::BridgePort;
 use console::table;
-use console::units::{bytes, count};
-use engine::{PortEvent, PortSnapshot};
+use console::units::{bytes, count, nanoseconds};
+use engine::{DepthSnapshot, LatencySnapshot, PortEvent, PortSnapshot};
 
 /// `linerate ports show`
 pub(crate) fn ports(ports: &[PortReport]) -> String {
@@ -66,6 +66,8 @@ fn live(live: &PortSnapshot, addresses: Option<&BridgePort>) -> Vec<String> {
         ("lost".to_owned(), reasons(&live.drops)),
         ("features".to_owned(), features(live)),
     ];
+    rows.extend(live.latency.iter().map(|latency| ("latency".to_owned(), latencies(latency))));
+    rows.extend(live.depth.iter().map(|depth| ("waiting".to_owned(), waiting(*depth))));
     rows.extend(addresses.map(|port| ("addresses".to_owned(), learned(port))));
     rows.extend(live.details.iter().map(|(name, value)| (name.clone(), value.clone())));
     let running = |yes| if yes { "runs" } else { "stopped" };
@@ -89,6 +91,19 @@ fn learned(port: &BridgePort) -> String {
     format!("{learned} learned of at most {max_macs}, {pinned} static; {not_learned} packets with others")
 }
 
+/// Quantiles of the latency of sampled packets.
+fn latencies(latency: &LatencySnapshot) -> String {
+    let at = |share| latency.quantile(share).map_or_else(|| "-".to_owned(), nanoseconds);
+    let (p50, p99, max) = (at(0.5), at(0.99), at(1.0));
+    format!("p50 {p50}, p99 {p99}, max {max} to this port, of {} sampled packets", count(latency.packets()))
+}
+
+/// Mean number of packets in the receive queues.
+fn waiting(depth: DepthSnapshot) -> String {
+    let mean = depth.packets as f64 / depth.polls.max(1) as f64;
+    format!("{mean:.1} packets found by a poll, of {} sampled polls that found some", count(depth.polls))
+}
+
 /// A change of the state with its time, and its reason in parentheses.
 fn happened(event: &PortEvent) -> String {
     let reason = event.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
@@ -110,6 +125,17 @@ mod tests {
         let lines = live(&port, None);
         assert_eq!(lines[0], "state          waiting; connected 0 times");
         assert!(lines.contains(&"capture_ended  No space left".to_owned()), "{lines:?}");
+    }
+
+    #[test]
+    fn sampled_latencies_are_quantiles() {
+        let bucket = |up_to_ns, packets| engine::LatencyBucket { up_to_ns: Some(up_to_ns), packets };
+        let latency = LatencySnapshot { sum_ns: 0, buckets: vec![bucket(1024, 98), bucket(1_310_720, 2)] };
+        let depth = Some(DepthSnapshot { polls: 2, packets: 65 });
+        let port = PortSnapshot { latency: Some(latency), depth, ..PortSnapshot::default() };
+        let lines = live(&port, None).join("\n");
+        let expected = "p50 1.02 us, p99 1.31 ms, max 1.31 ms to this port, of 100 sampled packets";
+        assert!(lines.contains(expected) && lines.contains("32.5 packets found by a poll"), "{lines}");
     }
 
     #[test]

@@ -88,6 +88,9 @@ pub(crate) fn workers(report: &WorkersReport) -> String {
         ">BUSY %",
         ">EMPTY %",
         ">CYCLES/PACKET",
+        ">RECEIVE",
+        ">PIPELINE",
+        ">TRANSMIT",
         ">PACKETS/BURST",
         ">PACKETS",
         ">CARRIED",
@@ -104,6 +107,9 @@ pub(crate) fn workers(report: &WorkersReport) -> String {
             percent(worker.busy_cycles, worker.busy_cycles + worker.idle_cycles),
             percent(worker.empty_polls, worker.polls),
             ratio(worker.busy_cycles, worker.packets),
+            ratio(worker.steps.receive, worker.steps.packets),
+            ratio(worker.steps.pipeline, worker.steps.packets),
+            ratio(worker.steps.transmit, worker.steps.packets),
             ratio(worker.packets, worker.bursts),
             count(worker.packets),
             count(worker.carried_turns),
@@ -114,7 +120,8 @@ pub(crate) fn workers(report: &WorkersReport) -> String {
     let budget = report.budget;
     format!(
         "{}\nA turn of a receive queue takes at most {} units of work; the rest is carried over and continues with {} per turn.\n\
-         A queue that has used {} more than another queue with packets is skipped.\n",
+         A queue that has used {} more than another queue with packets is skipped.\n\
+         RECEIVE, PIPELINE and TRANSMIT are cycles per packet of sampled bursts.\n",
         table(&titles, rows),
         budget.turn,
         budget.slice,

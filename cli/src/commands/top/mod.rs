@@ -3,9 +3,11 @@
 //! JSON, one object per line.
 
 mod rates;
+mod sparkline;
 mod view;
 
 use crate::api::client::Client;
+use crate::api::history::HistoryReport;
 use crate::api::model::{BridgeStatus, Status};
 use crate::args::TopArgs;
 use console::{Diagnostic, Output, SIGNAL_POLL};
@@ -22,18 +24,23 @@ use std::time::{Duration, Instant};
 struct Reading {
     snapshot: Snapshot,
     bridges: Vec<BridgeStatus>,
+    history: HistoryReport,
 }
 
 impl Reading {
     fn of(client: &Client) -> Result<Self, Diagnostic> {
         let snapshot = client.get("/v1/snapshot")?;
         let Status { bridges, .. } = client.get("/v1/status")?;
-        Ok(Self { snapshot, bridges })
+        let history = client.get("/v1/history")?;
+        Ok(Self { snapshot, bridges, history })
     }
 
     /// Rates between this reading and a later one.
     fn until(&self, later: &Self) -> Rates {
-        let rates = rates::between(&self.snapshot, &later.snapshot);
+        let mut rates = rates::between(&self.snapshot, &later.snapshot);
+        for port in &mut rates.ports {
+            port.history = later.history.ports.get(&port.name).cloned().unwrap_or_default();
+        }
         Rates { bridges: rates::of_bridges(&self.bridges, &later.bridges, rates.seconds), ..rates }
     }
 }

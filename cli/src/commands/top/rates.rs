@@ -1,7 +1,8 @@
 //! Computes rates from two readings of the counters.
 
+use crate::api::history::PortHistory;
 use crate::api::model::BridgeStatus;
-use engine::{PortSnapshot, Snapshot, WorkerSnapshot};
+use engine::{DepthSnapshot, PortSnapshot, Snapshot, StepSnapshot, WorkerSnapshot};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -44,6 +45,14 @@ pub(crate) struct PortRate {
     pub(crate) out_gbps: f64,
     /// Packets dropped per second, by reason.
     pub(crate) drops: BTreeMap<String, f64>,
+    /// Median and 99th percentile of the latency of sampled packets to the port, in nanoseconds.
+    pub(crate) latency_p50_ns: Option<u64>,
+    pub(crate) latency_p99_ns: Option<u64>,
+    /// Mean number of packets that sampled polls have found.
+    pub(crate) receive_depth: Option<f64>,
+    /// Rates of the last minutes, as the switch has kept them.
+    #[serde(skip)]
+    pub(crate) history: PortHistory,
 }
 
 /// Rates of one worker.
@@ -62,6 +71,16 @@ pub(crate) struct WorkerRate {
     /// Busy cycles per packet.
     pub(crate) cycles_per_packet: Option<f64>,
     pub(crate) wakes_per_second: f64,
+    /// Cycles per packet of sampled bursts.
+    pub(crate) steps: Option<StepRate>,
+}
+
+/// Cycles per packet by step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct StepRate {
+    pub(crate) receive: f64,
+    pub(crate) pipeline: f64,
+    pub(crate) transmit: f64,
 }
 
 /// Rates between `old` and `new`. For a new port or worker, rates since its start.
@@ -111,6 +130,8 @@ fn port_rate(old: &PortSnapshot, new: &PortSnapshot, seconds: f64) -> PortRate {
         let rate = rate(old.drops.get(reason).copied().unwrap_or(0), *packets);
         (rate > 0.0).then(|| (reason.clone(), rate))
     };
+    let latency = new.latency.as_ref().map(|now| now.since(&old.latency.clone().unwrap_or_default()));
+    let quantile = |share| latency.as_ref().and_then(|latency| latency.quantile(share));
     PortRate {
         name: new.name.clone(),
         state: new.state.clone(),
@@ -119,7 +140,26 @@ fn port_rate(old: &PortSnapshot, new: &PortSnapshot, seconds: f64) -> PortRate {
         out_mpps: rate(old.tx_packets, new.tx_packets) / 1e6,
         out_gbps: rate(old.tx_bytes, new.tx_bytes) * 8.0 / 1e9,
         drops: new.drops.iter().filter_map(drop).collect(),
+        latency_p50_ns: quantile(0.5),
+        latency_p99_ns: quantile(0.99),
+        history: PortHistory::default(),
+        receive_depth: depth(old.depth.unwrap_or_default(), new.depth.unwrap_or_default()),
     }
+}
+
+fn depth(old: DepthSnapshot, new: DepthSnapshot) -> Option<f64> {
+    let (polls, packets) = (new.polls.saturating_sub(old.polls), new.packets.saturating_sub(old.packets));
+    (polls > 0).then(|| packets as f64 / polls as f64)
+}
+
+fn steps(old: StepSnapshot, new: StepSnapshot) -> Option<StepRate> {
+    let packets = new.packets.saturating_sub(old.packets);
+    let each = |old: u64, new: u64| new.saturating_sub(old) as f64 / packets as f64;
+    (packets > 0).then(|| StepRate {
+        receive: each(old.receive, new.receive),
+        pipeline: each(old.pipeline, new.pipeline),
+        transmit: each(old.transmit, new.transmit),
+    })
 }
 
 fn worker_rate(old: &WorkerSnapshot, new: &WorkerSnapshot, seconds: f64) -> WorkerRate {
@@ -140,6 +180,7 @@ fn worker_rate(old: &WorkerSnapshot, new: &WorkerSnapshot, seconds: f64) -> Work
         ),
         cycles_per_packet: (packets > 0).then(|| busy as f64 / packets as f64),
         wakes_per_second: per_second(old.wakes, new.wakes, seconds),
+        steps: steps(old.steps, new.steps),
     }
 }
 

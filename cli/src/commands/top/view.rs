@@ -1,8 +1,9 @@
 //! Rates as a screen and as text. Both have the same cells, except that the screen lists drop reasons below its
 //! tables, with the full width.
 
-use super::rates::{BridgeRate, PortRate, Rates, WorkerRate};
-use console::units::scaled;
+use super::rates::{BridgeRate, PortRate, Rates, StepRate, WorkerRate};
+use super::sparkline::sparkline;
+use console::units::{nanoseconds, scaled};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
@@ -23,7 +24,7 @@ const fn column(title: &'static str, width: u16, rank: u8) -> Column {
 }
 
 /// The first column takes the remaining width.
-const PORTS: [Column; 7] = [
+const PORTS: [Column; 10] = [
     column("PORT", 8, 0),
     column("STATE", 9, 2),
     column(">IN Mpps", 8, 0),
@@ -31,8 +32,13 @@ const PORTS: [Column; 7] = [
     column(">OUT Mpps", 8, 0),
     column(">OUT Gbit/s", 10, 1),
     column(">LOST/s", 7, 0),
+    column(">P50", 9, 6),
+    column(">P99", 9, 5),
+    column("LAST 5 MINUTES", SPARKS as u16, 4),
 ];
-const WORKERS: [Column; 9] = [
+/// Blocks of a history.
+const SPARKS: usize = 30;
+const WORKERS: [Column; 12] = [
     column(">WORKER", 6, 0),
     column(">CPU", 4, 0),
     column("ROLE", 4, 3),
@@ -42,6 +48,9 @@ const WORKERS: [Column; 9] = [
     column(">EMPTY POLLS %", 13, 2),
     column(">CYCLES/PACKET", 13, 0),
     column(">WAKES/s", 8, 1),
+    column(">RECEIVE", 7, 4),
+    column(">PIPELINE", 8, 4),
+    column(">TRANSMIT", 8, 4),
 ];
 const BRIDGES: [Column; 5] = [
     column("BRIDGE", 8, 0),
@@ -183,7 +192,19 @@ fn port_cells(port: &PortRate) -> Vec<String> {
         format!("{:.3}", port.out_mpps),
         format!("{:.2}", port.out_gbps),
         scaled(port.drops.values().fold(0.0, |sum, rate| sum + rate)),
+        latency(port.latency_p50_ns),
+        latency(port.latency_p99_ns),
+        sparkline(&port.history, SPARKS),
     ]
+}
+
+/// Cycles per packet of a step.
+fn step(steps: Option<StepRate>, read: fn(&StepRate) -> f64) -> String {
+    steps.map_or("-".to_owned(), |steps| format!("{:.0}", read(&steps)))
+}
+
+fn latency(ns: Option<u64>) -> String {
+    ns.map_or("-".to_owned(), nanoseconds)
 }
 
 fn worker_cells(worker: &WorkerRate) -> Vec<String> {
@@ -199,6 +220,9 @@ fn worker_cells(worker: &WorkerRate) -> Vec<String> {
         format!("{:.1}", worker.empty_polls * 100.0),
         worker.cycles_per_packet.map_or("-".to_owned(), |cycles| format!("{cycles:.0}")),
         format!("{:.0}", worker.wakes_per_second),
+        step(worker.steps, |steps| steps.receive),
+        step(worker.steps, |steps| steps.pipeline),
+        step(worker.steps, |steps| steps.transmit),
     ]
 }
 
@@ -233,7 +257,9 @@ mod tests {
     #[test]
     fn a_usual_window_shows_every_title_and_number_whole() {
         let screen = screen(80, 24, 1, &mut 0);
-        let titles = WORKERS.iter().chain(&PORTS).map(|column| column.title.trim_start_matches('>'));
+        let usual = |column: &&Column| column.rank < 4;
+        let titles =
+            WORKERS.iter().chain(&PORTS).filter(usual).map(|column| column.title.trim_start_matches('>'));
         let values = ["/tmp/c.sock", "connected", "101.250", "100.50", "1.50 k", "50.0", "120"];
         let below = "lost per second at guest-with-a-long-name-0: queue-full 1.50 k";
         for wanted in titles.chain(values).chain([below, "guest-with-a-long-name… "]) {
@@ -252,7 +278,7 @@ mod tests {
     #[test]
     fn ports_that_have_no_room_are_scrolled_to_and_never_past() {
         let mut first = 1000;
-        let screen = screen(100, 16, 64, &mut first);
+        let screen = screen(150, 16, 64, &mut first);
         assert!(screen.contains("guest-with-a-long-name-63"), "{screen}");
         assert!(screen.contains(&format!("ports {} to 64 of 64", first + 1)), "{screen}");
         assert!(screen.contains("... and at 61 more ports"), "{screen}");
@@ -268,7 +294,7 @@ mod tests {
 
     #[test]
     fn port_without_loss_shows_zero() {
-        assert_eq!(port_cells(&PortRate::default()).last().unwrap(), "0");
+        assert_eq!(port_cells(&PortRate::default())[6], "0");
     }
 
     #[test]
@@ -286,6 +312,6 @@ mod tests {
     fn text_of_one_reading_has_two_tables() {
         let text = text(&rates(1));
         assert_eq!(text.lines().count(), 5, "{text}");
-        assert!(text.lines().last().unwrap().ends_with("1.50 k  queue-full 1.50 k"), "{text}");
+        assert!(text.lines().last().unwrap().contains("queue-full 1.50 k"), "{text}");
     }
 }

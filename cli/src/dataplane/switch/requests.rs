@@ -265,10 +265,12 @@ impl DataPlane for Switch {
     fn capture(&self, request: &CaptureRequest) -> Result<OwnedFd, DataPlaneError> {
         let wanted = |name: &String| request.ports.is_empty() || request.ports.contains(name);
         let members = self.members();
-        let ports = members.iter().filter(|member| wanted(&member.name));
+        let from = members.iter().filter(|member| wanted(&member.name)).map(|member| member.id.0);
+        let from = (!request.ports.is_empty()).then(|| from.collect());
+        let ports = members.iter().filter(|member| request.trace.is_some() || wanted(&member.name));
         let ports: Vec<_> = ports.map(|member| (member.id.0, member.name.clone())).collect();
         drop(members);
-        self.captures.start(&self.engine, request, &ports)
+        self.captures.start(&self.engine, request, &ports, from)
     }
 
     fn restore_addresses(&self, addresses: &[FdbEntry]) {

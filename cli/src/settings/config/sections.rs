@@ -157,6 +157,7 @@ fn read_switch(node: &Node, notes: &mut Findings) -> SwitchSettings {
     let grants = fields.text("grants").map(PathBuf::from);
     let metrics = fields.address("metrics");
     let (web, web_token_file) = read_web(&mut fields);
+    let web_capture = fields.flag("web_capture").unwrap_or_default();
     let rss_modes = [("symmetric", Rss::Symmetric), ("toeplitz", Rss::Toeplitz), ("pair", Rss::Pair)];
     let rss = fields.choice("rss", &rss_modes).unwrap_or_default();
     let access = Access::read(&mut fields);
@@ -173,6 +174,7 @@ fn read_switch(node: &Node, notes: &mut Findings) -> SwitchSettings {
         web,
         remote,
         web_token_file,
+        web_capture,
         management_addresses,
         rss,
         access,

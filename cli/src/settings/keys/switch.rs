@@ -52,6 +52,11 @@ pub(crate) const SWITCH: &[Key] = &[
         "Absolute path of a file with the token that opens the web page: 32 to 256 letters, digits, `-` and `_`. Users \
          other than its owner and group must have no access.",
     ),
+    key(
+        "web_capture",
+        "false",
+        "Whether the web page may capture packets of a port, which it reads otherwise only as counts.",
+    ),
     optional(
         "api",
         "none",

@@ -5,6 +5,7 @@ import { Bridges } from "./bridges.js";
 import { Connection, SignedOut, get, isSignedIn, signIn, signOut } from "./connection.js";
 import { Detail } from "./detail.js";
 import { find, setAttribute, setText } from "./dom.js";
+import { Events } from "./events.js";
 import { Addresses } from "./fdb.js";
 import { Findings, announce } from "./findings.js";
 import { Ports } from "./ports.js";
@@ -26,6 +27,7 @@ let attempt = null;
 const findings = new Findings(open);
 const detail = new Detail(() => select(null));
 const [bridges, ports, workers, addresses] = [new Bridges(open), new Ports(open), new Workers(), new Addresses()];
+const events = new Events();
 const panels = [new Totals(), bridges, ports, workers, detail];
 const connection = new Connection(poll, show);
 
@@ -50,7 +52,7 @@ async function pollSlowly() {
   const paths = ["/v1/status", "/v1/bridges", "/v1/bonds", "/v1/neighbors", "/healthz"];
   const [status, bridges, bonds, neighbors, health] = await Promise.all(paths.map(get));
   Object.assign(model, { status, bridges, bonds, neighbors, health });
-  await addresses.poll();
+  await Promise.all([addresses.poll(), events.poll()]);
 }
 
 async function poll() {

@@ -30,6 +30,18 @@ export async function get(path) {
   });
 }
 
+/** The body of a path that has no end, which is read for at most `milliseconds`. */
+export async function download(path, milliseconds) {
+  const response = await fetch(path, { cache: "no-store" });
+  if (response.status === 401) throw new SignedOut();
+  if (!response.ok) throw new Error((await response.json()).reason);
+  const [reader, parts] = [response.body.getReader(), []];
+  const timer = setTimeout(() => reader.cancel(), milliseconds);
+  for (let part = await reader.read(); !part.done; part = await reader.read()) parts.push(part.value);
+  clearTimeout(timer);
+  return new Blob(parts, { type: "application/x-pcapng" });
+}
+
 export async function isSignedIn() {
   return (await get("/session")).signed_in;
 }

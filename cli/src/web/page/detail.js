@@ -1,8 +1,10 @@
 // The details of one port: its history, drops by reason, state, neighbours and configuration.
 
+import { Capture } from "./capture.js";
 import { Chart } from "./chart.js";
 import { SignedOut, get } from "./connection.js";
 import { arrange, element, find, keyed, setText } from "./dom.js";
+import { Latency } from "./latency.js";
 import { bytes, count, plural, rate } from "./units.js";
 
 /** Terms and values, of which empty ones are left out. */
@@ -57,6 +59,8 @@ export class Detail {
   #none = element("p", { class: "muted" }, "No packet was dropped.");
   #table;
   #chart;
+  #latency;
+  #capture;
   #rows = keyed(({ reason }) => {
     const cells = [element("th", { scope: "row" }, reason), ...[0, 1].map(() => element("td", { class: "number" }))];
     return element("tr", {}, ...cells);
@@ -72,11 +76,13 @@ export class Detail {
     this.#chart = new Chart(history, "Packets per second", [
       { title: "in", kind: "rx" }, { title: "out", kind: "tx" }, { title: "dropped", kind: "drops" },
     ]);
+    const [latency, capture] = [element("div"), element("div")];
+    [this.#latency, this.#capture] = [new Latency(latency), new Capture(capture)];
     const settings = element("details", {}, element("summary", {}, "Configuration"), this.#settings);
     const events = element("details", {}, element("summary", {}, "Latest changes of the state"), this.#events);
     const head = element("div", { class: "head" }, this.#title, close);
     const drops = [element("h3", {}, "Drops by reason"), this.#table, this.#none];
-    this.#box.append(head, this.#note, history, ...drops, element("h3", {}, "State"), this.#state, events, settings);
+    this.#box.append(head, this.#note, history, latency, capture, ...drops, element("h3", {}, "State"), this.#state, events, settings);
   }
 
   #dropTable() {
@@ -96,6 +102,7 @@ export class Detail {
     this.update(model);
     this.#title.focus();
     this.#load(name);
+    this.#capture.open(name);
   }
 
   close() {
@@ -125,6 +132,7 @@ export class Detail {
     const { rxPackets, txPackets, drops } = port.history.series;
     this.#chart.update([rxPackets, txPackets, drops], "");
     definitions(this.#state, [...state(port, model), ...Object.entries(port.details ?? {})]);
+    this.#latency.update(port.latency);
     this.#showReasons(port.reasons);
     this.#showEvents(port.events);
   }

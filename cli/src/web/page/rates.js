@@ -33,6 +33,13 @@ function portRates(port, before, seconds) {
   };
 }
 
+/** Cycles per packet of sampled bursts, by step. */
+function stepRates(steps, before) {
+  const packets = steps.packets - before.packets;
+  const each = (step) => (packets > 0 ? (steps[step] - before[step]) / packets : null);
+  return { receive: each("receive"), pipeline: each("pipeline"), transmit: each("transmit") };
+}
+
 function workerRates(worker, before, seconds, frequency) {
   const [busy, packets] = [worker.busy_cycles - before.busy_cycles, worker.packets - before.packets];
   return {
@@ -40,6 +47,7 @@ function workerRates(worker, before, seconds, frequency) {
     packets: Math.max(0, packets) / seconds,
     cycles: packets > 0 ? busy / packets : null,
     wakes: Math.max(0, worker.wakes - before.wakes) / seconds,
+    ...stepRates(worker.steps, before.steps),
   };
 }
 

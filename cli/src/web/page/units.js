@@ -49,3 +49,9 @@ export function plural(number, noun, nouns = `${noun}s`) {
 export function rate(value) {
   return value > 0 ? scaled(value) : "–";
 }
+
+/** A time in the largest unit of which there is at least one. */
+export function nanoseconds(value) {
+  const [unit, size] = [["ms", 1e6], ["µs", 1e3], ["ns", 1]].find(([, size]) => value >= size) ?? ["ns", 1];
+  return `${(value / size).toLocaleString("en", { maximumSignificantDigits: 3 })} ${unit}`;
+}

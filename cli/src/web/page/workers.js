@@ -55,6 +55,9 @@ export class Workers {
       number("Highest", (worker) => highest(busyOf(worker)), percent),
       number("pps", (worker) => worker.packets, rate),
       number("Cycles/packet", (worker) => worker.cycles ?? 0, rate),
+      number("Receive", (worker) => worker.receive ?? 0, rate),
+      number("Pipeline", (worker) => worker.pipeline ?? 0, rate),
+      number("Transmit", (worker) => worker.transmit ?? 0, rate),
       number("Wakes/s", (worker) => worker.wakes, rate),
       { title: "Last 2 minutes", kind: "strip", cell: (cell) => this.#strip(cell) },
     ];

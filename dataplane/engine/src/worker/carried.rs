@@ -19,6 +19,8 @@ pub(crate) struct Carried {
     pub(super) owed: u64,
     /// `owed` per packet, as far as known.
     pub(super) price: u64,
+    /// When it was received, in ticks, if it is sampled.
+    pub(super) received: Option<u64>,
 }
 
 impl Carried {
@@ -32,6 +34,7 @@ impl Carried {
             credit: 0,
             owed: 0,
             price: 0,
+            received: None,
         })
     }
 
@@ -47,6 +50,7 @@ impl Carried {
         (self.delivery.cut, self.delivery.deadline) = (None, None);
         (self.is_classified, self.cost) = (false, 0);
         (self.credit, self.owed, self.price) = (0, 0, 0);
+        self.received = None;
     }
 
     /// Records `units` of work. Returns the part beyond the credit.

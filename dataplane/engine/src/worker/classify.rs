@@ -51,12 +51,10 @@ impl Classifier {
         passes.run(&mut **pipeline, burst, context, verdicts, &mut &**link);
     }
 
-    /// Runs timers that are due at `now`. Called at the start of a round.
+    /// Whether [`Classifier::tick`] must be called. Called at the start of a round.
     #[inline(always)]
-    pub(super) fn run_timers(&mut self, now: Now) {
-        if now >= self.next_tick {
-            self.tick(now);
-        }
+    pub(super) fn must_tick(&self, now: Now) -> bool {
+        now >= self.next_tick
     }
 
     /// Runs timers that are due at `now` and updates the next deadline. Must be called before a sleep, because

@@ -241,7 +241,11 @@ impl Transmit {
                 return true;
             }
             let indices = &PLACES[part.sent..derived.len()];
+            if self.watch.is_on {
+                self.set_origins(std::iter::repeat(cut.as_ref().map_or(0, |cut| cut.packet)));
+            }
             let is_done = self.send(derived, source.from, rest.port(), indices, &flooded);
+            self.clear_origins();
             let waiting = if is_done { 0 } else { self.leftover.indices().as_slice().len() };
             let sent = derived.len() - waiting;
             rest.cut = Some(OutputProgress { sent, left: part.left - (sent - part.sent) });

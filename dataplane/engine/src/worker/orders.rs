@@ -96,8 +96,8 @@ impl<M: Execution> Worker<M> {
             // Already done by the caller.
             Command::Drain => {}
             Command::SetPipeline(pipeline) => self.classifier.replace(pipeline),
-            Command::StartCapture(capture) => self.out.captures.push(*capture),
-            Command::StopCapture(id) => self.out.captures.retain(|capture| capture.id() != id),
+            Command::StartCapture(capture) => self.out.start_capture(*capture),
+            Command::StopCapture(id) => self.out.stop_capture(id),
             Command::Quit => return false,
             of_model => M::handle_command(self, of_model),
         }

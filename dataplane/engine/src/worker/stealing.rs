@@ -17,6 +17,7 @@ use crate::command::{Command, Event, Retired};
 use crate::counters::WorkerCounters;
 use crate::link::Link;
 use crate::stealable::{Served, StealableQueue};
+use crate::trace::BurstKey;
 use mem::ticks;
 use port::{BURST, Burst, BurstStats, Flush, PortFault, PortId};
 use std::sync::Arc;
@@ -156,12 +157,19 @@ impl Worker<Sharing> {
         let burst = &mut self.bursts[0];
         burst.begin_limited(at, served.account.limit());
         burst.set_now(self.now);
-        let taken = served.queue.rx(burst, &mut stats);
+        let taken = if self.out.watch.is_on {
+            self.out.receive((&mut *served.queue, stealable.key.port), (burst, 0), &mut stats)
+        } else {
+            served.queue.rx(burst, &mut stats)
+        };
         let (got, packets) = (!burst.is_untouched(), burst.len());
         let work = stats.work_of_receiving(packets);
         self.counters.polls.add(1);
         stealable.served(packets, stats.packets);
         if got {
+            if self.out.watch.is_on {
+                self.out.capture_received(&mut self.bursts[0], stealable.key);
+            }
             self.counters.port(stealable.key.port).count_rx(&stats);
             self.counters.packets.add(stats.packets);
             self.counters.bursts.add(1);
@@ -199,10 +207,18 @@ impl Worker<Sharing> {
     #[inline]
     fn send_shared(&mut self, stealable: &StealableQueue, served: &mut Served) {
         let burst = &mut self.bursts[0];
+        let is_sampled = self.out.watch.is_on
+            && self.out.begin_sample(0, BurstKey { now: burst.now(), from: stealable.key });
         self.classifier.classify(burst, &received(burst, stealable.key));
+        if is_sampled {
+            self.out.sample_classified();
+        }
         if self.out.send_all(burst, &self.classifier.verdicts, stealable.key) {
             served.account.charge(self.out.spent, &mut self.level);
             complete(served, burst);
+            if is_sampled {
+                self.out.finish_sample(burst.len());
+            }
         } else if let Some(carried) = self.carry(0, stealable.key, &mut served.account) {
             self.complete_shared(served, carried);
         }

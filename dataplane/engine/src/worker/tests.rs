@@ -18,6 +18,7 @@ mod budget;
 mod capture;
 mod delivery;
 mod handoff;
+mod sampling;
 mod verdicts;
 
 const PORTS: usize = 70;

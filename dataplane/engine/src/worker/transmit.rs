@@ -6,7 +6,6 @@
 //! retried in the next round, after other queues had their turns.
 
 use super::carried::{Emissions, Unsent};
-use crate::capture::{self, Capture};
 use crate::command::QueueKey;
 use crate::config::QueueFull;
 use crate::config::WorkerConfig;
@@ -19,12 +18,14 @@ use mem::copy::Choice;
 use port::work::{self, TURN};
 use port::{
     BURST, Batch, Burst, BurstStats, Capabilities, DropReason, EditId, Edits, Flooded, Indices, PLACES,
-    PortFault, PortId, Route, Steering, TxQueue, Verdicts,
+    PortId, Route, Steering, Verdicts,
 };
 use std::sync::Arc;
+use watched::Watch;
 
 mod cost;
 mod queues;
+mod watched;
 
 /// A worker's transmit queues and handoff queues.
 pub(super) struct Transmit {
@@ -58,8 +59,8 @@ pub(super) struct Transmit {
     pub(super) price: u64,
     /// Work left by `send_all` for `deliver`.
     pub(super) rests: Vec<Unsent>,
-    /// Captures of packets; almost always none.
-    pub(super) captures: Vec<Capture>,
+    /// Captures and samples.
+    pub(super) watch: Watch,
     /// By index in the batch: the queue chosen for the packet, if the output has several.
     places: [u8; BURST],
 }
@@ -86,7 +87,7 @@ impl Transmit {
             credit: parts.staged.then_some(0),
             price: 0,
             rests: Vec::new(),
-            captures: Vec::new(),
+            watch: Watch::new(parts.ticks_per_ns),
             places: [0; BURST],
         }
     }
@@ -103,8 +104,8 @@ impl Transmit {
         }
         if let Some(dropped) = verdicts.dropped() {
             counters.count_drops(dropped);
-            if !self.captures.is_empty() {
-                capture::dropped(&mut self.captures, self.kernel, (burst, verdicts), from.port);
+            if self.watch.is_on {
+                self.capture_dropped((burst, verdicts), from.port);
             }
         }
         (self.alone, self.waits) = (verdicts.replicated() == 0, self.may_wait);
@@ -177,7 +178,11 @@ impl Transmit {
         self.spent += derived.len() as u64 * work::EDIT;
         let n = derived.len();
         let origins = places[..n].iter().map(|place| emissions.indices()[usize::from(*place)]);
+        if self.watch.is_on {
+            self.set_origins(origins.clone());
+        }
         let is_done = self.send(&mut derived, from, to, &PLACES[..n], &flooded.of_copies(origins));
+        self.clear_origins();
         if !is_done {
             // Maps indices of the edited burst back to the original one.
             let left = std::mem::replace(&mut self.leftover, Batch::new(to));
@@ -190,11 +195,6 @@ impl Transmit {
         derived.unpin();
         self.edited = Some(derived);
         is_done
-    }
-
-    /// The copy kernel.
-    pub(super) fn kernel(&self) -> Choice {
-        self.kernel
     }
 
     /// Whether every queue of an output supports these offloads.
@@ -285,17 +285,12 @@ impl Transmit {
     fn send_by(&mut self, burst: &Burst, to: PortId, at: usize, indices: &[u8]) -> bool {
         let mut stats = BurstStats::default();
         let slots = &mut self.tx[usize::from(to.0)];
-        let sent = if self.captures.is_empty() {
-            slots.queues[at].queue.tx(burst, indices, &mut stats)
+        let sent = if self.watch.is_on {
+            self.send_watched(burst, (to, at), indices, &mut stats)
         } else {
-            send_captured(
-                &mut *slots.queues[at].queue,
-                burst,
-                (to, indices),
-                &mut stats,
-                (&mut self.captures, self.kernel),
-            )
+            slots.queues[at].queue.tx(burst, indices, &mut stats)
         };
+        let slots = &mut self.tx[usize::from(to.0)];
         slots.rough = stats.work;
         if stats.work > 0 {
             slots.rough /= indices.len().max(1) as u64;
@@ -325,12 +320,8 @@ impl Transmit {
     fn full(&mut self, burst: &Burst, to: PortId, indices: &[u8], stats: &mut BurstStats) -> bool {
         if !self.waits {
             stats.drop(DropReason::QueueFull, indices.len() as u64);
-            let (kernel, drop) = (self.kernel, Some(DropReason::QueueFull));
-            if !self.captures.is_empty() {
-                for &index in indices {
-                    capture::lost_or_sent(&mut self.captures, kernel, (burst, index.into()), to, drop);
-                }
-                capture::notify(&mut self.captures);
+            if self.watch.is_on {
+                self.capture_full(burst, to, indices);
             }
             return true;
         }
@@ -369,32 +360,8 @@ pub(super) struct TransmitParts {
     pub(super) kernel: Choice,
     pub(super) numbers: usize,
     pub(super) workers: usize,
+    pub(super) ticks_per_ns: f64,
     pub(super) rss: port::Rss,
     pub(super) handoffs: Handoffs,
     pub(super) staged: bool,
-}
-
-/// [`TxQueue::tx`] packet by packet, so that captures have the outcome of each.
-#[cold]
-fn send_captured(
-    queue: &mut dyn TxQueue,
-    burst: &Burst,
-    (to, indices): (PortId, &[u8]),
-    stats: &mut BurstStats,
-    (captures, kernel): (&mut [Capture], Choice),
-) -> Result<usize, PortFault> {
-    if !capture::concerns(captures, to) {
-        return queue.tx(burst, indices, stats);
-    }
-    let mut done = 0;
-    for &index in indices {
-        let before = *stats;
-        if queue.tx(burst, &[index], stats)? == 0 {
-            break;
-        }
-        capture::sent(captures, kernel, (burst, index.into()), to, (&before, stats));
-        done += 1;
-    }
-    capture::notify(captures);
-    Ok(done)
 }

@@ -10,6 +10,7 @@ use super::execution::Execution;
 use super::{Worker, complete, received};
 use crate::command::QueueKey;
 use crate::config::QueueFull;
+use crate::trace::BurstKey;
 use port::work::{SLICE, TURN};
 
 /// Result of a special turn.
@@ -61,6 +62,7 @@ impl<M: Execution> Worker<M> {
         let mut carried = self.spares.pop().unwrap_or_else(Carried::new);
         std::mem::swap(&mut carried.burst, &mut self.bursts[index]);
         carried.from = from;
+        carried.received = self.out.take_sample(index);
         carried.burst.keep_own_pin();
         carried
     }
@@ -78,8 +80,10 @@ impl<M: Execution> Worker<M> {
     fn classify_carried(&mut self, carried: &mut Carried) {
         if !std::mem::replace(&mut carried.is_classified, true) {
             let context = received(&carried.burst, carried.from);
+            self.out.resume_sample(carried.received, key(carried));
             self.classifier.classify(&mut carried.burst, &context);
             self.out.send_all(&mut carried.burst, &self.classifier.verdicts, carried.from);
+            self.out.pause_sample(carried.received);
             self.take_rests(carried);
         }
     }
@@ -112,8 +116,10 @@ impl<M: Execution> Worker<M> {
 
     /// Sends within the remaining budget of the turn. Returns whether nothing is left.
     fn step(&mut self, carried: &mut Carried) -> bool {
-        let Carried { burst, from, delivery, .. } = carried;
+        let Carried { burst, from, delivery, received, .. } = carried;
+        self.out.resume_sample(*received, BurstKey { now: burst.now(), from: *from });
         let is_done = self.out.deliver((burst, *from), delivery, self.now);
+        self.out.pause_sample(*received);
         carried.cost += self.out.spent;
         is_done
     }
@@ -157,6 +163,11 @@ impl<M: Execution> Worker<M> {
         self.out.may_wait = self.config.queue_full == QueueFull::Wait;
         self.recycle(carried);
     }
+}
+
+/// Identifies a burst among those of the worker.
+fn key(carried: &Carried) -> BurstKey {
+    BurstKey { now: carried.burst.now(), from: carried.from }
 }
 
 /// Special turns of a queue owned by this worker, given by its index.

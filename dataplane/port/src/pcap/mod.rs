@@ -22,6 +22,7 @@ mod window;
 
 pub use crate::spool::{
     CaptureCounts, CaptureDirection, CaptureFeed, CaptureFile, CreateError, Filter, FilterError, Output,
+    TraceStep, summary,
 };
 pub use control::Pcap;
 pub use error::PcapError;

@@ -2,7 +2,7 @@
 //!
 //! The thread that owns a [`CaptureFile`] writes; threads with a [`CaptureFeed`] add packets and never wait for it.
 
-use super::{CreateError, Direction, Feed, Format, Outcome, Output, Record, Spool};
+use super::{CreateError, Direction, Feed, Format, Outcome, Output, Record, Spool, TraceStep};
 use crate::{Burst, DropReason, eventfd};
 use mem::copy::Kernel;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -121,12 +121,12 @@ impl CaptureFeed {
     /// Adds a received packet of a burst with loaded heads. `epoch` is the zero of the burst's clock in nanoseconds
     /// since the Unix epoch.
     pub fn received<K: Kernel>(&mut self, burst: &Burst, i: usize, epoch: u64) {
-        self.put::<K>((burst, i), Direction::In, Outcome::Moved, (0, epoch));
+        self.put::<K>((burst, i), Direction::In, Outcome::Moved, (0, epoch), None);
     }
 
     /// Adds a sent packet. `epoch` is as in [`CaptureFeed::received`].
     pub fn sent<K: Kernel>(&mut self, burst: &Burst, i: usize, epoch: u64) {
-        self.put::<K>((burst, i), Direction::Out, Outcome::Moved, (0, epoch));
+        self.put::<K>((burst, i), Direction::Out, Outcome::Moved, (0, epoch), None);
     }
 
     /// Adds packet `i` of a burst with loaded heads, received or to be sent at an interface of the file.
@@ -136,12 +136,13 @@ impl CaptureFeed {
         direction: CaptureDirection,
         drop: Option<DropReason>,
         at: (u16, u64),
+        trace: Option<TraceStep>,
     ) {
         let direction = match direction {
             CaptureDirection::In => Direction::In,
             CaptureDirection::Out => Direction::Out,
         };
-        self.put::<K>((burst, i), direction, drop.map_or(Outcome::Moved, Outcome::Lost), at);
+        self.put::<K>((burst, i), direction, drop.map_or(Outcome::Moved, Outcome::Lost), at, trace);
     }
 
     fn put<K: Kernel>(
@@ -150,9 +151,10 @@ impl CaptureFeed {
         direction: Direction,
         outcome: Outcome,
         (interface, epoch): (u16, u64),
+        trace: Option<TraceStep>,
     ) {
         let record = Record::of(burst, i, direction, outcome);
-        let record = Record { now: record.now.saturating_add(epoch), interface, ..record };
+        let record = Record { now: record.now.saturating_add(epoch), interface, trace, ..record };
         self.0.put_or_count::<K>(&record, &burst.frame(i));
     }
 

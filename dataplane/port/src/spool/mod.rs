@@ -34,7 +34,9 @@ pub(crate) use drain::{Format, Spool};
 pub(crate) use feed::{Feed, Spooled};
 pub use file::{CreateError, Output};
 pub use filter::{Filter, FilterError};
+pub use record::TraceStep;
 pub(crate) use record::{Direction, MAX_PACKET, Outcome, Record};
+pub use text::summary;
 
 use std::time::Duration;
 

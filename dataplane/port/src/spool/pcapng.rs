@@ -70,7 +70,13 @@ fn options(out: &mut Vec<u8>, record: &Record, bytes: &[u8]) {
         Outcome::Lost(reason) => Some(format!("dropped: {}", reason.name())),
         Outcome::Moved => None,
     };
-    let comments: Vec<String> = lost.into_iter().chain(work(record, bytes.len())).collect();
+    let step = record.trace.map(|step| {
+        format!(
+            "trace {}: {} ns after its reception, verdict after {} ns; {} packets skipped before",
+            step.number, step.since_ns, step.verdict_ns, step.skipped
+        )
+    });
+    let comments: Vec<String> = step.into_iter().chain(lost).chain(work(record, bytes.len())).collect();
     if flags == 0 && comments.is_empty() {
         return;
     }

@@ -4,7 +4,7 @@ use super::LINE;
 use crate::{Burst, DropReason, OFFLOAD_HEADER};
 
 /// Size of a record header, in bytes.
-pub(super) const HEADER: usize = 32;
+pub(super) const HEADER: usize = 48;
 /// Maximum number of bytes spooled per packet: the longest frame, plus tags added by a pipeline.
 pub(crate) const MAX_PACKET: usize = 65_600;
 /// Maximum number of lines per record.
@@ -32,6 +32,19 @@ pub(crate) enum Outcome {
     Lost(DropReason),
 }
 
+/// A step of a packet that a capture follows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TraceStep {
+    /// Number of the packet, from 1.
+    pub number: u32,
+    /// Nanoseconds from its reception to the verdict of the pipeline.
+    pub verdict_ns: u32,
+    /// Nanoseconds from its reception to this step.
+    pub since_ns: u32,
+    /// Packets that matched before it and were not followed.
+    pub skipped: u32,
+}
+
 /// Metadata of one packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Record {
@@ -47,6 +60,8 @@ pub(crate) struct Record {
     pub(crate) offload: [u8; OFFLOAD_HEADER],
     /// Index among the interfaces of the file.
     pub(crate) interface: u16,
+    /// Step of a packet that is followed.
+    pub(crate) trace: Option<TraceStep>,
 }
 
 impl Record {
@@ -54,7 +69,8 @@ impl Record {
     pub(crate) fn of(burst: &Burst, i: usize, direction: Direction, fate: Outcome) -> Self {
         let has_offloads = burst.has_offloads();
         let offload = if has_offloads { burst.offload(i).header(burst.head(i)) } else { [0; OFFLOAD_HEADER] };
-        Self { now: burst.now().0, len: burst.frame_len(i) as u32, direction, fate, offload, interface: 0 }
+        let (now, len) = (burst.now().0, burst.frame_len(i) as u32);
+        Self { now, len, direction, fate, offload, interface: 0, trace: None }
     }
 
     /// Header of a record followed by `stored` bytes.
@@ -70,6 +86,9 @@ impl Record {
         };
         bytes[18..18 + OFFLOAD_HEADER].copy_from_slice(&self.offload);
         bytes[28..30].copy_from_slice(&self.interface.to_ne_bytes());
+        let step = self.trace.unwrap_or_default();
+        let words = [step.number, step.verdict_ns, step.since_ns, step.skipped];
+        bytes[32..].copy_from_slice(words.map(u32::to_ne_bytes).as_flattened());
         bytes
     }
 
@@ -78,6 +97,8 @@ impl Record {
         let word = |at: usize| u32::from_ne_bytes(std::array::from_fn(|i| bytes[at + i]));
         let direction = [Direction::Only, Direction::In, Direction::Out];
         let lost = usize::from(bytes[17]).checked_sub(1).and_then(|reason| DropReason::ALL.get(reason));
+        let trace =
+            TraceStep { number: word(32), verdict_ns: word(36), since_ns: word(40), skipped: word(44) };
         let record = Self {
             now: u64::from_ne_bytes(std::array::from_fn(|i| bytes[i])),
             len: word(8),
@@ -85,6 +106,7 @@ impl Record {
             fate: lost.map_or(Outcome::Moved, |reason| Outcome::Lost(*reason)),
             offload: std::array::from_fn(|i| bytes[18 + i]),
             interface: u16::from_ne_bytes([bytes[28], bytes[29]]),
+            trace: (trace.number > 0).then_some(trace),
         };
         (record, word(12) as usize)
     }

@@ -42,6 +42,7 @@ fn records_round_trip() {
         fate: Outcome::Lost(crate::DropReason::PortFault),
         offload: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
         interface: 513,
+        trace: Some(TraceStep { number: 7, verdict_ns: 8, since_ns: 9, skipped: 10 }),
     };
     assert_eq!(Record::decode(&record.encode(60)), (record, 60));
     assert_eq!(Record::decode(&Record::default().encode(0)), (Record::default(), 0));
@@ -113,7 +114,8 @@ fn trace_line_has_source_destination_and_summary() {
     let offload = crate::Offload::with_checksum(38, 16).header(&frame);
     let fates = [Outcome::Moved, Outcome::Lost(crate::DropReason::QueueFull)];
     for (fate, offload) in fates.into_iter().zip([offload, [0; 10]]) {
-        let record = Record { now: 5, len: 58, direction: Direction::Out, fate, offload, interface: 0 };
+        let record =
+            Record { now: 5, len: 58, direction: Direction::Out, fate, offload, ..Record::default() };
         assert_eq!(feed.put::<Portable>(&record, &burst(&frame).frame(0)), Spooled::Taken);
     }
     put(&mut feed, 6, &[9; 12]);

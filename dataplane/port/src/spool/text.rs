@@ -28,6 +28,11 @@ pub(super) fn packet(out: &mut Vec<u8>, time: u64, port: &str, record: &Record, 
     out.extend_from_slice(line.as_bytes());
 }
 
+/// Addresses and protocol of a frame that starts with `head`, in one line.
+pub fn summary(head: &[u8]) -> String {
+    Summary(head).to_string()
+}
+
 /// Summary of a frame's headers.
 struct Summary<'a>(&'a [u8]);
 

@@ -7,7 +7,7 @@ use port::pcap::{CaptureCounts, CaptureFile, Filter};
 /// Everything at the ports of a bench, except port `without`.
 fn everything(without: Option<usize>, filter: Option<Filter>) -> CaptureOptions {
     let interfaces = (0..PORTS).map(|port| (Some(port) != without).then_some(port as u16)).collect();
-    CaptureOptions { interfaces, received: true, sent: true, dropped: true, filter }
+    CaptureOptions { interfaces, received: true, sent: true, dropped: true, filter, trace: None }
 }
 
 /// Packets that a worker captures while it floods `packets` packets of port 0 to port 2, which has no room for some of

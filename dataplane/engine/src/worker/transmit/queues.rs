@@ -9,6 +9,7 @@ use std::sync::atomic::{Ordering, fence};
 impl Transmit {
     /// Starts a transmit queue.
     pub(in crate::worker) fn start(&mut self, port: PortId, slot: TxSlot, xps_map: XpsMap) {
+        self.counters.open_latency(port);
         if slot.queue.keeps_back() {
             self.keeping.push(port);
         }

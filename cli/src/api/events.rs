@@ -1,0 +1,49 @@
+//! Events of the switch in the control API.
+
+use super::answer::{Answer, Service, filter};
+use super::error::ApiError;
+use crate::event_log::EventsReport;
+use axum::Json;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use console::Span;
+use serde::Deserialize;
+use std::time::Duration;
+use utoipa::IntoParams;
+
+/// Longest wait for an event, shorter than the time that a request may take.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+/// Parameters of `GET /v1/events`.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EventsQuery {
+    /// Number of an event: only later ones are returned; by default all that are kept.
+    #[serde(default)]
+    after: u64,
+    /// Maximum number of events; the last ones are returned.
+    limit: Option<usize>,
+    /// Time to wait, at most 30s, until there is an event after `after`.
+    #[param(value_type = Option<String>)]
+    wait: Option<Span>,
+}
+
+/// Events of the switch: ports, workers, bonds, controllers, changes, captures
+///
+/// They are those that the log has at level `INFO` and above, with the same fields.
+#[utoipa::path(get, path = "/v1/events", params(EventsQuery), responses(
+    (status = 200, description = "The events, oldest first", body = EventsReport),
+    ApiError,
+))]
+pub(super) async fn show_events(
+    State(service): Service,
+    query: Result<Query<EventsQuery>, QueryRejection>,
+) -> Answer<EventsReport> {
+    let EventsQuery { after, limit, wait } = filter(query, "after, limit and wait")?;
+    let (limit, wait) = (limit.unwrap_or(usize::MAX), wait.unwrap_or_default());
+    if wait.0 > LONGEST_WAIT {
+        let reason = format!("invalid value \"{wait}\" for wait: expected at most 30s");
+        return Err(ApiError::invalid("query", reason, "wait for at most 30s, and ask again"));
+    }
+    Ok(Json(service.events().wait_after(after, limit, wait.0).await))
+}

@@ -1,0 +1,200 @@
+//! `linerate trace --live`: follows packets of running ports.
+//!
+//! The switch captures the steps of each packet with its number. What its flow tables or its forwarding table do with
+//! the headers is asked for when the packet arrives here, so it is that of this moment, and marked so.
+
+use super::hex;
+use super::records::{Outcome, Reader, TraceRecord};
+use crate::api::client::{Client, query};
+use crate::api::model::{FdbReport, PortReport, Status};
+use crate::args::trace::TraceArgs;
+use crate::commands::capture::compile;
+use crate::commands::show::trace;
+use crate::dataplane::flow_report::{TraceReport, TraceRequest};
+use console::units::nanoseconds;
+use console::{Diagnostic, Output};
+use port::pcap::summary;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::time::{Duration, UNIX_EPOCH};
+use wire::MacAddress;
+
+/// Bytes of a packet that are captured: all headers that flow tables read.
+const SNAP: u32 = 256;
+/// Received packets whose headers are kept, to find changes.
+const KEPT: usize = 512;
+
+/// Follows packets until the limit, a signal, or the end of the output.
+pub(super) fn run(args: &TraceArgs, client: &Client) -> anyhow::Result<()> {
+    let parameters = query([
+        ("trace", Some(args.rate.to_string())),
+        ("ports", Some(args.ports.join(",")).filter(|ports| !ports.is_empty())),
+        ("snaplen", Some(SNAP.to_string())),
+        ("filter", args.filter.as_deref().map(compile).transpose()?),
+    ]);
+    let (mut reader, mut follower) = (Reader::default(), Follower::new(args, client)?);
+    // Requests for each packet need a runtime, which must not be made within the one that reads the stream.
+    let (sender, pieces) = std::sync::mpsc::channel::<Vec<u8>>();
+    let (path, own) = (format!("/v1/capture?{parameters}"), client.clone());
+    let stream = std::thread::spawn(move || {
+        let sent = |_| ErrorKind::BrokenPipe.into();
+        own.stream(&path, |piece| sender.send(piece.to_vec()).map_err(sent))
+    });
+    for piece in pieces {
+        let shown = reader.read(&piece).and_then(|records| records.iter().try_for_each(|r| follower.show(r)));
+        match shown {
+            Ok(()) => {}
+            // The limit is reached, or the reader of the output has ended; the process ends the thread.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
+            Err(e) => {
+                return Err(Diagnostic::failed("trace --live", e, "use the linerate of the switch").into());
+            }
+        }
+    }
+    match stream.join() {
+        Ok(ended) => Ok(ended.map(drop)?),
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+struct Follower<'a> {
+    client: &'a Client,
+    output: Output,
+    /// Number of the last packet that is printed.
+    limit: u32,
+    /// Bridge of each port, and whether it has flow tables.
+    bridges: BTreeMap<String, (String, bool)>,
+    received: BTreeMap<u32, Vec<u8>>,
+}
+
+impl<'a> Follower<'a> {
+    fn new(args: &TraceArgs, client: &'a Client) -> Result<Self, Diagnostic> {
+        let ports: Vec<PortReport> = client.get("/v1/ports")?;
+        let Status { bridges, .. } = client.get("/v1/status")?;
+        let has_flows = |name: &str| bridges.iter().any(|b| b.name == name && b.flows.is_some());
+        let bridges = ports.iter().map(|port| {
+            let bridge = port.settings.bridge.clone();
+            let has_flows = has_flows(&bridge);
+            (port.settings.name.clone(), (bridge, has_flows))
+        });
+        let limit = args.limit.map_or(u32::MAX, |limit| limit.try_into().unwrap_or(u32::MAX));
+        let (bridges, received) = (bridges.collect(), BTreeMap::new());
+        Ok(Self { client, output: args.show.output, limit, bridges, received })
+    }
+
+    /// Prints a step. Returns `BrokenPipe` behind the last packet, as for a closed output.
+    fn show(&mut self, record: &TraceRecord) -> std::io::Result<()> {
+        if record.number > self.limit {
+            return Err(ErrorKind::BrokenPipe.into());
+        }
+        let is_received = record.outcome == Outcome::Received;
+        let lookup = if is_received { self.look_up(record) } else { None };
+        let text = match self.output {
+            Output::Table => self.text(record, lookup.as_ref()),
+            Output::Json => format!("{}\n", value(record, lookup.as_ref())),
+        };
+        if is_received {
+            self.received.insert(record.number, record.head.clone());
+            while self.received.len() > KEPT {
+                self.received.pop_first();
+            }
+        }
+        console::raw(text.as_bytes()).map_err(|_| ErrorKind::BrokenPipe.into())
+    }
+
+    fn text(&self, record: &TraceRecord, lookup: Option<&Lookup>) -> String {
+        let TraceRecord { number, port, length, .. } = record;
+        let is_changed = self.received.get(number).is_some_and(|head| *head != record.head);
+        let changed = if is_changed { format!("; now {}", summary(&record.head)) } else { String::new() };
+        let after = format!("#{number}    +{}", nanoseconds(record.since_ns));
+        let verdict = format!("(verdict after {})", nanoseconds(record.verdict_ns));
+        match &record.outcome {
+            Outcome::Sent => format!("{after}  sent to {port} {verdict}{changed}\n"),
+            Outcome::Dropped(reason) => format!("{after}  dropped at {port}: {reason} {verdict}{changed}\n"),
+            Outcome::Received => {
+                let time = humantime::format_rfc3339_nanos(UNIX_EPOCH + Duration::from_nanos(record.time));
+                let packet = summary(&record.head);
+                let skipped = match record.skipped {
+                    0 => String::new(),
+                    skipped => format!("({skipped} packets were skipped)\n"),
+                };
+                let lookup = lookup.map(|lookup| lookup.text(*number)).unwrap_or_default();
+                format!("{skipped}#{number} {time}  received at {port}: {length} B {packet}\n{lookup}")
+            }
+        }
+    }
+
+    /// What the switch does now with a packet with these headers; `None` if it cannot be found out.
+    fn look_up(&self, record: &TraceRecord) -> Option<Lookup> {
+        let (bridge, has_flows) = self.bridges.get(&record.port)?;
+        if *has_flows {
+            let request = TraceRequest {
+                bridge: Some(bridge.clone()),
+                flow: None,
+                in_port: Some(record.port.clone()),
+                frame: Some(hex(&record.head)),
+                length: Some(record.length as usize),
+                ct_next: Vec::new(),
+            };
+            let body = serde_json::to_value(request).ok()?;
+            return self.client.post("/v1/trace", &body).ok().map(Lookup::Tables);
+        }
+        let to = MacAddress::from(*record.head.first_chunk()?);
+        let report: FdbReport =
+            self.client.get(&format!("/v1/fdb?{}", query([("bridge", Some(bridge))]))).ok()?;
+        let ports = report.entries.into_iter().filter(|entry| entry.mac == to).map(|entry| entry.port);
+        Some(Lookup::Addresses { bridge: bridge.clone(), to, ports: ports.collect() })
+    }
+}
+
+/// What a bridge does with headers.
+enum Lookup {
+    Tables(TraceReport),
+    Addresses { bridge: String, to: MacAddress, ports: Vec<String> },
+}
+
+impl Lookup {
+    fn text(&self, number: u32) -> String {
+        let text = match self {
+            Self::Tables(report) => format!("simulated with the tables of now:\n{}", trace::text(report)),
+            Self::Addresses { bridge, to, ports } if ports.is_empty() => {
+                format!("bridge {bridge}, now: {to} is not in the forwarding table")
+            }
+            Self::Addresses { bridge, to, ports } => {
+                format!("bridge {bridge}, now: {to} is at {}", ports.join(", "))
+            }
+        };
+        let lines: Vec<_> = text.lines().map(|line| format!("#{number}    {line}")).collect();
+        lines.join("\n") + "\n"
+    }
+}
+
+/// A step as JSON.
+fn value(record: &TraceRecord, lookup: Option<&Lookup>) -> Value {
+    let (step, reason) = match &record.outcome {
+        Outcome::Received => ("received", None),
+        Outcome::Sent => ("sent", None),
+        Outcome::Dropped(reason) => ("dropped", Some(reason)),
+    };
+    let simulated = match lookup {
+        Some(Lookup::Tables(report)) => json!(report),
+        Some(Lookup::Addresses { bridge, to, ports }) => {
+            json!({ "bridge": bridge, "mac": to, "ports": ports })
+        }
+        None => Value::Null,
+    };
+    json!({
+        "number": record.number,
+        "step": step,
+        "port": record.port,
+        "reason": reason,
+        "time_ns": record.time,
+        "since_ns": record.since_ns,
+        "verdict_ns": record.verdict_ns,
+        "skipped": record.skipped,
+        "length": record.length,
+        "packet": summary(&record.head),
+        "simulated": simulated,
+    })
+}

@@ -1,0 +1,56 @@
+//! Samples of bursts: their latency by output port, and the cycles of their steps.
+
+use super::*;
+use crate::latency::LatencyTotals;
+
+/// Sampled packets that were sent to a port.
+fn sampled(bench: &Bench, port: usize) -> u64 {
+    let none = LatencyTotals::of(PortId(port as u16), &[]);
+    let totals = LatencyTotals::of(PortId(port as u16), std::slice::from_ref(&bench.worker.counters));
+    totals.since(&none).map_or(0, |latency| latency.packets())
+}
+
+#[test]
+fn one_burst_in_a_millisecond_is_sampled_at_each_output() {
+    let mut bench = Bench::new(2, QueueFull::Drop, Capabilities::NONE);
+    bench.source(0, &[2; 60], (60, usize::MAX), Offload::NONE);
+    for microseconds in 0..10_000 {
+        bench.at(microseconds * 1_000);
+        bench.worker.round();
+    }
+    bench.worker.finish();
+    let sent = bench.outputs[2].lock().unwrap().packets as u64;
+    assert_eq!((sampled(&bench, 2), sampled(&bench, 3)), (10 * 64, 10 * 64), "of {sent}");
+    let counters = &bench.worker.counters;
+    let port = counters.port(PortId(0));
+    assert_eq!((port.sampled_polls.get(), port.sampled_packets.get()), (10, 640));
+    assert_eq!(counters.sampled_packets.get(), 10 * 64);
+    let steps = [&counters.step_receive, &counters.step_pipeline, &counters.step_transmit];
+    assert!(steps.iter().all(|step| step.get() > 0));
+    assert!(!bench.worker.out.watch.is_on, "a burst that is not sampled takes the fast path");
+    bench.assert_sums_agree();
+}
+
+#[test]
+fn a_burst_that_is_carried_over_is_sampled_until_its_last_packet() {
+    let mut bench = Bench::new(60, QueueFull::Drop, Capabilities::NONE);
+    let given = bench.source(0, &[2; 60], (LONG, 64), Offload::NONE);
+    while given.lock().unwrap().completed < 64 {
+        bench.worker.round();
+    }
+    assert!(bench.worker.counters.carried_turns.get() > 0);
+    assert_eq!((2..62).map(|port| sampled(&bench, port)).sum::<u64>(), 60 * 64);
+    assert_eq!(bench.worker.counters.sampled_packets.get(), 0, "its steps are not counted");
+    assert!(!bench.worker.out.watch.is_on);
+}
+
+#[test]
+fn packets_that_are_dropped_have_no_latency() {
+    let mut bench = Bench::new(1, QueueFull::Drop, Capabilities::NONE);
+    bench.outputs[2].lock().unwrap().room = 10;
+    bench.source(0, &[2; 60], (60, 64), Offload::NONE);
+    for _ in 0..4 {
+        bench.worker.round();
+    }
+    assert_eq!((sampled(&bench, 2), bench.drops(DropReason::QueueFull)), (10, 54));
+}

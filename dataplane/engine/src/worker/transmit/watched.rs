@@ -1,0 +1,206 @@
+//! Bursts of which packets are captured, or that are sampled.
+
+use super::Transmit;
+use crate::capture::{self, Capture, CaptureId};
+use crate::command::QueueKey;
+use crate::trace::{BurstKey, PacketKey};
+use crate::worker::sampler::Sampler;
+use mem::copy::Choice;
+use port::{BURST, Burst, BurstStats, DropReason, Now, PortFault, PortId, RxQueue, TxQueue, Verdicts};
+
+/// Captures and samples of a worker.
+pub(in crate::worker) struct Watch {
+    /// Whether packets are captured, or a burst is sampled: almost always not.
+    pub(in crate::worker) is_on: bool,
+    pub(super) captures: Vec<Capture>,
+    pub(in crate::worker) sampler: Sampler,
+    ticks_per_ns: f64,
+    /// The burst that is classified or sent now, and by index in an edited burst the packets of that one.
+    current: Option<BurstKey>,
+    origins: Option<[u8; BURST]>,
+}
+
+impl Watch {
+    pub(super) fn new(ticks_per_ns: f64) -> Self {
+        Self {
+            is_on: false,
+            captures: Vec::new(),
+            sampler: Sampler::default(),
+            ticks_per_ns,
+            current: None,
+            origins: None,
+        }
+    }
+}
+
+impl Transmit {
+    /// Updates the flag after a change.
+    pub(in crate::worker) fn update_watch(&mut self) {
+        self.watch.is_on = !self.watch.captures.is_empty() || self.watch.sampler.is_on();
+    }
+
+    pub(in crate::worker) fn start_capture(&mut self, capture: Capture) {
+        self.watch.captures.push(capture);
+        self.update_watch();
+    }
+
+    pub(in crate::worker) fn stop_capture(&mut self, id: CaptureId) {
+        self.watch.captures.retain(|capture| capture.id() != id);
+        self.update_watch();
+    }
+
+    /// Captures the packets of a burst that the queue `from` has received.
+    #[cold]
+    pub(in crate::worker) fn capture_received(&mut self, burst: &mut Burst, from: QueueKey) {
+        if !self.watch.captures.is_empty() {
+            capture::received(&mut self.watch.captures, self.kernel, burst, from);
+        }
+    }
+
+    /// Has the next burst sampled if the last sample was long ago.
+    pub(in crate::worker) fn arm_sample(&mut self, now: Now) {
+        self.watch.sampler.arm(now);
+        self.update_watch();
+    }
+
+    /// [`RxQueue::rx`] while packets are captured or a burst is to be sampled.
+    #[cold]
+    pub(in crate::worker) fn receive(
+        &mut self,
+        (queue, port): (&mut dyn RxQueue, PortId),
+        burst: (&mut Burst, usize),
+        stats: &mut BurstStats,
+    ) -> Result<(), PortFault> {
+        self.watch.sampler.receive(queue, burst, stats, self.counters.port(port))
+    }
+
+    /// Begins to classify burst `index`. Returns whether it is sampled or its packets may be followed.
+    #[cold]
+    pub(in crate::worker) fn begin_sample(&mut self, index: usize, burst: BurstKey) -> bool {
+        self.watch.current = Some(burst);
+        self.watch.sampler.begin(index) | capture::trace(&self.watch.captures)
+    }
+
+    #[cold]
+    pub(in crate::worker) fn sample_classified(&mut self) {
+        self.watch.sampler.classified();
+        if let Some(burst) = self.watch.current {
+            capture::classified(&mut self.watch.captures, burst);
+        }
+    }
+
+    /// The sampled burst, of `packets` packets, is sent and completed.
+    #[cold]
+    pub(in crate::worker) fn finish_sample(&mut self, packets: usize) {
+        self.watch.sampler.finish(packets, &self.counters);
+        self.watch.current = None;
+        self.update_watch();
+    }
+
+    /// The burst `index` is carried over. Returns when it was received, if it is sampled.
+    pub(in crate::worker) fn take_sample(&mut self, index: usize) -> Option<u64> {
+        let taken = self.watch.sampler.take(index);
+        self.update_watch();
+        taken
+    }
+
+    /// Continues with a burst that was carried over, which was received at that time if it is sampled.
+    pub(in crate::worker) fn resume_sample(&mut self, received: Option<u64>, burst: BurstKey) {
+        self.watch.current = Some(burst);
+        if let Some(received) = received {
+            self.watch.sampler.resume(received);
+            self.update_watch();
+        }
+    }
+
+    /// Ends what [`Transmit::resume_sample`] has begun.
+    pub(in crate::worker) fn pause_sample(&mut self, received: Option<u64>) {
+        self.watch.current = None;
+        if received.is_some() {
+            self.watch.sampler.pause();
+            self.update_watch();
+        }
+    }
+
+    /// The packets of an edited burst are those of the current burst with these indices.
+    #[cold]
+    pub(in crate::worker) fn set_origins(&mut self, origins: impl Iterator<Item = u8>) {
+        let mut all = [0; BURST];
+        all.iter_mut().zip(origins).for_each(|(to, origin)| *to = origin);
+        self.watch.origins = Some(all);
+    }
+
+    /// The edited burst has ended.
+    pub(in crate::worker) fn clear_origins(&mut self) {
+        self.watch.origins = None;
+    }
+
+    /// Captures packets that were dropped because a queue was full.
+    #[cold]
+    pub(super) fn capture_full(&mut self, burst: &Burst, to: PortId, indices: &[u8]) {
+        let (kernel, drop) = (self.kernel, Some(DropReason::QueueFull));
+        for &index in indices {
+            let key = packet(self.watch.current, self.watch.origins.as_ref(), index);
+            capture::lost_or_sent(&mut self.watch.captures, kernel, (burst, index.into()), to, drop, key);
+        }
+        capture::notify(&mut self.watch.captures);
+    }
+
+    /// Captures the packets that a pipeline has dropped.
+    #[cold]
+    pub(super) fn capture_dropped(&mut self, packets: (&Burst, &Verdicts), from: PortId) {
+        capture::dropped(&mut self.watch.captures, self.kernel, packets, from, self.watch.current);
+    }
+
+    /// [`TxQueue::tx`] on the queue at index `at` of a port, with its captures and samples. A queue that delays packets
+    /// is not sampled, because it has not sent what it has taken.
+    #[cold]
+    pub(super) fn send_watched(
+        &mut self,
+        burst: &Burst,
+        (to, at): (PortId, usize),
+        indices: &[u8],
+        stats: &mut BurstStats,
+    ) -> Result<usize, PortFault> {
+        let queue = &mut *self.tx[usize::from(to.0)].queues[at].queue;
+        let captures = (&mut self.watch.captures[..], self.kernel);
+        let (current, origins) = (self.watch.current, self.watch.origins);
+        let key = |index| packet(current, origins.as_ref(), index);
+        let sent = send_captured(queue, burst, (to, indices), stats, captures, key);
+        if let Some(age) = self.watch.sampler.age().filter(|_| stats.packets > 0 && !queue.keeps_back()) {
+            self.counters.count_latency(to, (age as f64 / self.watch.ticks_per_ns) as u64, stats.packets);
+        }
+        sent
+    }
+}
+
+/// The packet of the current burst that `index` of the burst at hand is.
+fn packet(current: Option<BurstKey>, origins: Option<&[u8; BURST]>, index: u8) -> Option<PacketKey> {
+    let origin = origins.map_or(index, |origins| origins[usize::from(index)]);
+    current.map(|burst| (burst, origin))
+}
+
+/// [`TxQueue::tx`], packet by packet if the port is captured, so that captures have the outcome of each.
+fn send_captured(
+    queue: &mut dyn TxQueue,
+    burst: &Burst,
+    (to, indices): (PortId, &[u8]),
+    stats: &mut BurstStats,
+    (captures, kernel): (&mut [Capture], Choice),
+    key: impl Fn(u8) -> Option<PacketKey>,
+) -> Result<usize, PortFault> {
+    if !capture::concerns(captures, to) {
+        return queue.tx(burst, indices, stats);
+    }
+    let mut done = 0;
+    for &index in indices {
+        let before = *stats;
+        if queue.tx(burst, &[index], stats)? == 0 {
+            break;
+        }
+        capture::sent(captures, kernel, (burst, index.into()), to, (&before, stats), key(index));
+        done += 1;
+    }
+    capture::notify(captures);
+    Ok(done)
+}
