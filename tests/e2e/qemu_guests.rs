@@ -137,12 +137,10 @@ mod every {
         visit(&Pair { image: Image::make(), server: true, packed: false });
     }
 
-    /// The guest's memory does not contain the position of the back end in a packed ring; the switch keeps it in a file.
-    #[test]
-    #[ignore = "needs QEMU and a kernel: run by `cargo xtask test --all`"]
-    fn linux_guests_with_packed_rings_survive_restart_of_a_killed_switch() {
+    /// Kills the switch under traffic, several times.
+    fn survive_kills(packed: bool) {
         let folder = folder();
-        let (mut switch, mut guests) = restarted(folder.path(), true);
+        let (mut switch, mut guests) = restarted(folder.path(), packed);
         guests[0].succeed("(ping -A 10.0.0.2 >/dev/null &) ; sleep 0.2", REACTION);
         for _ in 0..5 {
             switch = Switch::restart(&switch.kill());
@@ -153,5 +151,18 @@ mod every {
         }
         guests[0].succeed("killall ping", REACTION);
         talk_again(switch, guests);
+    }
+
+    #[test]
+    #[ignore = "needs QEMU and a kernel: run by `cargo xtask test --all`"]
+    fn linux_guests_with_split_rings_survive_kills_of_the_switch() {
+        survive_kills(false);
+    }
+
+    /// The guest's memory does not contain the position of the back end in a packed ring; the switch keeps it in a file.
+    #[test]
+    #[ignore = "needs QEMU and a kernel: run by `cargo xtask test --all`"]
+    fn linux_guests_with_packed_rings_survive_kills_of_the_switch() {
+        survive_kills(true);
     }
 }

@@ -4,7 +4,6 @@
 //! against the same state. The topology has what the data plane did even if the request returns an error.
 
 use super::error::ApiError;
-use super::history::RateHistory;
 use super::model::{BridgeStatus, ConfinementReport, PortReport, Status, Traffic};
 use super::peer::Peer;
 use super::source::Source;
@@ -16,6 +15,7 @@ use crate::dataplane::interface::{DataPlane, DataPlaneError};
 use crate::dataplane::link_report::NeighborsReport;
 use crate::dataplane::offload_report::OffloadReport;
 use crate::dataplane::open;
+use crate::dataplane::rate_history::RateHistory;
 use crate::dataplane::report::BridgeReport;
 use crate::event_log::EventLog;
 use crate::grant::GrantRequest;

@@ -30,6 +30,7 @@ mod offload;
 mod offload_connections;
 pub(crate) mod offload_report;
 pub(crate) mod open;
+pub(crate) mod rate_history;
 pub(crate) mod report;
 pub(crate) mod switch;
 pub(crate) mod tunnels;

@@ -7,9 +7,9 @@ mod sparkline;
 mod view;
 
 use crate::api::client::Client;
-use crate::api::history::HistoryReport;
 use crate::api::model::{BridgeStatus, Status};
 use crate::args::TopArgs;
+use crate::dataplane::rate_history::HistoryReport;
 use console::{Diagnostic, Output, SIGNAL_POLL};
 use engine::Snapshot;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};

@@ -1,7 +1,7 @@
 //! Computes rates from two readings of the counters.
 
-use crate::api::history::PortHistory;
 use crate::api::model::BridgeStatus;
+use crate::dataplane::rate_history::PortHistory;
 use engine::{DepthSnapshot, PortSnapshot, Snapshot, StepSnapshot, WorkerSnapshot};
 use serde::Serialize;
 use std::collections::BTreeMap;

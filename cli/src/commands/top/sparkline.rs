@@ -1,6 +1,6 @@
 //! Rates of the last minutes as a line of blocks.
 
-use crate::api::history::PortHistory;
+use crate::dataplane::rate_history::PortHistory;
 
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 

@@ -79,7 +79,7 @@ pub fn recover(layout: &Layout, map: &Arc<GuestMemory>, (record, chains): (u32, 
     let descriptors = Area::new(map, "descriptor", layout.descriptors, length, 16).ok()?;
     let ring = Ring { descriptors, size };
     let is_later = if old.wrap() == new.wrap() { new.at() >= old.at() } else { new.at() <= old.at() };
-    let (chains, is_published) = (chains != 0, old == new || ring.is_used(old));
+    let (chains, is_published) = (chains != 0, old == new || ring.is_returned(old));
     let position = match is_published {
         _ if !is_later => return None,
         // Nothing is written to a ring that does not match.
@@ -108,6 +108,11 @@ impl Ring {
     fn is_used(&self, place: Place) -> bool {
         let used = if place.wrap() { AVAIL | USED } else { 0 };
         self.flags(place) & (AVAIL | USED) == used
+    }
+
+    /// Whether the buffer at `place` was returned; the driver may have added another one there since.
+    fn is_returned(&self, place: Place) -> bool {
+        self.is_used(place) || self.is_available(place.on_other_lap())
     }
 
     fn is_available(&self, place: Place) -> bool {
@@ -172,8 +177,7 @@ impl Ring {
         while chains && self.is_available(before) && before.at() > 0 {
             before = before.retreat(1, self.size);
         }
-        let is_returned = self.is_used(before) || self.is_available(before.on_other_lap());
         let is_old = self.is_available(at.on_other_lap());
-        is_returned && !self.is_used(at) && (chains || !is_old)
+        self.is_returned(before) && !self.is_used(at) && (chains || !is_old)
     }
 }

@@ -115,13 +115,13 @@ fn kills() -> impl Strategy<Value = Kill> {
 proptest! {
     #[test]
     fn every_buffer_returns_once(
-        steps in prop::collection::vec((1..=SIZE as usize, 1..=SIZE as usize, kills(), 0..3usize), 1..40),
+        steps in prop::collection::vec((1..=SIZE as usize, 1..=SIZE as usize, kills(), 0..3usize, any::<bool>()), 1..40),
         in_order in any::<bool>(),
     ) {
         let mut bench = Bench::new(in_order);
         let mut device = bench.device(bench.mock.layout.base);
         let mut total = 0;
-        for (posted, taken, kill, clean) in steps {
+        for (posted, taken, kill, clean, again) in steps {
             let free = bench.driver.free().min(posted);
             bench.post(posted);
             total += free;
@@ -137,6 +137,12 @@ proptest! {
                 // As `flush_used` does before it publishes.
                 let word = before & 0xffff | device.base() << 16;
                 bench.poke(word);
+            }
+            if again {
+                // The driver uses what was published before the kill.
+                bench.reap();
+                total += bench.driver.free();
+                bench.post(SIZE.into());
             }
             let base = recover(&bench.mock.layout, &bench.mock.map, bench.record().words());
             let Some(base) = base else { panic!("{kill:?} after {taken:?} is not recovered") };
