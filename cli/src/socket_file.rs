@@ -59,6 +59,10 @@ pub(crate) fn listen_on(path: &Path) -> io::Result<UnixListener> {
     // Linux gives the file the mode of the socket, so that other users cannot connect at any moment.
     fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     bind(&socket, &SocketAddrUnix::new(path)?)?;
-    listen_at(&socket, BACKLOG)?;
+    // The file is there from here on.
+    if let Err(error) = listen_at(&socket, BACKLOG) {
+        let _ = fs::remove_file(path);
+        return Err(error.into());
+    }
     Ok(UnixListener::from(socket))
 }

@@ -134,7 +134,7 @@ fn a_program_that_cannot_take_over_changes_nothing() {
         configuration(&[SWITCH_CPU], &[vhost("red", &red), vhost("blue", &blue)]),
     )
     .expect("a file of the test");
-    let mut switch = Switch::restart_program(folder.path(), &program);
+    let mut switch = Switch::restart_as(folder.path(), &[program.clone().into()]).expect("a switch");
     let pid = switch.pid();
     let report = under_load(&mut switch, [&red, &blue], "", |switch| {
         for (script, expected) in [(None, "No such file"), (Some("#!/bin/sh\nexit 1\n"), "did not take over")]

@@ -13,6 +13,9 @@ pub const LIBRARIES: &str = "LINERATE_LIB";
 /// Environment variable with the folder of the examples to use instead of building them.
 pub const EXAMPLES: &str = "LINERATE_EXAMPLES";
 
+/// Environment variable with the folder of the programs for tests of failing system calls, instead of building them.
+pub const FAULTS: &str = "LINERATE_FAULTS_DIR";
+
 /// Path of the binary under test, in the same profile as the end-to-end tests.
 pub fn linerate() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
@@ -49,16 +52,40 @@ pub fn preload() -> PathBuf {
     existing(libraries().join("liblinerate_preload.so"))
 }
 
+/// Folder with a `linerate` that makes all system calls by the C library, and the library that makes them fail.
+pub fn faults() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| std::env::var_os(FAULTS).map_or_else(build_faults, PathBuf::from))
+}
+
+/// Builds into a directory of its own, because the features differ from those of all other builds.
+fn build_faults() -> PathBuf {
+    let target = target().1.join("faults");
+    let what = ["-p", "linerate", "-p", "linerate-faults", "--features", "rustix/use-libc"];
+    run(&target, "dev", &what);
+    target.join("debug")
+}
+
 fn built() -> PathBuf {
     existing(build(&["--workspace", "--bin", "linerate", "--bin", "linerate-lab"]).join("linerate"))
 }
 
-/// Builds into the profile directory of the test executable, `TARGET/PROFILE/deps/e2e-HASH`.
+/// Builds into the profile directory of the test executable.
 fn build(what: &[&str]) -> PathBuf {
+    let (folder, target) = target();
+    run(&target, if folder.ends_with("release") { "release" } else { "dev" }, what);
+    folder
+}
+
+/// Profile directory and target directory of the test executable, `TARGET/PROFILE/deps/e2e-HASH`.
+fn target() -> (PathBuf, PathBuf) {
     let test = std::env::current_exe().unwrap_or_else(|error| panic!("no path of this test: {error}"));
     let folder = test.ancestors().nth(2).unwrap_or_else(|| panic!("{} is too short", test.display()));
     let target = folder.parent().unwrap_or_else(|| panic!("{} has no parent", folder.display()));
-    let profile = if folder.ends_with("release") { "release" } else { "dev" };
+    (folder.to_owned(), target.to_owned())
+}
+
+fn run(target: &Path, profile: &str, what: &[&str]) {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
         .args(["build", "--quiet", "--profile", profile, "--target-dir"])
@@ -67,5 +94,4 @@ fn build(what: &[&str]) -> PathBuf {
         .status()
         .unwrap_or_else(|error| panic!("cannot run cargo to build {what:?}: {error}"));
     assert!(status.success(), "{what:?} does not build, so nothing can be tested");
-    folder.to_owned()
 }

@@ -10,6 +10,7 @@ pub mod browser;
 pub mod c;
 pub mod capture;
 pub mod data;
+pub mod faults;
 pub mod guest;
 pub mod initramfs;
 pub mod iperf;

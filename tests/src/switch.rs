@@ -1,5 +1,6 @@
 //! `linerate run` as a process with a generated configuration, queried through its command line.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -82,21 +83,28 @@ impl Switch {
 
     /// Starts a switch with the configuration of an earlier one in `folder`.
     pub fn restart(folder: &Path) -> Switch {
-        Switch::restart_program(folder, binary::linerate())
+        Switch::restart_as(folder, &[binary::linerate().into()])
+            .unwrap_or_else(|output| panic!("linerate ended at once: {output}"))
     }
 
-    /// [`Switch::restart`] of another program.
-    pub fn restart_program(folder: &Path, program: &Path) -> Switch {
+    /// [`Switch::restart`] by the words of another command.
+    ///
+    /// # Errors
+    /// Its output, if it ends before it responds.
+    pub fn restart_as(folder: &Path, command: &[OsString]) -> Result<Switch, String> {
         let control = folder.join("control.sock");
-        let words = [Path::new("--control"), &control, Path::new("run"), &folder.join("switch.toml")];
-        let process = Process::spawn(folder, "linerate", program, &words);
+        let words =
+            ["--control".into(), control.clone().into(), "run".into(), folder.join("switch.toml").into()];
+        let (program, before) = command.split_first().expect("a command has a program");
+        let process = Process::spawn(folder, "linerate", program, &[before, &words].concat());
         let mut switch = Switch { process, successor: None, folder: folder.to_owned(), control };
-        let answered = wait::until(START_TIMEOUT, || {
-            assert!(switch.process.ended().is_none(), "linerate ended at once");
-            switch.get("/v1/status").ok()
+        let answered = wait::until(START_TIMEOUT, || match switch.process.ended() {
+            Some(status) => Some(Err(format!("{status}: {}", switch.log()))),
+            None => switch.get("/v1/status").ok().map(Ok),
         });
-        assert!(answered.is_some(), "linerate did not answer on its control socket in {START_TIMEOUT:?}");
-        switch
+        let answered = answered
+            .unwrap_or_else(|| panic!("linerate did not answer on its control socket in {START_TIMEOUT:?}"));
+        answered.map(|_| switch)
     }
 
     /// Process identifier.
@@ -128,17 +136,26 @@ impl Switch {
 
     /// Runs a verb. Returns its output, or its standard error if it fails.
     pub fn tell(&self, verb: &[&str]) -> Result<Vec<u8>, String> {
-        let Output { status, stdout, stderr } = Command::new(binary::linerate())
-            .arg("--control")
-            .arg(&self.control)
-            .args(verb)
-            .output()
-            .unwrap_or_else(|error| panic!("cannot run linerate: {error}"));
+        let output = self.command(verb).output();
+        let Output { status, stdout, stderr } =
+            output.unwrap_or_else(|error| panic!("cannot run linerate: {error}"));
         if status.success() { Ok(stdout) } else { Err(String::from_utf8_lossy(&stderr).into_owned()) }
     }
 
+    /// The command of a verb.
+    pub fn command(&self, verb: &[&str]) -> Command {
+        let mut command = Command::new(binary::linerate());
+        command.arg("--control").arg(&self.control).args(verb);
+        command
+    }
+
+    /// Whether it runs.
+    pub fn is_running(&mut self) -> bool {
+        self.process.ended().is_none()
+    }
+
     /// Reads a resource of the control API, without a process for each time that a test looks.
-    fn get(&self, resource: &str) -> io::Result<Value> {
+    pub fn get(&self, resource: &str) -> io::Result<Value> {
         let answer = self.exchange(&format!("GET {resource} HTTP/1.0\r\n\r\n"))?;
         let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
         let is_found = head.starts_with("HTTP/1.0 200 ");

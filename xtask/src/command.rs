@@ -166,7 +166,7 @@ impl Write for Held {
     }
 }
 
-fn announced(command: &Command) -> String {
+pub(crate) fn announced(command: &Command) -> String {
     let line = shown(command);
     eprintln!("$ {line}");
     line

@@ -18,6 +18,7 @@ mod kernel;
 mod package;
 mod packages;
 mod programs;
+mod soak;
 mod steps;
 mod suite;
 
@@ -39,6 +40,8 @@ enum Task {
     Ci,
     /// Install missing Debian packages, then run all tests
     Test(suite::TestArguments),
+    /// Run a switch under traffic and random changes, and check that packets are accounted for and that nothing grows
+    Soak(soak::SoakArguments),
     /// Count instructions per packet of the fast path and compare them with the limits
     Callgrind(callgrind::CallgrindArguments),
     /// Measure the coverage of the tests with cargo-llvm-cov
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().task {
         Task::Ci => steps::run(&[checks::all(), suite::all(&suite::TestArguments::default())].concat(), true),
         Task::Test(arguments) => steps::run(&suite::all(&arguments), arguments.strict),
+        Task::Soak(arguments) => soak::run(&arguments),
         Task::Callgrind(arguments) => {
             steps::run(&[steps::Step::new("callgrind", move || callgrind::run(arguments))], false)
         }

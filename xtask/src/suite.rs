@@ -137,6 +137,18 @@ fn run_tests(all: bool, lint: bool) -> Result<Outcome> {
     programs::run(programs, words, variable, LIMIT)
 }
 
+/// Builds `linerate` with system calls by the C library, and the library that makes them fail. In a directory of its
+/// own, because its features are not those of the other builds.
+fn build_faults() -> Result<()> {
+    let what = ["--package", "linerate", "--package", "linerate-faults", "--features", "rustix/use-libc"];
+    command::build(&what, vec![("CARGO_TARGET_DIR", faults().into())])
+}
+
+/// Target directory of [`build_faults`].
+fn faults() -> PathBuf {
+    command::target().join("faults")
+}
+
 /// The ordinary tests, with `all` with [`ALL_FEATURES`].
 fn tests(all: bool, lint: bool) -> Command {
     let mut command = cargo(&["test", "--workspace", "--no-fail-fast"]);
@@ -149,10 +161,11 @@ fn tests(all: bool, lint: bool) -> Command {
 
 /// Builds the end-to-end tests and what they run: with `all` the release build, otherwise the development build, which
 /// the other tests need as well, and which checks overflows and assertions.
-fn build(all: bool, lint: bool) -> Result<()> {
+pub(crate) fn build(all: bool, lint: bool) -> Result<()> {
     let test = ["--workspace", "--test", END_TO_END];
     if all {
         command::build_linerate()?;
+        build_faults()?;
         return command::build(&test, linted(lint, all));
     }
     let what = ["--lib", "--bin", "linerate", "--bin", "linerate-lab", "--examples"];
@@ -160,7 +173,7 @@ fn build(all: bool, lint: bool) -> Result<()> {
 }
 
 /// Path of the program with the end-to-end tests, which is built if it is missing.
-fn end_to_end_program(lint: bool, all: bool) -> Result<PathBuf> {
+pub(crate) fn end_to_end_program(lint: bool, all: bool) -> Result<PathBuf> {
     // The whole workspace, so that features are those of the other steps and nothing is built twice.
     let mut command =
         cargo(&["test", "--workspace", "--test", END_TO_END, "--no-run", "--message-format=json"]);
@@ -188,7 +201,7 @@ fn compiler(name: &str) -> OsString {
 
 /// The end-to-end tests. With `all` they run over all their cases, otherwise over a sample and without the modules
 /// named `every`.
-fn end_to_end(program: &Path, name: &str, all: bool) -> Command {
+pub(crate) fn end_to_end(program: &Path, name: &str, all: bool) -> Command {
     let mut command = Command::new(program);
     command.current_dir(command::root().join("tests"));
     command.args(["--ignored", END_TO_END_AT_ONCE, name]);
@@ -201,6 +214,9 @@ fn end_to_end(program: &Path, name: &str, all: bool) -> Command {
     command.env("LINERATE_BIN", command::built(profile));
     command.env("LINERATE_LIB", command::target().join(profile));
     command.env("LINERATE_KERNEL", kernel::folder());
+    if all {
+        command.env("LINERATE_FAULTS_DIR", faults().join("debug"));
+    }
     command.env("LINERATE_FAUCET", faucet::programs());
     command
 }

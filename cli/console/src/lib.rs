@@ -79,8 +79,14 @@ pub fn is_screen(output: &impl IsTerminal) -> bool {
 /// Prints bytes unchanged.
 pub fn raw(bytes: &[u8]) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
-    out.write_all(bytes)?;
-    Ok(out.flush()?)
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        // The caller of `main` knows it: the reader has enough.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            let remedy = "free space, or write the output elsewhere; the command itself has succeeded";
+            Err(Diagnostic::failed("standard output", error, remedy).into())
+        }
+        written => Ok(written?),
+    }
 }
 
 /// Formats a table without borders. Columns whose title begins with `>` are right-aligned.

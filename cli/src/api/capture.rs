@@ -5,6 +5,7 @@ use super::error::ApiError;
 use super::peer::Peer;
 use super::server::Endless;
 use super::service::{ApiService, missing};
+use crate::dataplane::captures::Captured;
 use crate::dataplane::report::CaptureRequest;
 use crate::settings::model::{ModelKind, RssMode};
 use crate::settings::topology::Topology;
@@ -16,10 +17,10 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use console::Diagnostic;
 use hyper::body::{Bytes, Frame};
-use rustix::fd::OwnedFd;
 use serde::Deserialize;
 use std::io;
 use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::unix::pipe::Receiver;
@@ -91,7 +92,7 @@ impl CaptureQuery {
 
 impl ApiService {
     /// `GET /v1/capture`
-    fn capture(&self, request: &CaptureRequest) -> Result<OwnedFd, ApiError> {
+    fn capture(&self, request: &CaptureRequest) -> Result<Captured, ApiError> {
         let topology = self.topology();
         let is_port = |name: &String| topology.ports.iter().any(|port| port.name == *name);
         if let Some(unknown) = request.ports.iter().find(|name| !is_port(name)) {
@@ -115,8 +116,9 @@ fn follows(topology: &Topology) -> bool {
     topology.model.model != ModelKind::Pipeline && !hands_over
 }
 
-/// A pipe as the body of an answer.
-struct Piped(Receiver);
+/// A pipe as the body of an answer. A capture that broke off is an error, by which the client sees that the file is not
+/// whole.
+struct Piped(Receiver, Arc<OnceLock<String>>);
 
 impl hyper::body::Body for Piped {
     type Data = Bytes;
@@ -132,7 +134,7 @@ impl hyper::body::Body for Piped {
         let len = piece.filled().len();
         bytes.truncate(len);
         Poll::Ready(match read {
-            Ok(()) if len == 0 => None,
+            Ok(()) if len == 0 => self.1.get().map(|reason| Err(io::Error::other(reason.clone()))),
             read => Some(read.map(|()| Frame::data(Bytes::from(bytes)))),
         })
     }
@@ -175,12 +177,13 @@ pub(super) async fn capture_by_page(
 }
 
 fn answer(service: &ApiService, peer: &Peer, request: &CaptureRequest) -> Result<Response, ApiError> {
-    let pipe = Receiver::from_owned_fd(service.capture(request)?);
+    let Captured { pipe, failure } = service.capture(request)?;
+    let pipe = Receiver::from_owned_fd(pipe);
     let pipe = pipe.map_err(|e| ApiError::Failed(Diagnostic::failed("capture", e, "try again")))?;
     let ports = if request.ports.is_empty() { "all".to_owned() } else { request.ports.join(",") };
     info!(%peer, ports, limit = request.limit, "a capture begins");
     let headers = [(CONTENT_TYPE, "application/x-pcapng")];
-    let mut response = (headers, Body::new(Piped(pipe))).into_response();
+    let mut response = (headers, Body::new(Piped(pipe, failure))).into_response();
     response.extensions_mut().insert(Endless);
     Ok(response)
 }

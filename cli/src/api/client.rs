@@ -95,7 +95,7 @@ impl Client {
             let status = response.status();
             let mut refusal = Vec::new();
             while let Some(frame) = response.frame().await {
-                let frame = frame.map_err(|e| self.silent(&e))?;
+                let frame = frame.map_err(|e| self.broken(&e))?;
                 let Some(piece) = frame.data_ref() else { continue };
                 if !status.is_success() {
                     refusal.extend_from_slice(piece);
@@ -188,6 +188,12 @@ impl Client {
             Err(_) => format!("run as the user that started the {}, or as root", self.kind.name),
         };
         Diagnostic::failed(format!("control socket {}", self.socket.display()), error, remedy)
+    }
+
+    /// Error of an answer that does not end as it should.
+    fn broken(&self, reason: &dyn std::fmt::Display) -> Diagnostic {
+        let place = format!("the answer of the {} at {} broke off", self.kind.name, self.socket.display());
+        Diagnostic::failed(place, reason, format!("see the log of the {}", self.kind.name))
     }
 
     fn silent(&self, reason: &dyn std::fmt::Display) -> Diagnostic {

@@ -5,7 +5,6 @@ use super::routes;
 use super::server::{self, Server};
 use super::service::ApiService;
 use console::Diagnostic;
-use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
@@ -18,6 +17,6 @@ pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener, Diagnostic> {
 }
 
 /// Serves the metrics of `service`.
-pub(crate) fn start(listener: TcpListener, service: Arc<ApiService>) -> io::Result<Server> {
+pub(crate) fn start(listener: TcpListener, service: Arc<ApiService>) -> Result<Server, Diagnostic> {
     server::start("metrics", server::Role::Reads, listener, routes::metrics_router(service))
 }

@@ -2,6 +2,7 @@
 //! reports a hanging worker; removal of a port named [`STAYS`] fails.
 
 use crate::dataplane::bond_report::BondState;
+use crate::dataplane::captures::Captured;
 use crate::dataplane::connections::{ConnectionFilter, ConnectionLimits, ConnectionReport};
 use crate::dataplane::export_report::ExportReport;
 use crate::dataplane::flow_report::{FlowCounts, TraceReport, TraceRequest};
@@ -282,8 +283,8 @@ impl DataPlane for Fake {
         ExportReport::default()
     }
 
-    fn capture(&self, _: &CaptureRequest) -> Result<OwnedFd, DataPlaneError> {
-        Ok(rustix::pipe::pipe().unwrap().0)
+    fn capture(&self, _: &CaptureRequest) -> Result<Captured, DataPlaneError> {
+        Ok(Captured { pipe: rustix::pipe::pipe().unwrap().0, failure: std::sync::Arc::default() })
     }
 
     fn losses(&self) -> Result<Vec<Lost>, DataPlaneError> {

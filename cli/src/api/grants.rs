@@ -48,7 +48,7 @@ pub(crate) fn listen(path: &Path) -> Result<(SocketFile, UnixListener), Diagnost
 }
 
 /// Answers applications that connect to `listener`.
-pub(crate) fn start(listener: UnixListener, service: Arc<ApiService>) -> io::Result<Server> {
+pub(crate) fn start(listener: UnixListener, service: Arc<ApiService>) -> Result<Server, Diagnostic> {
     Server::run(("grants", Role::Changes), listener, |listener, closed| serve(listener, service, closed))
 }
 

@@ -104,7 +104,7 @@ impl Remote {
     }
 
     /// Serves the API of `service`.
-    pub(crate) fn start(self, service: Arc<ApiService>) -> io::Result<Server> {
+    pub(crate) fn start(self, service: Arc<ApiService>) -> Result<Server, Diagnostic> {
         let Self { listener, files, tokens } = self;
         let router = routes::router(service).layer(from_fn(limited));
         let gate: Gate = Box::new(move |headers, peer| identify(tokens.as_ref(), headers, peer));

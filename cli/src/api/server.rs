@@ -31,7 +31,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::time::Instant;
-use tracing::{debug, info};
+use tracing::{debug, error, info};
 
 /// Maximum delay of shutdown by responses being written.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -99,21 +99,24 @@ impl Server {
         (name, role): (&str, Role),
         listener: L,
         serve: impl FnOnce(L::Open, oneshot::Receiver<()>) -> F + Send + 'static,
-    ) -> io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-        let (close, closed) = oneshot::channel();
-        let life = async move {
-            match listener.open() {
-                Ok(listener) => serve(listener, closed).await,
-                Err(e) => report(&e),
-            }
+    ) -> Result<Self, Diagnostic> {
+        let begun = || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+            // Here and not on the thread, so that an error ends the start.
+            let listener = {
+                let _inside = runtime.enter();
+                listener.open()?
+            };
+            let (close, closed) = oneshot::channel();
+            let thread = std::thread::Builder::new().name(name.to_owned());
+            let thread = thread.spawn(move || match role.enter() {
+                Ok(()) => runtime.block_on(serve(listener, closed)),
+                Err(error) => error!(%error, "a server of the API ends"),
+            })?;
+            Ok(Self { close: Some(close), thread: Some(thread) })
         };
-        let thread = std::thread::Builder::new().name(name.to_owned());
-        let thread = thread.spawn(move || match role.enter() {
-            Ok(()) => runtime.block_on(life),
-            Err(error) => report(&error),
-        })?;
-        Ok(Self { close: Some(close), thread: Some(thread) })
+        let remedy = "raise the limits on threads and descriptors of this process";
+        begun().map_err(|e: io::Error| Diagnostic::failed(format!("server \"{name}\""), e, remedy))
     }
 }
 
@@ -186,7 +189,12 @@ impl Accept for tokio::net::TcpListener {
 }
 
 /// Serves the routes of `router` on `listener`, on a thread called `name` with the rights of `role`.
-pub(crate) fn start(name: &str, role: Role, listener: impl Listener, router: Router) -> io::Result<Server> {
+pub(crate) fn start(
+    name: &str,
+    role: Role,
+    listener: impl Listener,
+    router: Router,
+) -> Result<Server, Diagnostic> {
     start_site((name, role), listener, Site::new(router, None))
 }
 
@@ -196,11 +204,11 @@ pub(super) fn start_gated(
     role: Role,
     listener: impl Listener,
     (router, gate): (Router, Gate),
-) -> io::Result<Server> {
+) -> Result<Server, Diagnostic> {
     start_site((name, role), listener, Site::new(router, Some(gate)))
 }
 
-fn start_site(thread: (&str, Role), listener: impl Listener, site: Site) -> io::Result<Server> {
+fn start_site(thread: (&str, Role), listener: impl Listener, site: Site) -> Result<Server, Diagnostic> {
     Server::run(thread, listener, |listener, closed| serve(listener, Arc::new(site), closed))
 }
 
@@ -357,10 +365,4 @@ async fn expired(mut deadlines: watch::Receiver<Instant>) {
             Err(_) => return,
         }
     }
-}
-
-fn report(error: &io::Error) {
-    eprintln!(
-        "linerate: control API: {error}; packets are still processed, but `linerate` commands can no longer reach this process"
-    );
 }

@@ -24,7 +24,6 @@ use axum::{Extension, Json};
 use console::Diagnostic;
 use serde::Serialize;
 use std::fmt::Display;
-use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
@@ -90,7 +89,7 @@ impl Page {
     }
 
     /// Serves the page of `service`.
-    pub(crate) fn start(self, service: Arc<ApiService>) -> io::Result<Server> {
+    pub(crate) fn start(self, service: Arc<ApiService>) -> Result<Server, Diagnostic> {
         server::start("web", server::Role::Reads, self.listener, router(service, self.sessions))
     }
 }

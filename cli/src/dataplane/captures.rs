@@ -12,7 +12,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,14 @@ const MOST: usize = 4;
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Time for workers to drop their ends.
 const DRAIN: Duration = Duration::from_secs(1);
+
+/// A capture to be read.
+pub(crate) struct Captured {
+    /// The packets, as a file.
+    pub(crate) pipe: OwnedFd,
+    /// Why the file is not whole, once the pipe has ended.
+    pub(crate) failure: Arc<OnceLock<String>>,
+}
 
 /// The running captures of a switch.
 #[derive(Default)]
@@ -39,7 +47,7 @@ impl Captures {
         request: &CaptureRequest,
         ports: &[(u16, String)],
         from: Option<Vec<u16>>,
-    ) -> Result<OwnedFd, DataPlaneError> {
+    ) -> Result<Captured, DataPlaneError> {
         let failed = |e: &dyn std::fmt::Display| {
             let remedy = "end other captures, or raise the limits on threads and descriptors";
             DataPlaneError::Refused(Diagnostic::failed("capture", e, remedy))
@@ -54,16 +62,20 @@ impl Captures {
         let (options, names) = options(request, ports, from);
         let (snap, limit) = (request.snap, request.limit);
         let (engine, stop) = (engine.clone(), self.stop.clone());
+        let failure = Arc::<OnceLock<String>>::default();
+        let known = failure.clone();
         let run = move || {
             // The head of a file with many ports does not fit into the pipe, so it is written once there is a reader.
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             match CaptureFile::stream(File::from(write), &names, snap, limit) {
-                Ok(file) => run(&engine, file, options, (&watched, &stop)),
-                Err(error) => tracing::warn!(%error, "a capture has ended"),
+                Ok(file) => run(&engine, file, options, (&watched, &stop), &known),
+                Err(error) => broke_off(&known, error.to_string()),
             }
+            // Only now the reader sees the end, and knows why.
+            drop(watched);
         };
         threads.push(Builder::new().name("capture".to_owned()).spawn(run).map_err(|e| failed(&e))?);
-        Ok(read)
+        Ok(Captured { pipe: read, failure })
     }
 
     /// Ends all captures.
@@ -106,6 +118,7 @@ fn run(
     mut file: CaptureFile,
     options: CaptureOptions,
     (pipe, stop): (&OwnedFd, &AtomicBool),
+    failure: &OnceLock<String>,
 ) {
     let id = engine.start_capture(options, || file.feed());
     while !file.has_ended() && !is_closed(pipe) && !stop.load(Ordering::Relaxed) {
@@ -118,6 +131,16 @@ fn run(
     }
     let counts = file.close();
     tracing::info!(packets = counts.written, missed = counts.missed, "a capture has ended");
+    // A reader that has enough closes the pipe.
+    if let Some(reason) = counts.failure.filter(|_| !is_closed(pipe)) {
+        broke_off(failure, reason);
+    }
+}
+
+fn broke_off(failure: &OnceLock<String>, reason: String) {
+    tracing::warn!(%reason, "a capture broke off");
+    // It is empty until here.
+    let _ = failure.set(reason);
 }
 
 /// Whether the reader has closed the pipe.

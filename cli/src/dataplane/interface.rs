@@ -3,6 +3,7 @@
 //! Calls wait at most for a burst boundary of every worker. Workers do not call this interface.
 
 use super::bond_report::BondState;
+use super::captures::Captured;
 use super::connections::{ConnectionFilter, ConnectionLimits, ConnectionReport};
 use super::export_report::ExportReport;
 use super::flow_report::{FlowCounts, TraceReport, TraceRequest};
@@ -149,7 +150,7 @@ pub(crate) trait DataPlane: Send + Sync {
     fn export(&self) -> ExportReport;
     /// Captures packets of running ports. Returns the end of a pipe with a pcapng file; the capture ends when it is
     /// closed.
-    fn capture(&self, request: &CaptureRequest) -> Result<OwnedFd, DataPlaneError>;
+    fn capture(&self, request: &CaptureRequest) -> Result<Captured, DataPlaneError>;
     /// What another process cannot continue.
     fn losses(&self) -> Result<Vec<Lost>, DataPlaneError>;
     /// Stops all ports for another process, without an effect on their peers. Must be followed by

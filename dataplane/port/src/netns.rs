@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::borrow::Cow;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Directory of the names created by `ip netns add`.
 const NAMES: &str = "/run/netns";
@@ -65,10 +66,13 @@ impl Namespace {
         PathBuf::from(NAMES).join(&self.0)
     }
 
-    /// Identity of the namespace that the name currently refers to; `None` if it refers to none.
-    pub(crate) fn identity(&self) -> Option<Identity> {
-        let stat = rustix::fs::stat(self.path()).ok()?;
-        Some(Identity(stat.st_dev, stat.st_ino))
+    /// Whether the name still refers to the namespace with this identity. Also true if the kernel cannot say, for
+    /// example without memory: an interface is not given up for that.
+    pub(crate) fn is(&self, identity: Identity) -> bool {
+        match rustix::fs::stat(self.path()) {
+            Ok(stat) => Identity(stat.st_dev, stat.st_ino) == identity,
+            Err(errno) => !matches!(errno, Errno::NOENT | Errno::NOTDIR),
+        }
     }
 
     /// Runs `work` in this namespace and returns to the previous one. Also returns the identity of the namespace,
@@ -106,13 +110,22 @@ struct RestoreNamespace(OwnedFd);
 
 impl Drop for RestoreNamespace {
     fn drop(&mut self) {
-        // A thread that was allowed to leave its namespace may return by an open descriptor. If that fails
-        // nevertheless, all later work would affect the wrong interfaces, so the process aborts.
-        if enter(self.0.as_fd()).is_err() {
-            std::process::abort();
+        // A thread that was allowed to leave its namespace may return by an open descriptor, if there is memory. If
+        // that fails nevertheless, all later work would affect the wrong interfaces, so the process aborts.
+        for _ in 0..RETRIES {
+            match enter(self.0.as_fd()) {
+                Ok(()) => return,
+                Err(Errno::NOMEM) => std::thread::sleep(RETRY_PAUSE),
+                Err(_) => break,
+            }
         }
+        std::process::abort();
     }
 }
+
+/// Attempts to return to a namespace while the kernel has no memory, and the pause between two.
+const RETRIES: u32 = 100;
+const RETRY_PAUSE: Duration = Duration::from_millis(10);
 
 fn enter(namespace: BorrowedFd<'_>) -> Result<(), Errno> {
     move_into_link_name_space(namespace, Some(LinkNameSpaceType::Network))
@@ -146,11 +159,12 @@ mod tests {
     fn identity_is_that_of_the_entered_namespace() {
         let own = Namespace::new("/proc/self/ns/net");
         match own.within(|| 7) {
-            Ok((done, identity)) => assert_eq!((done, Some(identity)), (7, own.identity())),
+            Ok((done, identity)) => assert!(done == 7 && own.is(identity)),
             // Entering even the current namespace requires privileges.
             Err(error) => assert!(matches!(error, NamespaceError::Closed(..)), "{error}"),
         }
-        assert_eq!(Namespace::new("no-such-namespace").identity(), None);
+        let identity = Identity(0, 0);
+        assert!(!Namespace::new("no-such-namespace").is(identity) && !own.is(identity));
     }
 
     #[test]

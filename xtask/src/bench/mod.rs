@@ -12,6 +12,7 @@ mod guests;
 mod latency;
 mod neighbours;
 mod net;
+mod operations;
 mod peers;
 mod picture;
 mod progress;
@@ -48,6 +49,8 @@ pub(crate) enum Bench {
     Tunnels(tunnels::Arguments),
     /// Latency through flow tables, beside Open vSwitch with DPDK, and while flows are added
     Latency(latency::Arguments),
+    /// Restart, capture and apply under load, beside Open vSwitch with DPDK, and memory
+    Operations(operations::Arguments),
     /// Handing items from core to core, and buffers, beside crossbeam, rtrb and DPDK
     Rings(rings::Arguments),
     /// Requests and replies over TCP, beside iip and the kernel
@@ -135,6 +138,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Guests(arguments) => guests::run(arguments),
         Bench::Tunnels(arguments) => tunnels::run(arguments),
         Bench::Latency(arguments) => latency::run(arguments),
+        Bench::Operations(arguments) => operations::run(arguments),
         Bench::Rings(arguments) => rings::run(arguments),
         Bench::Stack(arguments) => stack::run(arguments),
         Bench::Scale(arguments) => scale::run(arguments),

@@ -100,7 +100,7 @@ impl Sockets {
     }
 
     /// Serves the sockets.
-    pub(super) fn serve(self, service: &Arc<ApiService>) -> io::Result<(Files, Vec<Server>)> {
+    pub(super) fn serve(self, service: &Arc<ApiService>) -> Result<(Files, Vec<Server>), Diagnostic> {
         let ((claim, control), (read, reading)) = (self.control, self.read.unzip());
         let (grants, asked) = self.grants.unzip();
         let router = routes::router(service.clone());

@@ -1,5 +1,6 @@
 //! Requests of the control API and of reports to a running switch.
 
+use super::super::captures::Captured;
 use super::{Switch, not_running};
 use crate::dataplane::bond_report::BondState;
 use crate::dataplane::connections::{ConnectionFilter, ConnectionLimits, ConnectionReport};
@@ -262,7 +263,7 @@ impl DataPlane for Switch {
         self.export.report()
     }
 
-    fn capture(&self, request: &CaptureRequest) -> Result<OwnedFd, DataPlaneError> {
+    fn capture(&self, request: &CaptureRequest) -> Result<Captured, DataPlaneError> {
         let wanted = |name: &String| request.ports.is_empty() || request.ports.contains(name);
         let members = self.members();
         let from = members.iter().filter(|member| wanted(&member.name)).map(|member| member.id.0);

@@ -7,7 +7,7 @@
 
 use super::{InterfaceError, Place, Watch};
 use crate::backoff::Backoff;
-use crate::netns::{Identity, Namespace};
+use crate::netns::Identity;
 use crate::{
     Attach, PortControl, PortDetail, PortDetails, PortFault, PortState, PortStatus, QueueStatus, RssTable,
     RxQueue, TxQueue,
@@ -137,7 +137,7 @@ impl<K: Kind> InterfacePort<K> {
         let place = self.kind.place();
         let text = if running.watch.is_gone() {
             format!("{place} was deleted or renamed; the port tries again until it is back")
-        } else if home(place) != running.home {
+        } else if !is_home(place, running.home) {
             format!(
                 "the namespace of {place} was deleted; the port tries again until there is one of that name"
             )
@@ -190,8 +190,9 @@ fn open<K: Kind>(kind: &K) -> Result<Running, InterfaceError> {
     Ok(Running { watch, opened, queues: 0, since: None, home })
 }
 
-fn home(place: &Place) -> Option<Identity> {
-    place.netns.as_ref().and_then(Namespace::identity)
+/// Whether the name of the namespace refers to that of the port.
+fn is_home(place: &Place, home: Option<Identity>) -> bool {
+    place.netns.as_ref().zip(home).is_none_or(|(namespace, home)| namespace.is(home))
 }
 
 impl<K: Kind> PortControl for InterfacePort<K> {

@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 /// Maximum length of a socket path in bytes, without the terminating zero (`unix(7)`).
 const MAX_PATH: usize = 107;
 
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 16;
+
 /// A socket could not be created. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
@@ -106,12 +109,21 @@ impl Listener {
         if has_file {
             remove_stale(path, kind)?;
         }
-        let socket = sys::listen(path, kind).map_err(|errno| match errno {
+        let bound = sys::bound(path, kind).map_err(|errno| match errno {
             Errno::NOENT | Errno::NOTDIR => ListenError::NoDirectory(path.into()),
             Errno::ADDRINUSE => ListenError::Live(path.into()),
             errno => ListenError::of_file(path, errno),
         })?;
-        Ok(Self::over(socket, path))
+        let listener = Self::over(bound, path);
+        if has_file && listener.file.is_none() {
+            // It was created just now, and nothing would remove it later.
+            let _ = std::fs::remove_file(&listener.path);
+            return Err(ListenError::Kernel(listener.path.clone(), Errno::NOENT));
+        }
+        // From here on an error removes the file.
+        rustix::net::listen(&listener.socket, BACKLOG)
+            .map_err(|errno| ListenError::of_file(&listener.path, errno))?;
+        Ok(listener)
     }
 
     /// Uses a socket that listens at `path`.

@@ -39,11 +39,10 @@ fn address(path: &Path) -> Result<SocketAddrUnix, Errno> {
     }
 }
 
-/// Creates a listening socket of type `kind` at `path`, which must not exist.
-pub(crate) fn listen(path: &Path, kind: SocketType) -> Result<OwnedFd, Errno> {
+/// Creates a socket of type `kind` at `path`, which must not exist.
+pub(crate) fn bound(path: &Path, kind: SocketType) -> Result<OwnedFd, Errno> {
     let socket = socket(AddressFamily::UNIX, kind)?;
     rustix::net::bind(&socket, &address(path)?)?;
-    rustix::net::listen(&socket, 16)?;
     Ok(socket)
 }
 

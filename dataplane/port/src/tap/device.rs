@@ -75,7 +75,7 @@ impl Device {
     /// Whether the namespace's name still refers to the interface's namespace. A descriptor held here would keep an
     /// otherwise deleted namespace alive, and traffic into an unreachable one would be lost uncounted.
     pub(super) fn is_at_home(&self) -> bool {
-        self.home.as_ref().is_none_or(|(namespace, identity)| namespace.identity() == Some(*identity))
+        self.home.as_ref().is_none_or(|(namespace, identity)| namespace.is(*identity))
     }
 }
 

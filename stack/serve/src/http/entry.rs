@@ -18,9 +18,10 @@ pub(super) struct Identity([i128; 5]);
 
 impl Identity {
     pub(super) fn of(stat: &Stat) -> Self {
-        let nanos = |seconds: i64, nanos: u64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
-        let modified = nanos(stat.st_mtime, stat.st_mtime_nsec);
-        let changed = nanos(stat.st_ctime, stat.st_ctime_nsec);
+        let nanos = |seconds: i64, nanos: i128| i128::from(seconds) * 1_000_000_000 + nanos;
+        // Its type is not the same in both back ends of rustix.
+        let modified = nanos(stat.st_mtime, stat.st_mtime_nsec as i128);
+        let changed = nanos(stat.st_ctime, stat.st_ctime_nsec as i128);
         Self([stat.st_dev.into(), stat.st_ino.into(), stat.st_size.into(), modified, changed])
     }
 }

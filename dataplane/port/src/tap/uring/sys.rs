@@ -143,7 +143,7 @@ impl Receiver {
         // SAFETY: it refers only to memory of the buffer group. `self` holds the descriptor.
         let pushed = unsafe { self.ring.submission().push(&read) };
         pushed.map_err(std::io::Error::other)?;
-        self.ring.submit()?;
+        uninterrupted(|| self.ring.submit())?;
         self.is_posted = true;
         Ok(())
     }
@@ -158,7 +158,7 @@ impl Receiver {
     #[inline(always)]
     pub(super) fn enter(&mut self) -> Result<()> {
         if self.ring.submission().taskrun() || self.ring.submission().cq_overflow() {
-            self.ring.submit()?;
+            uninterrupted(|| self.ring.submit())?;
         }
         Ok(())
     }
@@ -190,6 +190,18 @@ impl Receiver {
     /// Disables the eventfd.
     pub(super) fn disable_notification(&mut self) {
         self.ring.completion().disable_eventfd();
+    }
+}
+
+/// Repeats a call that a signal has interrupted, such as SIGCONT. Requests that the kernel has taken are not submitted
+/// again.
+#[inline(always)]
+fn uninterrupted(call: impl Fn() -> Result<usize>) -> Result<usize> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
     }
 }
 
@@ -269,7 +281,7 @@ impl Sender {
         if taken > 0 {
             let mut seen = 0;
             while seen < taken {
-                self.ring.submit_and_wait(taken - seen)?;
+                uninterrupted(|| self.ring.submit_and_wait(taken - seen))?;
                 for entry in self.ring.completion() {
                     each(entry.user_data() as usize, entry.result());
                     seen += 1;

@@ -1,0 +1,49 @@
+//! What a process holds.
+
+use std::fs;
+use std::time::Duration;
+
+use linerate_tests::wait;
+use serde_json::{Value, json};
+
+/// Time for threads of requests to end and descriptors to be closed.
+const SETTLE: Duration = Duration::from_millis(300);
+const LIMIT: Duration = Duration::from_secs(10);
+/// Mappings and bytes by which allocator and stacks of threads may differ from one state to the next.
+const MAPPINGS: u64 = 16;
+const BYTES: u64 = 4 << 20;
+
+/// Descriptors, threads, mappings, and anonymous memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Held {
+    descriptors: u64,
+    threads: u64,
+    mappings: u64,
+    bytes: u64,
+}
+
+impl Held {
+    pub(super) fn by(process: u32) -> Held {
+        let count = |name: &str| fs::read_dir(format!("/proc/{process}/{name}")).map_or(0, Iterator::count);
+        let text = |name: &str| fs::read_to_string(format!("/proc/{process}/{name}")).unwrap_or_default();
+        let counts = || (count("fd") as u64, count("task") as u64);
+        let (descriptors, threads) = wait::settled(SETTLE, LIMIT, counts);
+        let status = text("status");
+        let anonymous = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap_or_default();
+        let kilobytes = anonymous.trim().split(' ').next().and_then(|n| n.parse::<u64>().ok());
+        let bytes = 1024 * kilobytes.expect("a process has memory");
+        Held { descriptors, threads, mappings: text("maps").lines().count() as u64, bytes }
+    }
+
+    pub(super) fn report(self) -> Value {
+        let Held { descriptors, threads, mappings, bytes } = self;
+        json!({ "descriptors": descriptors, "threads": threads, "mappings": mappings, "anonymous_bytes": bytes })
+    }
+
+    #[track_caller]
+    pub(super) fn assert_not_above(self, before: Held) {
+        let is_same = self.descriptors == before.descriptors && self.threads == before.threads;
+        let is_small = self.mappings <= before.mappings + MAPPINGS && self.bytes <= before.bytes + BYTES;
+        assert!(is_same && is_small, "the switch has grown: {self:?}, after its warm-up {before:?}");
+    }
+}
