@@ -2,7 +2,6 @@
 //! reports a hanging worker; removal of a port named [`STAYS`] fails.
 
 use crate::dataplane::bond_report::BondState;
-use crate::dataplane::captures::Captured;
 use crate::dataplane::connections::{ConnectionFilter, ConnectionLimits, ConnectionReport};
 use crate::dataplane::export_report::ExportReport;
 use crate::dataplane::flow_report::{FlowCounts, TraceReport, TraceRequest};
@@ -12,6 +11,7 @@ use crate::dataplane::link_report::{NeighborsReport, StpPortReport};
 use crate::dataplane::multicast_report::MulticastReport;
 use crate::dataplane::offload_report::OffloadReport;
 use crate::dataplane::report::CaptureRequest;
+use crate::dataplane::report::Captured;
 use crate::dataplane::report::{
     BridgeReport, FdbEntry, FdbFilter, FlowEntry, FlowFilter, FlowRequest, MoveEvent, Origin,
 };

@@ -3,7 +3,7 @@
 //! A thread writes the file of a capture. It ends with its limit, when the reader closes the pipe, or with the switch.
 
 use super::interface::DataPlaneError;
-use super::report::CaptureRequest;
+use super::report::{CaptureRequest, Captured};
 use console::Diagnostic;
 use engine::{CaptureOptions, Engine, TraceOptions};
 use port::pcap::CaptureFile;
@@ -22,14 +22,6 @@ const MOST: usize = 4;
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Time for workers to drop their ends.
 const DRAIN: Duration = Duration::from_secs(1);
-
-/// A capture to be read.
-pub(crate) struct Captured {
-    /// The packets, as a file.
-    pub(crate) pipe: OwnedFd,
-    /// Why the file is not whole, once the pipe has ended.
-    pub(crate) failure: Arc<OnceLock<String>>,
-}
 
 /// The running captures of a switch.
 #[derive(Default)]

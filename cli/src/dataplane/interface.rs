@@ -3,7 +3,6 @@
 //! Calls wait at most for a burst boundary of every worker. Workers do not call this interface.
 
 use super::bond_report::BondState;
-use super::captures::Captured;
 use super::connections::{ConnectionFilter, ConnectionLimits, ConnectionReport};
 use super::export_report::ExportReport;
 use super::flow_report::{FlowCounts, TraceReport, TraceRequest};
@@ -11,6 +10,7 @@ use super::handover::{Lost, StoppedPorts};
 use super::link_report::{NeighborsReport, StpPortReport};
 use super::multicast_report::MulticastReport;
 use super::offload_report::OffloadReport;
+use super::report::Captured;
 use super::report::{BridgeReport, CaptureRequest, FdbEntry, FdbFilter, FlowEntry, FlowFilter, FlowRequest};
 use super::tunnels::{OptionEntry, OptionFilter, OptionRequest, TunnelEntry};
 use crate::remedy;

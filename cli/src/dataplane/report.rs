@@ -4,7 +4,9 @@ use super::flow_report::FlowRate;
 use super::link_report::{StpPortReport, StpReport};
 use console::Span;
 use port::pcap::Filter;
+use rustix::fd::OwnedFd;
 use serde::{Deserialize, Serialize};
+use std::sync::{Arc, OnceLock};
 use utoipa::{IntoParams, ToSchema};
 use wire::MacAddress;
 
@@ -256,6 +258,14 @@ impl FdbFilter {
         let vlan = self.vlan.map(|vlan| format!(" in VLAN {vlan}")).unwrap_or_default();
         table.unwrap_or_else(|| "any forwarding table".to_owned()) + &port + &vlan
     }
+}
+
+/// A capture to be read.
+pub(crate) struct Captured {
+    /// The packets, as a file.
+    pub(crate) pipe: OwnedFd,
+    /// Why the file is not whole, once the pipe has ended.
+    pub(crate) failure: Arc<OnceLock<String>>,
 }
 
 /// What a client captures.

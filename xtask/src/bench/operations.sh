@@ -32,7 +32,7 @@ restart() {
     case "$SUBJECT" in
         linerate)
             if [ "$OPERATION" = upgrade ]; then
-                "$LINERATE" --control "$FOLDER/c" upgrade "$LINERATE"
+                "$LINERATE" --control "$FOLDER/c" upgrade
             else
                 "$LINERATE" --control "$FOLDER/c" stop
                 "$LINERATE" --control "$FOLDER/c" run switch.toml >>switch.log 2>&1 &

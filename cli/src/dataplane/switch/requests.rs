@@ -1,6 +1,6 @@
 //! Requests of the control API and of reports to a running switch.
 
-use super::super::captures::Captured;
+use super::super::report::Captured;
 use super::{Switch, not_running};
 use crate::dataplane::bond_report::BondState;
 use crate::dataplane::connections::{ConnectionFilter, ConnectionLimits, ConnectionReport};
