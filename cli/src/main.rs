@@ -4,9 +4,10 @@
 //! running switch) <- `api` (servers and client of the control APIs) <- `commands` <- `reference` (generates pages from
 //! all definitions). Below `settings`: `host` (properties of this machine), `remedy` (errors of libraries as
 //! diagnostics), `socket_file` (files of listening sockets) and `grant` (the exchange by which a process asks another
-//! one's switch for a port), `tls` (files for TLS), `takeover` (the exchange by which a process takes over the ports of another one), and
-//! `web` (files and sessions of the web page). `args` defines the command line and depends on `settings` and `log` only.
-//! `cli/tests/integration/layers.rs` has the permitted directions. This crate does not process packets.
+//! one's switch for a port), `tls` (files for TLS), `takeover` (the exchange by which a process takes over the ports of
+//! another one), and `web` (files and sessions of the web page). `args` defines the command line and depends on
+//! `settings` and `log` only. `cli/tests/integration/layers.rs` has the permitted directions. This crate does not
+//! process packets.
 
 #![forbid(unsafe_code)]
 

@@ -4,10 +4,10 @@
 //! against the same state. The topology has what the data plane did even if the request returns an error.
 
 use super::error::ApiError;
+use super::inheritance::Inheritance;
 use super::model::{BridgeStatus, ConfinementReport, PortReport, Status, Traffic};
 use super::peer::Peer;
 use super::source::Source;
-use super::upgrade::Inheritance;
 use super::{metrics, policy};
 use crate::dataplane::bond_changes::BondChanges;
 use crate::dataplane::health::{HealthReport, Progress, ReadyReport};

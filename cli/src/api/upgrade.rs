@@ -6,19 +6,18 @@
 
 use super::answer::{Answer, Service, json, on_own_thread};
 use super::error::ApiError;
+use super::inheritance::Inheritance;
 use super::server;
 use super::service::ApiService;
 use crate::dataplane::handover::{Lost, StoppedPorts};
 use crate::settings::topology::Topology;
-use crate::takeover::{self, Channel, Offer, PROTOCOL, SocketName, TakeoverError};
+use crate::takeover::{self, Channel, Offer, PROTOCOL, TakeoverError};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use console::Diagnostic;
-use rustix::fd::{AsFd, OwnedFd};
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -32,23 +31,12 @@ const PREPARATION: Duration = Duration::from_secs(30);
 /// How long the successor may need for the ports. No packet passes meanwhile.
 const TAKEOVER: Duration = Duration::from_secs(5);
 
-/// What a successor inherits beside ports, and how it is started.
-pub(crate) struct Inheritance {
-    /// Path from which this process was started.
-    pub(crate) program: PathBuf,
-    pub(crate) sockets: Vec<(SocketName, OwnedFd)>,
-    /// Token of the web page, unless it is in a file.
-    pub(crate) web_token: Option<String>,
-    /// Process that has taken over.
-    successor: Mutex<Option<u32>>,
-}
-
 /// Body of `POST /v1/upgrade`.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UpgradeRequest {
-    /// Whether ports that cannot be handed over are closed, and opened by the new process, and other state that it cannot
-    /// continue is lost.
+    /// Whether ports that cannot be handed over are closed, and opened by the new process, and other state that it
+    /// cannot continue is lost.
     #[serde(default)]
     pub(crate) accept_loss: bool,
 }
@@ -68,25 +56,6 @@ pub(crate) struct Upgraded {
     pub(crate) lost: Vec<String>,
     /// Time in microseconds in which no port passed packets.
     pub(crate) gap_us: u64,
-}
-
-impl Inheritance {
-    pub(crate) fn new(
-        program: PathBuf,
-        sockets: Vec<(SocketName, OwnedFd)>,
-        web_token: Option<String>,
-    ) -> Self {
-        Self { program, sockets, web_token, successor: Mutex::default() }
-    }
-
-    /// The process that has taken over, if one has.
-    pub(crate) fn successor(&self) -> Option<u32> {
-        *self.successor.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn duplicates(&self) -> io::Result<Vec<OwnedFd>> {
-        self.sockets.iter().map(|(_, socket)| socket.as_fd().try_clone_to_owned()).collect()
-    }
 }
 
 impl ApiService {
@@ -109,7 +78,7 @@ impl ApiService {
         let handed = self.hand_over(&successor);
         let (ports, gap_us) = handed.inspect_err(|_| server::accept_connections(true))?;
         let pid = successor.commit();
-        *inheritance.successor.lock().unwrap_or_else(PoisonError::into_inner) = Some(pid);
+        inheritance.set_successor(pid);
         info!(pid, ports, gap_us, version = to, "another process has taken over");
         self.shutdown();
         let from = env!("CARGO_PKG_VERSION").to_owned();
@@ -159,11 +128,11 @@ impl ApiService {
         })
     }
 
-    /// Stops the ports and passes them on. Returns their number, and the time in microseconds until they ran again. After
-    /// an error they have continued here.
+    /// Stops the ports and passes them on. Returns their number, and the time in microseconds until they ran again.
+    /// After an error they have continued here.
     fn hand_over(&self, successor: &Successor) -> Result<(usize, u64), ApiError> {
         let data_plane = self.data_plane();
-        successor.channel.send(&data_plane.fdb(), Vec::new()).map_err(lost)?;
+        successor.channel.send(&data_plane.fdb(), Vec::new()).map_err(|e| lost(&e))?;
         let began = takeover::monotonic();
         let ports = data_plane.hand_over()?;
         match successor.pass(&ports) {
@@ -207,7 +176,7 @@ impl Successor {
     /// Sends the configuration and the sockets, and waits until the successor is ready. Returns its version.
     fn prepare(&mut self, offer: &Offer, inheritance: &Inheritance) -> Result<String, ApiError> {
         let sockets = inheritance.duplicates().map_err(|e| failed(&e.to_string()))?;
-        self.channel.send(offer, sockets).map_err(lost)?;
+        self.channel.send(offer, sockets).map_err(|e| lost(&e))?;
         let version = self.answer()?.version;
         self.channel.wait_at_most(TAKEOVER).map_err(|e| failed(&e.to_string()))?;
         Ok(version)
@@ -216,13 +185,13 @@ impl Successor {
     /// Passes the ports on. Returns when they run: a time of the monotonic clock in nanoseconds.
     fn pass(&self, ports: &StoppedPorts) -> Result<u64, ApiError> {
         let names: Vec<_> = ports.iter().map(|(name, _)| name).collect();
-        self.channel.send(&names, Vec::new()).map_err(lost)?;
-        self.channel.send_ports(ports.iter().map(|(_, port)| port)).map_err(lost)?;
+        self.channel.send(&names, Vec::new()).map_err(|e| lost(&e))?;
+        self.channel.send_ports(ports.iter().map(|(_, port)| port)).map_err(|e| lost(&e))?;
         Ok(self.answer()?.time)
     }
 
     fn answer(&self) -> Result<takeover::Answer, ApiError> {
-        let (answer, _): (takeover::Answer, _) = self.channel.receive().map_err(lost)?;
+        let (answer, _): (takeover::Answer, _) = self.channel.receive().map_err(|e| lost(&e))?;
         match answer.error {
             Some(error) => Err(ApiError::Failed(Diagnostic {
                 reason: format!("the new process cannot take over: {}", error.reason),
@@ -255,7 +224,7 @@ impl Drop for Successor {
     }
 }
 
-fn lost(error: TakeoverError) -> ApiError {
+fn lost(error: &TakeoverError) -> ApiError {
     failed(&format!("the new process did not take over: {error}; its log has the reason"))
 }
 

@@ -12,11 +12,11 @@ use super::confinement;
 use super::supervision::{self, Supervision};
 use crate::api::config::Applied;
 use crate::api::error::ApiError;
+use crate::api::inheritance::Inheritance;
 use crate::api::model::ConfinementReport;
 use crate::api::server::{self, Server};
 use crate::api::service::ApiService;
 use crate::api::source::{Overrides, Source};
-use crate::api::upgrade::Inheritance;
 use crate::args::RunArgs;
 use crate::dataplane::switch::Switch;
 use crate::event_log::EventLog;
@@ -127,7 +127,9 @@ impl Running {
         // Until the ports run, connections wait.
         server::accept_connections(takeover.is_none());
         let (files, servers) = sockets.serve(&service)?;
-        deferred.iter().for_each(|error| warn_deferred(error, is_text));
+        for error in &deferred {
+            warn_deferred(error, is_text);
+        }
         if let Some(takeover) = takeover {
             if let Err(error) = takeover.finish(service.data_plane()) {
                 files.leave();

@@ -14,7 +14,6 @@ pub(crate) fn run(args: &UpgradeArgs, client: &Client) -> anyhow::Result<()> {
 fn text(upgraded: &Upgraded) -> String {
     let Upgraded { from, to, pid, ports, lost, gap_us } = upgraded;
     let ms = *gap_us as f64 / 1000.0;
-    let mut text = format!("{from} -> {to}, process {pid}: {ports} ports handed over in {ms:.1} ms");
-    lost.iter().for_each(|lost| text += &format!("\n{lost}"));
-    text
+    let text = format!("{from} -> {to}, process {pid}: {ports} ports handed over in {ms:.1} ms");
+    std::iter::once(&text).chain(lost).map(String::as_str).collect::<Vec<_>>().join("\n")
 }

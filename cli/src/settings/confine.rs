@@ -1,5 +1,5 @@
-//! Keys of confinement in `[switch]`: whether the process gives up what it does not need, and where files may be. What a
-//! port needs is in `needs`.
+//! Keys of confinement in `[switch]`: whether the process gives up what it does not need, and where files may be. What
+//! a port needs is in `needs`.
 
 use super::kinds;
 use super::reader::fields::Fields;

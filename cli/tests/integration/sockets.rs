@@ -83,7 +83,7 @@ fn socket_has_its_access_and_ends_with_the_service() {
         let mut service = Service::start(more);
         // The file is created for its owner only.
         wait_until(|| fs::metadata(service.socket()).unwrap().permissions().mode() & 0o777 == expected);
-        assert_eq!(files(service.dir.path()), ["port.sock", "web.sock", "web.sock.lock"]);
+        assert_eq!(files(service.dir.path()), ["port.sock", "port.sock.rings", "web.sock", "web.sock.lock"]);
         let pid = service.child.id().to_string();
         assert!(Command::new("kill").arg(pid).status().unwrap().success());
         assert!(service.child.wait().unwrap().success());

@@ -1,10 +1,10 @@
 //! Captures of packets at running ports, on the worker that handles them.
 //!
-//! A worker has a list of captures, which is empty almost always: without one, it costs a comparison for each burst that
-//! is received or sent. [`Engine::start_capture`] gives each worker an end of the capture at its next burst boundary. A
-//! packet is captured when it was received, when a queue has taken or refused it, and when a pipeline drops it. While a
-//! port is captured, packets are passed to its queues one by one, because a queue does not report which of several it
-//! has dropped. A capture never waits: packets for which its ring has no room are counted there.
+//! A worker has a list of captures, which is empty almost always: without one, it costs a comparison for each burst
+//! that is received or sent. [`Engine::start_capture`] gives each worker an end of the capture at its next burst
+//! boundary. A packet is captured when it was received, when a queue has taken or refused it, and when a pipeline drops
+//! it. While a port is captured, packets are passed to its queues one by one, because a queue does not report which of
+//! several it has dropped. A capture never waits: packets for which its ring has no room are counted there.
 
 use crate::Engine;
 use crate::command::{Command, QueueKey};

@@ -106,8 +106,8 @@ pub struct LatencySnapshot {
     pub buckets: Vec<LatencyBucket>,
 }
 
-/// Packets that waited in receive queues of a port when they were polled, in sampled polls that found some. A poll takes
-/// at most a burst of 64 packets, so that 64 means at least 64.
+/// Packets that waited in receive queues of a port when they were polled, in sampled polls that found some. A poll
+/// takes at most a burst of 64 packets, so that 64 means at least 64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct DepthSnapshot {

@@ -5,8 +5,8 @@
 //! the variable, all calls pass.
 //!
 //! A replaced function has six arguments of a register each, whatever its own are: integers and pointers are passed in
-//! the same registers on x86-64 and `AArch64`, also to variadic functions, and registers that the function does not read
-//! have no effect. So a function needs its name only.
+//! the same registers on x86-64 and `AArch64`, also to variadic functions, and registers that the function does not
+//! read have no effect. So a function needs its name only.
 #![allow(unreachable_pub, reason = "the linker exports these functions by their names")]
 #![allow(clippy::many_single_char_names, reason = "arguments without a meaning")]
 

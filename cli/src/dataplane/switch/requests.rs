@@ -275,7 +275,9 @@ impl DataPlane for Switch {
     }
 
     fn restore_addresses(&self, addresses: &[FdbEntry]) {
-        addresses.iter().for_each(|entry| self.restore_address(entry));
+        for entry in addresses {
+            self.restore_address(entry);
+        }
     }
 
     fn restore_counters(&self, before: &Snapshot) {

@@ -17,6 +17,7 @@ use std::fs::File;
 use std::io::{self, Error, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// First bytes of a file.
@@ -32,6 +33,8 @@ pub(super) struct Positions {
     path: PathBuf,
     file: File,
     map: Arc<GuestMemory>,
+    /// Whether the file belongs to this process, which removes it at the end.
+    owned: AtomicBool,
     /// By ring: the slot of the process before, until the ring starts.
     before: Mutex<Vec<Option<Slot>>>,
 }
@@ -78,7 +81,7 @@ impl Slot {
 
 impl Positions {
     /// Opens or creates the file of a port with `rings` rings. With `recovers`, rings continue from the slots of the
-    /// process before.
+    /// process before, and the file belongs to this process; otherwise to the one that runs the port.
     pub(super) fn open(path: &Path, rings: usize, recovers: bool) -> io::Result<Self> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let mut file = File::from(open(path, flags, Mode::RUSR | Mode::WUSR)?);
@@ -98,7 +101,8 @@ impl Positions {
         let spec = RegionSpec { guest: 0, user: 0, len: length as u64, offset: 0 };
         let region = Region::map(file.as_fd(), spec).map_err(Error::other)?;
         let map = Arc::new(GuestMemory::new(vec![Arc::new(region)]).map_err(Error::other)?);
-        Ok(Self { path: path.to_owned(), file, map, before })
+        let owned = AtomicBool::new(recovers);
+        Ok(Self { path: path.to_owned(), file, map, owned, before })
     }
 
     /// Begins the slot of a ring that is about to start, at the position of the process before if it has one.
@@ -144,10 +148,18 @@ impl Positions {
         Ok(())
     }
 
-    /// Removes the file.
-    pub(super) fn remove(&self) {
-        // Another process may have removed it already.
-        let _ = std::fs::remove_file(&self.path);
+    /// Sets whether the file belongs to this process, or to another one that takes the port over.
+    pub(super) fn set_owned(&self, owned: bool) {
+        self.owned.store(owned, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Positions {
+    fn drop(&mut self) {
+        if self.owned.load(Ordering::Relaxed) {
+            // Another process may have removed it already.
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -166,6 +178,7 @@ mod tests {
         assert_eq!(first.of_process_before(1, &ADDRESS, 256), None);
         let (map, at) = first.begin(1, &ADDRESS, 256, 0x8005_8005).unwrap();
         let words = Record::new(&map, at).unwrap().words();
+        first.set_owned(false);
         drop((first, map));
         let second = Positions::open(&path, 4, true).unwrap();
         let other = VringAddress { descriptor: 0x9000, ..ADDRESS };
@@ -175,8 +188,11 @@ mod tests {
         let third = Positions::open(&path, 4, true).unwrap();
         assert_eq!(third.of_process_before(1, &other, 256), None, "another address");
         second.end(1);
-        assert_eq!(Positions::open(&path, 4, true).unwrap().of_process_before(1, &ADDRESS, 256), None);
-        second.remove();
+        assert_eq!(Positions::open(&path, 4, false).unwrap().of_process_before(1, &ADDRESS, 256), None);
+        second.set_owned(false);
+        drop(second);
+        assert!(path.exists(), "it belongs to another process");
+        drop(third);
         assert!(!path.exists());
     }
 
@@ -191,5 +207,6 @@ mod tests {
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         assert!(Positions::open(&link, 4, true).is_err());
+        drop(positions);
     }
 }

@@ -1,8 +1,8 @@
 //! A ring that logs the pages it writes, while its guest migrates.
 //!
-//! The buffers taken from the ring are remembered until they are used. Each flush marks the written bytes of the buffers
-//! used since the last one, and the areas of the ring that a device writes. A page is marked after it was written and
-//! before the queue can be frozen, so that a front end which stops the ring has all marks.
+//! The buffers taken from the ring are remembered until they are used. Each flush marks the written bytes of the
+//! buffers used since the last one, and the areas of the ring that a device writes. A page is marked after it was
+//! written and before the queue can be frozen, so that a front end which stops the ring has all marks.
 
 use super::{DeviceRing, VisitPlain};
 use crate::{BufId, Descriptor, Direction, Layout, RingFault};

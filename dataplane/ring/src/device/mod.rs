@@ -1,9 +1,10 @@
 //! Device side of a virtqueue: takes available buffers and returns them as used.
 //!
-//! [`Split`] and [`Packed`] implement [`DeviceRing`], and [`Logged`] is either with a log of written pages. Buffers are taken in batches of up to [`MAX_BATCH`] heads, copied
-//! to private memory, and returned in the order they were taken, so that two positions (taken, used) describe the state
-//! of a stopped ring. [`DeviceRing::flush_used`] makes all used entries visible with one release store, which pairs
-//! with the driver's acquire load of the used index (split) or of the first descriptor's flags (packed).
+//! [`Split`] and [`Packed`] implement [`DeviceRing`], and [`Logged`] is either with a log of written pages. Buffers are
+//! taken in batches of up to [`MAX_BATCH`] heads, copied to private memory, and returned in the order they were taken,
+//! so that two positions (taken, used) describe the state of a stopped ring. [`DeviceRing::flush_used`] makes all used
+//! entries visible with one release store, which pairs with the driver's acquire load of the used index (split) or of
+//! the first descriptor's flags (packed).
 
 mod indirect;
 mod logged;

@@ -47,6 +47,7 @@ impl HandOver for VhostUser {
         if let Some(mut link) = self.link.take() {
             link.session.release(engine);
         }
+        self.own_positions(false);
         self.connector.release();
         self.state = PortState::Closed;
     }
@@ -65,6 +66,7 @@ impl HandOver for VhostUser {
                 _ => return Err(INVALID),
             }
         }
+        self.own_positions(true);
         // A client without a connection connects.
         if !self.listens && self.link.is_none() {
             self.connector.connect_at(now);
@@ -74,6 +76,12 @@ impl HandOver for VhostUser {
 }
 
 impl VhostUser {
+    fn own_positions(&self, owned: bool) {
+        if let Some(Ok(positions)) = &self.positions {
+            positions.set_owned(owned);
+        }
+    }
+
     fn listen_at(&mut self, part: Part) -> Result<(), PortFault> {
         let [listener] = <[OwnedFd; 1]>::try_from(part.descriptors).map_err(|_| INVALID)?;
         self.connector.listen_on(listener).map_err(|errno| failed("listening socket", errno))

@@ -275,9 +275,8 @@ impl PortControl for VhostUser {
             }
         }
         self.connector.close();
-        if let Some(Ok(positions)) = &self.positions {
-            positions.remove();
-        }
+        // The file is removed with it.
+        self.positions = None;
         self.state = PortState::Closed;
     }
 

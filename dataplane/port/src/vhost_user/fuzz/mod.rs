@@ -2,8 +2,8 @@
 //!
 //! Every byte string is a script. It is sent over a real socket to a [`Session`] with fake queues, mostly as almost
 //! valid messages, so that a fuzzer passes the first checks, sometimes as raw bytes. The session must end normally or
-//! with a named fault, and must leave no resources behind. A session that has not ended can be handed over. The same scripts ([`Script`]) are sent to the ports of
-//! whole switches.
+//! with a named fault, and must leave no resources behind. A session that has not ended can be handed over. The same
+//! scripts ([`Script`]) are sent to the ports of whole switches.
 
 mod script;
 
