@@ -151,7 +151,10 @@ impl Switch {
 
     /// Whether it runs.
     pub fn is_running(&mut self) -> bool {
-        self.process.ended().is_none()
+        match self.successor {
+            Some(pid) => rustix::process::test_kill_process(pid).is_ok(),
+            None => self.process.ended().is_none(),
+        }
     }
 
     /// Reads a resource of the control API, without a process for each time that a test looks.

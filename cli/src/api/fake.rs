@@ -305,6 +305,10 @@ impl DataPlane for Fake {
 
     fn restore_counters(&self, _: &Snapshot) {}
 
+    fn start_controllers(&self, _: &Topology) -> Result<(), Diagnostic> {
+        Ok(())
+    }
+
     fn take_over(&self, _: StoppedPorts) -> Result<(), DataPlaneError> {
         Ok(())
     }

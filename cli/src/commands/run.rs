@@ -116,7 +116,7 @@ impl Running {
     ) -> anyhow::Result<Self> {
         let Prepared { topology, path, source, sockets, confinement, data_plane, deferred, takeover } =
             prepared;
-        let (waker, control) = (signals.handle(), path.clone());
+        let (waker, control, running) = (signals.handle(), path.clone(), topology.clone());
         let token = sockets.web.as_ref().and_then(|page| page.token.clone());
         let kept = Kept::of(&topology);
         let inheritance = Inheritance::new(program, sockets.duplicates()?, token);
@@ -131,7 +131,7 @@ impl Running {
             warn_deferred(error, is_text);
         }
         if let Some(takeover) = takeover {
-            if let Err(error) = takeover.finish(service.data_plane()) {
+            if let Err(error) = takeover.finish(service.data_plane(), &running) {
                 files.leave();
                 return Err(error.into());
             }

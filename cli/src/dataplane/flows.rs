@@ -23,7 +23,7 @@ use flow::text::{PortNames, TextError, parse_flow, parse_match, show};
 use flow::{FlowCommand, FlowSwitch, PortNo, TableId};
 use port::{Now, Pipelines, PortId};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// Names of ports whose numbers are remembered at most.
@@ -40,7 +40,7 @@ pub(super) struct Flows {
     /// Flows of the file that each bridge has.
     of_file: Mutex<BTreeMap<String, FlowsOfFile>>,
     start: Instant,
-    controllers: Option<Controllers>,
+    controllers: Mutex<Option<Controllers>>,
 }
 
 impl Flows {
@@ -63,25 +63,30 @@ impl Flows {
         let local = local.collect();
         let bridges = settings.into_iter().map(|(name, _)| name).collect();
         let (numbers, of_file, start) = (Mutex::default(), Mutex::default(), Instant::now());
-        Ok(Some(Self { switch, bridges, local, numbers, of_file, start, controllers: None }))
+        Ok(Some(Self { switch, bridges, local, numbers, of_file, start, controllers: Mutex::default() }))
     }
 
     /// Connects the bridges to their controllers, and from now on removes expired flows. `live` reads the ports of the
     /// engine, `queues` those of a port.
     pub(super) fn start_controllers(
-        &mut self,
+        &self,
         bridges: &[BridgeSettings],
         live: LivePorts,
         queues: LiveQueues,
     ) -> Result<(), Diagnostic> {
         let plane = Plane { switch: self.switch.clone(), start: self.start, live, queues };
-        self.controllers = Some(Controllers::start(openflow(bridges), plane)?);
+        *self.controllers() = Some(Controllers::start(openflow(bridges), plane)?);
         Ok(())
     }
 
     /// Closes the connections to controllers.
-    pub(super) fn stop_controllers(&mut self) {
-        self.controllers = None;
+    pub(super) fn stop_controllers(&self) {
+        *self.controllers() = None;
+    }
+
+    /// A poisoned lock is valid: the connections are replaced in one step.
+    fn controllers(&self) -> MutexGuard<'_, Option<Controllers>> {
+        self.controllers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Names of the bridges.
@@ -91,7 +96,7 @@ impl Flows {
 
     /// OpenFlow state of a bridge; `None` for a learning bridge.
     pub(super) fn report(&self, bridge: &str) -> Option<OpenflowReport> {
-        self.controllers.as_ref()?.report(bridge)
+        self.controllers().as_ref()?.report(bridge)
     }
 
     /// The bridges with their ports.

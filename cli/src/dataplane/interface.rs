@@ -164,6 +164,8 @@ pub(crate) trait DataPlane: Send + Sync {
     fn restore_addresses(&self, addresses: &[FdbEntry]);
     /// Adds the counters of another process.
     fn restore_counters(&self, before: &Snapshot);
+    /// Connects bridges to their controllers, after another process has closed its connections and sockets.
+    fn start_controllers(&self, topology: &Topology) -> Result<(), Diagnostic>;
     /// Continues the ports of another process.
     fn take_over(&self, ports: StoppedPorts) -> Result<(), DataPlaneError>;
     /// All receive queues, each with its worker.

@@ -67,10 +67,12 @@ impl Switch {
     /// started anyway and retries; the second part of the result contains the reasons. If this is so for all ports,
     /// nothing starts.
     pub(crate) fn start(topology: &Topology) -> Result<(Self, Vec<Diagnostic>), Diagnostic> {
-        Self::start_with(topology, open_first)
+        let (switch, deferred) = Self::start_with(topology, open_first)?;
+        switch.connect_controllers(topology)?;
+        Ok((switch, deferred))
     }
 
-    /// Starts a switch whose ports are created by `open`.
+    /// Starts a switch whose ports are created by `open`, without connections to controllers.
     fn start_with(
         topology: &Topology,
         open: impl Fn(&PortSettings) -> Result<Box<dyn PortControl>, Diagnostic>,
@@ -110,7 +112,7 @@ impl Switch {
         let offload = Arc::new(Offload::new(offloaded, move || clock.now()));
         let mirrors = Mutex::new(topology.mirrors.clone());
         let (bonds, quotas) = (Bonds::default(), Mutex::new(quotas.collect()));
-        let mut switch = Self {
+        let switch = Self {
             engine,
             bridges,
             pipelines,
@@ -127,16 +129,15 @@ impl Switch {
         };
         switch.place(topology)?;
         let deferred = switch.populate(topology, open)?;
-        switch.start_controllers(topology)?;
+        switch.flows.iter().try_for_each(|flows| flows.set_underlay(topology))?;
         switch.start_export()?;
         Ok((switch, deferred))
     }
 
-    /// Connects OpenFlow bridges to their controllers.
-    fn start_controllers(&mut self, topology: &Topology) -> Result<(), Diagnostic> {
+    /// Connects OpenFlow bridges to their controllers, and opens their management sockets.
+    fn connect_controllers(&self, topology: &Topology) -> Result<(), Diagnostic> {
         let live = self.bonds.live_ports(&self.engine, &self.bridges, &self.offload);
-        let Some(flows) = &mut self.flows else { return Ok(()) };
-        flows.set_underlay(topology)?;
+        let Some(flows) = &self.flows else { return Ok(()) };
         let members = self.members.clone();
         let queues = move |id| {
             let members = members.lock().unwrap_or_else(PoisonError::into_inner);
@@ -254,7 +255,7 @@ impl Drop for Switch {
         self.links.stop();
         self.export.stop();
         self.offload.stop();
-        self.flows.iter_mut().for_each(Flows::stop_controllers);
+        self.flows.iter().for_each(Flows::stop_controllers);
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) struct Soak {
 
 type Action = fn(&mut Soak, &mut Random);
 
-const ACTIONS: [(&str, Action); 11] = [
+const ACTIONS: [(&str, Action); 12] = [
     ("port added", Soak::add),
     ("port removed", Soak::remove),
     ("guest connected", Soak::connect),
@@ -49,6 +49,7 @@ const ACTIONS: [(&str, Action); 11] = [
     ("queues rebalanced", Soak::rebalance),
     ("mirror changed", Soak::mirror),
     ("flows changed", Soak::flows),
+    ("process replaced", Soak::upgrade),
 ];
 
 impl Soak {
@@ -176,6 +177,12 @@ impl Soak {
             ["mirrors", "add", "m", "--bridge", "lan", "--source-ports", "red", "--output-port", "probe"];
         let changed = self.switch.tell(if is_there { &["mirrors", "remove", "m"] } else { &words });
         changed.unwrap_or_else(|error| panic!("the mirror is not changed: {error}"));
+    }
+
+    /// The memif port is opened again, and changed flows are lost.
+    fn upgrade(&mut self, _: &mut Random) {
+        let upgraded = self.switch.upgrade(&["--accept-loss"]);
+        upgraded.unwrap_or_else(|error| panic!("not replaced: {error}"));
     }
 
     fn flows(&mut self, random: &mut Random) {

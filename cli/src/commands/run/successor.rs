@@ -11,12 +11,13 @@ use crate::dataplane::switch::handover::Succession;
 use crate::host;
 use crate::log::LogFormat;
 use crate::settings::config;
-use crate::settings::topology::PortSettings;
+use crate::settings::topology::{PortSettings, Topology};
 use crate::takeover::{Answer, Channel, Offer, PROTOCOL, TakeoverError};
 use console::Diagnostic;
 use engine::Snapshot;
 use rustix::fd::OwnedFd;
 use std::time::Duration;
+use tracing::error;
 
 /// How long the running switch may need for each message.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -44,7 +45,7 @@ impl Takeover {
     }
 
     /// Takes the ports over, after everything else runs.
-    pub(super) fn finish(self, data_plane: &dyn DataPlane) -> Result<(), Diagnostic> {
+    pub(super) fn finish(self, data_plane: &dyn DataPlane, topology: &Topology) -> Result<(), Diagnostic> {
         self.channel.send(&Answer::now(None), Vec::new()).map_err(|e| failed(&e))?;
         let (addresses, _): (Vec<FdbEntry>, _) = self.channel.receive().map_err(|e| failed(&e))?;
         data_plane.restore_addresses(&addresses);
@@ -63,6 +64,9 @@ impl Takeover {
         // Counts from zero if the other process is gone.
         if let Ok((counters, _)) = self.channel.receive::<Snapshot>() {
             data_plane.restore_counters(&counters);
+        }
+        if let Err(error) = data_plane.start_controllers(topology) {
+            error!(reason = %error, "bridges are not connected to their controllers");
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use crate::dataplane::connections::{ConnectionFilter, ConnectionLimits, Connecti
 use crate::dataplane::convert::worker_config;
 use crate::dataplane::export_report::ExportReport;
 use crate::dataplane::flow_report::{FlowCounts, TraceReport, TraceRequest};
+use crate::dataplane::flows::Flows;
 use crate::dataplane::handover::{Lost, StoppedPorts};
 use crate::dataplane::interface::{DataPlane, DataPlaneError};
 use crate::dataplane::link_report::{NeighborsReport, StpPortReport};
@@ -26,6 +27,7 @@ use crate::settings::mirror::MirrorSettings;
 use crate::settings::model::Role;
 use crate::settings::topology::{BridgeSettings, PortSettings, StaticEntry, Topology, WorkerSettings};
 use bridge::{BridgeStatistics, MirrorStatistics, PortStatistics, RefusedMove, Selection};
+use console::Diagnostic;
 use engine::Snapshot;
 use engine::balance::{Balance, QueueLoad};
 use port::PortId;
@@ -300,6 +302,11 @@ impl DataPlane for Switch {
     fn release(&self) {
         // As above.
         let _ = self.engine.release_ports();
+        self.flows.iter().for_each(Flows::stop_controllers);
+    }
+
+    fn start_controllers(&self, topology: &Topology) -> Result<(), Diagnostic> {
+        self.connect_controllers(topology)
     }
 
     fn take_over(&self, ports: StoppedPorts) -> Result<(), DataPlaneError> {
