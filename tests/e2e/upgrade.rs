@@ -16,6 +16,8 @@ use serde_json::Value;
 
 const SWITCH_CPU: usize = 0;
 const GENERATOR_CPU: &str = "1";
+/// One worker that runs to completion.
+const ALONE: &str = "\n[[worker]]\ncpu = 0\n";
 const REACTION: Duration = Duration::from_secs(10);
 /// Pause between two upgrades, so that packets pass in each process.
 const PAUSE: Duration = Duration::from_millis(300);
@@ -48,10 +50,11 @@ fn under_load(
     })
 }
 
-fn loses_nothing(more: &str) {
+/// Replaces a switch with these workers three times under load. `more` is options of the generator's ports.
+fn loses_nothing(workers: &str, more: &str) {
     let folder = folder();
     let (red, blue) = (folder.path().join("red"), folder.path().join("blue"));
-    let mut text = configuration(&[SWITCH_CPU], &[vhost("red", &red), vhost("blue", &blue)]);
+    let mut text = configuration(&[], &[vhost("red", &red), vhost("blue", &blue)]) + workers;
     for i in 0..OTHERS {
         let socket = folder.path().join(format!("other-{i}"));
         write!(text, "[[port]]\nname = \"other-{i}\"\nsocket = \"{}\"\n", socket.display())
@@ -82,13 +85,13 @@ fn loses_nothing(more: &str) {
 #[test]
 #[ignore = "needs two CPUs: run by `cargo xtask test`"]
 fn guests_lose_no_packet() {
-    loses_nothing("");
+    loses_nothing(ALONE, "");
 }
 
 #[test]
 #[ignore = "needs two CPUs: run by `cargo xtask test`"]
 fn guests_with_packed_rings_lose_no_packet() {
-    loses_nothing(",ring=packed");
+    loses_nothing(ALONE, ",ring=packed");
 }
 
 #[test]
@@ -169,4 +172,22 @@ fn ports_that_cannot_be_handed_over_are_opened_again_if_asked_to() {
     assert!(report["ports"] == 1 && lost.starts_with("port \"cable\""), "{report}");
     switch.wait_state("cable", "waiting", REACTION);
     switch.stop();
+}
+
+mod every {
+    use super::loses_nothing;
+
+    #[test]
+    #[ignore = "needs two CPUs: run by `cargo xtask test --all`"]
+    fn guests_lose_no_packet_in_other_execution_models() {
+        for workers in [
+            "work = [0, 1]",
+            "work = [0, 1]\nrss_mode = \"software\"",
+            "model = \"stealing\"\nwork = [0, 1]",
+            "model = \"pipeline\"\nrx = [0]\nwork = [1]\ntx = [0]",
+        ] {
+            println!("{workers}");
+            loses_nothing(&format!("\n[worker]\n{workers}\n"), "");
+        }
+    }
 }
