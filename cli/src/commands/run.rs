@@ -53,7 +53,9 @@ struct Prepared {
 /// Runs the switch until it is told to end, or another process has taken over.
 pub(crate) fn run(args: &RunArgs, verbose: bool, socket: Option<&Path>) -> anyhow::Result<()> {
     // Not the path of the file that is there at the time of an upgrade, because this one may be gone then.
-    let program = std::env::current_exe()?;
+    let program = std::env::current_exe().map_err(|e| {
+        Diagnostic::failed("program", e, "mount /proc, which has the path of the running program")
+    })?;
     let topology = if args.take_over { None } else { Some(read(args, socket)?) };
     let events = Arc::<EventLog>::default();
     let format = log::start(args.log, level(verbose), Some(events.clone()))?;
@@ -119,7 +121,10 @@ impl Running {
         let (waker, control, running) = (signals.handle(), path.clone(), topology.clone());
         let token = sockets.web.as_ref().and_then(|page| page.token.clone());
         let kept = Kept::of(&topology);
-        let inheritance = Inheritance::new(program, sockets.duplicates()?, token);
+        let copies = sockets
+            .duplicates()
+            .map_err(|e| Diagnostic::failed("sockets", e, "raise the limit of open files of this process"))?;
+        let inheritance = Inheritance::new(program, copies, token);
         let service = ApiService::new(topology, path, Box::new(data_plane), move || waker.close());
         let service = service.with_source(source).with_inheritance(inheritance).with_events(events.clone());
         let service = Arc::new(service.confined(kept, confinement));

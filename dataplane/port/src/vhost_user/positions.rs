@@ -84,11 +84,20 @@ impl Positions {
     /// process before, and the file belongs to this process; otherwise to the one that runs the port.
     pub(super) fn open(path: &Path, rings: usize, recovers: bool) -> io::Result<Self> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let mut file = File::from(open(path, flags, Mode::RUSR | Mode::WUSR)?);
+        let file = File::from(open(path, flags, Mode::RUSR | Mode::WUSR)?);
         let found = file.metadata()?;
         if !found.is_file() || found.uid() != rustix::process::geteuid().as_raw() {
             return Err(Error::other("it is not a file of this user"));
         }
+        Self::over(file, path, rings, recovers).inspect_err(|_| {
+            if recovers {
+                // Nothing would remove it later.
+                let _ = std::fs::remove_file(path);
+            }
+        })
+    }
+
+    fn over(mut file: File, path: &Path, rings: usize, recovers: bool) -> io::Result<Self> {
         let length = SLOT * (rings + 1);
         let mut bytes = Vec::new();
         (&file).take(length as u64).read_to_end(&mut bytes)?;
