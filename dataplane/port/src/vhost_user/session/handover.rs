@@ -115,7 +115,9 @@ impl Session {
     /// If it is not.
     pub(in crate::vhost_user) fn check_hand_over(&mut self, engine: &mut dyn Attach) {
         let shape = |session: &Self| {
-            (session.features, session.memory_use(), session.queue_status(), session.status, session.protocol)
+            // Without the protocol feature, the status has no meaning.
+            let status = session.protocol.has(ProtocolFeatures::STATUS).then_some(session.status);
+            (session.features, session.memory_use(), session.queue_status(), status, session.protocol)
         };
         // A front end may negotiate away what its own rings or regions need.
         let runs = self.vrings.iter().any(|vring| vring.running);
