@@ -13,6 +13,7 @@ use mem::{GuestMemory, Region, RegionSpec};
 use ring::device::{Record, recover};
 use rustix::fd::AsFd;
 use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Error, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
@@ -83,14 +84,13 @@ impl Positions {
     /// Opens or creates the file of a port with `rings` rings. With `recovers`, rings continue from the slots of the
     /// process before, and the file belongs to this process; otherwise to the one that runs the port.
     pub(super) fn open(path: &Path, rings: usize, recovers: bool) -> io::Result<Self> {
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let file = File::from(open(path, flags, Mode::RUSR | Mode::WUSR)?);
-        let found = file.metadata()?;
-        if !found.is_file() || found.uid() != rustix::process::geteuid().as_raw() {
-            return Err(Error::other("it is not a file of this user"));
-        }
-        Self::over(file, path, rings, recovers).inspect_err(|_| {
-            if recovers {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let create = |_| open(path, flags | OFlags::CREATE | OFlags::EXCL, Mode::RUSR | Mode::WUSR);
+        let found = open(path, flags, Mode::empty());
+        let is_new = matches!(found, Err(Errno::NOENT));
+        let file = if is_new { found.or_else(create)? } else { found? };
+        Self::over(File::from(file), path, rings, recovers).inspect_err(|_| {
+            if is_new {
                 // Nothing would remove it later.
                 let _ = std::fs::remove_file(path);
             }
@@ -98,6 +98,10 @@ impl Positions {
     }
 
     fn over(mut file: File, path: &Path, rings: usize, recovers: bool) -> io::Result<Self> {
+        let found = file.metadata()?;
+        if !found.is_file() || found.uid() != rustix::process::geteuid().as_raw() {
+            return Err(Error::other("it is not a file of this user"));
+        }
         let length = SLOT * (rings + 1);
         let mut bytes = Vec::new();
         (&file).take(length as u64).read_to_end(&mut bytes)?;
