@@ -19,7 +19,6 @@ use console::Diagnostic;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tracing::info;
 use utoipa::ToSchema;
@@ -75,7 +74,7 @@ impl ApiService {
         let mut successor = Successor::start(inheritance).map_err(|e| failed(&e.to_string()))?;
         let to = successor.prepare(&offer, inheritance)?;
         server::accept_connections(false);
-        let handed = self.hand_over(&successor);
+        let handed = self.hand_over(&mut successor);
         let (ports, gap_us) = handed.inspect_err(|_| server::accept_connections(true))?;
         let pid = successor.commit();
         inheritance.set_successor(pid);
@@ -130,7 +129,7 @@ impl ApiService {
 
     /// Stops the ports and passes them on. Returns their number, and the time in microseconds until they ran again.
     /// After an error they have continued here.
-    fn hand_over(&self, successor: &Successor) -> Result<(usize, u64), ApiError> {
+    fn hand_over(&self, successor: &mut Successor) -> Result<(usize, u64), ApiError> {
         let data_plane = self.data_plane();
         successor.channel.send(&data_plane.fdb(), Vec::new()).map_err(|e| lost(&e))?;
         let began = takeover::monotonic();
@@ -153,7 +152,7 @@ impl ApiService {
 
 /// The process that is about to take over. It is killed if it does not.
 struct Successor {
-    child: Mutex<Option<Child>>,
+    child: Option<Child>,
     channel: Channel,
 }
 
@@ -170,7 +169,7 @@ impl Successor {
             // The watchdog of systemd is that of this process, unless the successor is told otherwise.
             .env_remove("WATCHDOG_PID")
             .spawn()?;
-        Ok(Self { child: Mutex::new(Some(child)), channel })
+        Ok(Self { child: Some(child), channel })
     }
 
     /// Sends the configuration and the sockets, and waits until the successor is ready. Returns its version.
@@ -202,15 +201,13 @@ impl Successor {
     }
 
     /// Lets the successor live. Returns its process.
-    fn commit(self) -> u32 {
-        let child = self.child.lock().unwrap_or_else(PoisonError::into_inner).take();
-        child.map_or(0, |child| child.id())
+    fn commit(mut self) -> u32 {
+        self.child.take().map_or(0, |child| child.id())
     }
 
     /// Ends the successor, which has no port afterwards.
-    fn kill(&self) {
-        let child = self.child.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(mut child) = child {
+    fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
             // Fails if it has ended.
             let _ = child.kill();
             let _ = child.wait();
