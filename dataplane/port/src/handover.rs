@@ -129,6 +129,12 @@ impl Handover {
     }
 }
 
+/// A duplicate of a descriptor, for a part.
+pub(crate) fn duplicate(fd: impl AsFd) -> Result<OwnedFd, PortFault> {
+    rustix::io::fcntl_dupfd_cloexec(fd, 0)
+        .map_err(|errno| PortFault::BadDescriptor("duplicate", errno.to_string()))
+}
+
 /// Header of a part: tag, number of descriptors, and number of bytes.
 const HEADER: usize = 6;
 

@@ -5,8 +5,8 @@
 use crate::police::{Policing, SharedPolicer};
 use crate::policer::Policer;
 use crate::shape::{ReleaseRx, ShapeTx, Shaper};
-use port::handover::{HandOver, Handover, NotHandedOver};
-use port::wrap::{InspectRx, Sending, WrapAttach, WrapQueues};
+use port::handover::{HandOver, NotHandedOver};
+use port::wrap::{InspectRx, Sending, WrapAttach, WrapQueues, Wrapper};
 use port::{Attach, PortControl, PortDetails, PortFault, PortStatus, RssTable, RxQueue, TxQueue};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -40,29 +40,6 @@ struct QosPort {
     closed: bool,
 }
 
-impl QosPort {
-    /// Runs `act` on the inner port, with an engine that wraps its queues.
-    fn with<R>(
-        &mut self,
-        engine: &mut dyn Attach,
-        act: impl FnOnce(&mut dyn PortControl, &mut dyn Attach) -> R,
-    ) -> R {
-        act(self.inner.as_mut(), &mut WrapAttach::new(engine, &self.parts))
-    }
-
-    /// Runs `act` on the hand-over of the inner port, with an engine that wraps its queues.
-    fn with_handover<R>(
-        &mut self,
-        engine: &mut dyn Attach,
-        act: impl FnOnce(&mut dyn HandOver, &mut dyn Attach) -> R,
-    ) -> Result<R, PortFault> {
-        self.with(engine, |inner, engine| match inner.as_handover() {
-            Ok(inner) => Ok(act(inner, engine)),
-            Err(why) => Err(PortFault::NotMade(why.to_string())),
-        })
-    }
-}
-
 impl PortControl for QosPort {
     fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
         self.inner.poll_fd()
@@ -86,7 +63,7 @@ impl PortControl for QosPort {
 
     fn close(&mut self, engine: &mut dyn Attach) {
         self.with(engine, |inner, engine| inner.close(engine));
-        (self.closed, self.next_status) = (true, None);
+        self.closed();
     }
 
     fn as_handover(&mut self) -> Result<&mut dyn HandOver, NotHandedOver> {
@@ -108,28 +85,17 @@ impl PortControl for QosPort {
     }
 }
 
-impl HandOver for QosPort {
-    fn hand_over(&mut self, engine: &mut dyn Attach) -> Result<Handover, PortFault> {
-        self.with_handover(engine, |inner, engine| inner.hand_over(engine))?
-    }
-
-    fn resume(&mut self, now: Instant, engine: &mut dyn Attach) {
-        // Fails only for a port that was not handed over.
-        let _ = self.with_handover(engine, |inner, engine| inner.resume(now, engine));
-    }
-
-    fn release(&mut self, engine: &mut dyn Attach) {
-        let _ = self.with_handover(engine, |inner, engine| inner.release(engine));
-        (self.closed, self.next_status) = (true, None);
-    }
-
-    fn take_over(
+impl Wrapper for QosPort {
+    fn with<R>(
         &mut self,
-        handover: Handover,
-        now: Instant,
         engine: &mut dyn Attach,
-    ) -> Result<(), PortFault> {
-        self.with_handover(engine, |inner, engine| inner.take_over(handover, now, engine))?
+        act: impl FnOnce(&mut dyn PortControl, &mut dyn Attach) -> R,
+    ) -> R {
+        act(self.inner.as_mut(), &mut WrapAttach::new(engine, &self.parts))
+    }
+
+    fn closed(&mut self) {
+        (self.closed, self.next_status) = (true, None);
     }
 }
 

@@ -4,9 +4,9 @@
 use super::control::Tap;
 use super::device::Device;
 use super::waiting::Waiting;
-use crate::handover::{HandOver, Handover};
+use crate::handover::{HandOver, Handover, duplicate};
 use crate::{Attach, PortFault, PortState, QueueState, RxQueue};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::OwnedFd;
 use std::time::Instant;
 
 /// The descriptor of a queue, in the order of pairs.
@@ -24,9 +24,7 @@ impl HandOver for Tap {
         let mut handover = Handover::default();
         let queues = self.device.iter().flat_map(|device| device.queues().iter());
         for (pair, queue) in queues.enumerate() {
-            let queue = rustix::io::fcntl_dupfd_cloexec(queue.as_fd(), 0);
-            let queue = queue.map_err(|e| PortFault::BadDescriptor("duplicate", e.to_string()))?;
-            handover.push(QUEUE, Vec::new(), vec![queue]);
+            handover.push(QUEUE, Vec::new(), vec![duplicate(queue)?]);
             let of_pair = frames.get(pair).into_iter().flatten();
             of_pair.for_each(|frame| handover.push(FRAME, frame.to_vec(), Vec::new()));
         }

@@ -5,13 +5,14 @@ use super::counts::Counts;
 use super::fault_rx::FaultRx;
 use super::fault_tx::FaultTx;
 use super::gather::GatherTx;
+use super::handover::Wrapper;
 use super::inspect::InspectRx;
 use super::options::{Capture, Directions, Faults, Trace, TxCoalesce, Wrappers};
 use super::record::{RecordTx, Recording};
 use super::release::{DelayedTx, ReleaseRx};
 use crate::Remedy;
 use crate::eventfd;
-use crate::handover::{HandOver, Handover, NotHandedOver};
+use crate::handover::{HandOver, NotHandedOver};
 use crate::spool::{CreateError, Format, Spool};
 use crate::{
     Attach, PortControl, PortDetail, PortDetails, PortFault, PortStatus, RssTable, RxQueue, TxQueue,
@@ -156,29 +157,6 @@ impl Wrapped {
         let _ = epoll::add(&self.set, fd, epoll::EventData::new_u64(1), epoll::EventFlags::IN);
     }
 
-    /// Runs `act` on the inner port, with an engine that wraps its queues.
-    fn with<R>(
-        &mut self,
-        engine: &mut dyn Attach,
-        act: impl FnOnce(&mut dyn PortControl, &mut dyn Attach) -> R,
-    ) -> R {
-        let done = act(self.inner.as_mut(), &mut WrapAttach::new(engine, &self.parts));
-        self.watch();
-        done
-    }
-
-    /// Runs `act` on the hand-over of the inner port, with an engine that wraps its queues.
-    fn with_handover<R>(
-        &mut self,
-        engine: &mut dyn Attach,
-        act: impl FnOnce(&mut dyn HandOver, &mut dyn Attach) -> R,
-    ) -> Result<R, PortFault> {
-        self.with(engine, |inner, engine| match inner.as_handover() {
-            Ok(inner) => Ok(act(inner, engine)),
-            Err(why) => Err(PortFault::NotMade(why.to_string())),
-        })
-    }
-
     fn recorders(&mut self) -> impl Iterator<Item = &mut Recorder> {
         self.parts.capture.iter_mut().chain(&mut self.parts.trace)
     }
@@ -216,7 +194,7 @@ impl PortControl for Wrapped {
         self.with(engine, |inner, engine| inner.close(engine));
         let epoch = engine.epoch();
         self.recorders().for_each(|recorder| recorder.spool.close(epoch));
-        (self.closed, self.next_status) = (true, None);
+        self.closed();
     }
 
     fn as_handover(&mut self) -> Result<&mut dyn HandOver, NotHandedOver> {
@@ -248,28 +226,19 @@ impl PortControl for Wrapped {
     }
 }
 
-impl HandOver for Wrapped {
-    fn hand_over(&mut self, engine: &mut dyn Attach) -> Result<Handover, PortFault> {
-        self.with_handover(engine, |inner, engine| inner.hand_over(engine))?
-    }
-
-    fn resume(&mut self, now: Instant, engine: &mut dyn Attach) {
-        // Fails only for a port that was not handed over.
-        let _ = self.with_handover(engine, |inner, engine| inner.resume(now, engine));
-    }
-
-    fn release(&mut self, engine: &mut dyn Attach) {
-        let _ = self.with_handover(engine, |inner, engine| inner.release(engine));
-        (self.closed, self.next_status) = (true, None);
-    }
-
-    fn take_over(
+impl Wrapper for Wrapped {
+    fn with<R>(
         &mut self,
-        handover: Handover,
-        now: Instant,
         engine: &mut dyn Attach,
-    ) -> Result<(), PortFault> {
-        self.with_handover(engine, |inner, engine| inner.take_over(handover, now, engine))?
+        act: impl FnOnce(&mut dyn PortControl, &mut dyn Attach) -> R,
+    ) -> R {
+        let done = act(self.inner.as_mut(), &mut WrapAttach::new(engine, &self.parts));
+        self.watch();
+        done
+    }
+
+    fn closed(&mut self) {
+        (self.closed, self.next_status) = (true, None);
     }
 }
 

@@ -10,8 +10,9 @@
 //!
 //! `gather` is the coalescing buffer. `inspect` shows a wrapper the packets of a receive queue. `record` logs the
 //! packets of queues for captures and traces; `crate::spool` writes the files. `rng` generates faults, `delay_queue`
-//! stores delayed packets, `fault_rx`, `fault_tx` and `release` are queues with faults. A wrapper may slow down packets
-//! of its own port; it must not drop packets except as configured.
+//! stores delayed packets, `fault_rx`, `fault_tx` and `release` are queues with faults. `handover` is the hand-over of
+//! any port around another port. A wrapper may slow down packets of its own port; it must not drop packets except as
+//! configured.
 
 mod attach;
 mod control;
@@ -20,6 +21,7 @@ mod delay_queue;
 mod fault_rx;
 mod fault_tx;
 mod gather;
+mod handover;
 mod inspect;
 mod options;
 mod record;
@@ -30,5 +32,6 @@ mod tests;
 
 pub use attach::{Sending, WrapAttach, WrapQueues};
 pub use control::{WrapError, wrap};
+pub use handover::Wrapper;
 pub use inspect::{Inspect, InspectRx};
 pub use options::{Capture, Directions, Faults, Trace, TxCoalesce, Wrappers};

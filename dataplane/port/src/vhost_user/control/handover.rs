@@ -2,11 +2,11 @@
 //! other process builds the session.
 
 use super::{Link, VhostUser};
-use crate::handover::{HandOver, Handover, Part};
+use crate::handover::{HandOver, Handover, Part, duplicate};
 use crate::vhost::message::Header;
 use crate::vhost::wire::Channel;
 use crate::{Attach, PortFault, PortState};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
 /// The listening socket.
@@ -104,10 +104,6 @@ impl VhostUser {
         let header = Header::decode(*header).map_err(|error| PortFault::Protocol(error.to_string()))?;
         link.session.receive(header, payload, part.descriptors, engine).map(drop)
     }
-}
-
-fn duplicate(fd: BorrowedFd<'_>) -> Result<OwnedFd, PortFault> {
-    rustix::io::fcntl_dupfd_cloexec(fd, 0).map_err(|errno| failed("duplicate", errno))
 }
 
 fn failed(what: &'static str, errno: rustix::io::Errno) -> PortFault {

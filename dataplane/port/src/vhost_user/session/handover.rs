@@ -6,10 +6,10 @@
 
 use super::vring::{Kick, Vring};
 use super::{RequestError, Session};
+use crate::handover::duplicate;
 use crate::vhost::message::{MAX_TABLE, ProtocolFeatures, Request, VringAddress, VringFile, VringState};
 use crate::{Attach, PortFault};
-use rustix::fd::{AsFd, OwnedFd};
-use rustix::io::Errno;
+use rustix::fd::OwnedFd;
 
 /// A message and its descriptors.
 pub(in crate::vhost_user) type Message = (Request, Vec<OwnedFd>);
@@ -31,7 +31,7 @@ impl Session {
         if let Some(failure) = engine.failure() {
             return Err(failure);
         }
-        self.messages().map_err(|errno| PortFault::BadDescriptor("duplicate", errno.to_string()))
+        self.messages()
     }
 
     /// Starts the rings that [`Session::hand_over`] stopped.
@@ -48,7 +48,7 @@ impl Session {
         self.end(engine);
     }
 
-    fn messages(&self) -> Result<Vec<Message>, Errno> {
+    fn messages(&self) -> Result<Vec<Message>, PortFault> {
         let mut messages = vec![(Request::SetProtocolFeatures(self.protocol.0), Vec::new())];
         messages.extend(self.features.map(|features| (Request::SetFeatures(features.0), Vec::new())));
         messages.extend(self.memory_messages()?);
@@ -62,7 +62,7 @@ impl Session {
     }
 
     /// One table, or single regions if the front end uses more than fit into a table.
-    fn memory_messages(&self) -> Result<Vec<Message>, Errno> {
+    fn memory_messages(&self) -> Result<Vec<Message>, PortFault> {
         if self.files.len() > MAX_TABLE {
             let add = |(spec, fd): &(_, OwnedFd)| Ok((Request::AddMemReg(*spec), vec![duplicate(fd)?]));
             return self.files.iter().map(add).collect();
@@ -77,7 +77,7 @@ impl Session {
 }
 
 /// Messages of one ring. A ring in its grace period counts as stopped: it has no kick.
-fn ring_messages(number: u8, vring: &Vring) -> Result<Vec<Message>, Errno> {
+fn ring_messages(number: u8, vring: &Vring) -> Result<Vec<Message>, PortFault> {
     let index = u32::from(number);
     let state = |num| VringState { index, num };
     let settings = [
@@ -91,7 +91,7 @@ fn ring_messages(number: u8, vring: &Vring) -> Result<Vec<Message>, Errno> {
         let descriptors = fd.map(duplicate).transpose()?;
         let file = VringFile { index: number, has_descriptor: fd.is_some() };
         messages.push((request(file), descriptors.into_iter().collect()));
-        Ok::<_, Errno>(())
+        Ok::<_, PortFault>(())
     };
     file(Request::SetVringCall, vring.call.as_deref())?;
     file(Request::SetVringErr, vring.err.as_ref())?;
@@ -101,10 +101,6 @@ fn ring_messages(number: u8, vring: &Vring) -> Result<Vec<Message>, Errno> {
         None => {}
     }
     Ok(messages)
-}
-
-fn duplicate(fd: &OwnedFd) -> Result<OwnedFd, Errno> {
-    rustix::io::fcntl_dupfd_cloexec(fd.as_fd(), 0)
 }
 
 #[cfg(any(test, feature = "fuzz"))]

@@ -1,0 +1,56 @@
+//! Hand-over of a wrapped port: that of the port inside, whose queues the wrapper still wraps. A wrapper has no parts
+//! of its own.
+
+use crate::handover::{HandOver, Handover};
+use crate::{Attach, PortControl, PortFault};
+use std::time::Instant;
+
+/// A port around another port.
+pub trait Wrapper {
+    /// Runs `act` on the inner port, with an engine that wraps its queues.
+    fn with<R>(
+        &mut self,
+        engine: &mut dyn Attach,
+        act: impl FnOnce(&mut dyn PortControl, &mut dyn Attach) -> R,
+    ) -> R;
+
+    /// Ends the refresh of the counters, because the inner port has closed.
+    fn closed(&mut self);
+}
+
+impl<W: Wrapper> HandOver for W {
+    fn hand_over(&mut self, engine: &mut dyn Attach) -> Result<Handover, PortFault> {
+        with_handover(self, engine, |inner, engine| inner.hand_over(engine))?
+    }
+
+    fn resume(&mut self, now: Instant, engine: &mut dyn Attach) {
+        // Fails only for a port that was not handed over.
+        let _ = with_handover(self, engine, |inner, engine| inner.resume(now, engine));
+    }
+
+    fn release(&mut self, engine: &mut dyn Attach) {
+        let _ = with_handover(self, engine, |inner, engine| inner.release(engine));
+        self.closed();
+    }
+
+    fn take_over(
+        &mut self,
+        handover: Handover,
+        now: Instant,
+        engine: &mut dyn Attach,
+    ) -> Result<(), PortFault> {
+        with_handover(self, engine, |inner, engine| inner.take_over(handover, now, engine))?
+    }
+}
+
+/// Runs `act` on the hand-over of the inner port, with an engine that wraps its queues.
+fn with_handover<R>(
+    wrapper: &mut impl Wrapper,
+    engine: &mut dyn Attach,
+    act: impl FnOnce(&mut dyn HandOver, &mut dyn Attach) -> R,
+) -> Result<R, PortFault> {
+    wrapper.with(engine, |inner, engine| match inner.as_handover() {
+        Ok(inner) => Ok(act(inner, engine)),
+        Err(why) => Err(PortFault::NotMade(why.to_string())),
+    })
+}
