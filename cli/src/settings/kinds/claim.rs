@@ -17,7 +17,7 @@ pub(crate) struct Claim<'a> {
 #[derive(Clone, Debug)]
 enum Resource<'a> {
     /// A file, by any of its paths.
-    File(&'a Path),
+    File(Place<'a>),
     /// Another resource: its type and its full name.
     Named(&'static str, Cow<'a, str>),
 }
@@ -25,7 +25,7 @@ enum Resource<'a> {
 impl<'a> Claim<'a> {
     /// The file at `path`.
     pub(crate) fn file(key: &'static str, path: &'a Path) -> Self {
-        Self { key, shown: path.display().to_string(), resource: Resource::File(path) }
+        Self { key, shown: path.display().to_string(), resource: Resource::File(Place::of(path)) }
     }
 
     /// A resource of type `what` (an interface, a network address) named `name` on this machine.
@@ -37,17 +37,31 @@ impl<'a> Claim<'a> {
     /// Whether both are the same resource, regardless of the key.
     pub(crate) fn is(&self, other: &Claim<'_>) -> bool {
         match (&self.resource, &other.resource) {
-            (Resource::File(one), Resource::File(other)) => same_file(one, other),
+            (Resource::File(one), Resource::File(other)) => one.is(other),
             (Resource::Named(sort, name), Resource::Named(other, its)) => sort == other && name == its,
             _ => false,
         }
     }
 }
 
-/// Whether two paths refer to the same file.
-fn same_file(one: &Path, other: &Path) -> bool {
-    let same_name = || one.file_name() == other.file_name() && folder(one) == folder(other);
-    one == other || same_name() || identity(one).is_some_and(|file| identity(other) == Some(file))
+/// A file, looked up once, because each port's files are compared with those of all others.
+#[derive(Clone, Debug)]
+struct Place<'a> {
+    path: &'a Path,
+    folder: Option<PathBuf>,
+    identity: Option<(u64, u64)>,
+}
+
+impl<'a> Place<'a> {
+    fn of(path: &'a Path) -> Self {
+        Self { path, folder: folder(path), identity: identity(path) }
+    }
+
+    /// Whether two paths refer to the same file.
+    fn is(&self, other: &Place<'_>) -> bool {
+        let same_name = self.path.file_name() == other.path.file_name() && self.folder == other.folder;
+        same_name || self.identity.is_some() && self.identity == other.identity
+    }
 }
 
 /// Device and inode of the file at a path, following links; `None` if it does not exist.
@@ -86,6 +100,7 @@ mod tests {
         }
         std::os::unix::fs::symlink(&real, &soft).unwrap();
         std::fs::hard_link(&real, &hard).unwrap();
+        let same_file = |one: &Path, other: &Path| Place::of(one).is(&Place::of(other));
         assert!(same_file(&real, &soft) && same_file(&hard, &soft) && !same_file(&other, &soft));
     }
 }
