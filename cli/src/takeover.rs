@@ -7,14 +7,16 @@
 //!    the ports.
 //! 2. [`Answer`]: the successor is ready, or why it cannot take over. Until here, packets pass as before.
 //! 3. The learned addresses.
-//! 4. The names of the ports, followed by the description of each: the running switch has stopped them.
-//! 5. [`Answer`]: the ports run in the successor, or why they do not; the running switch continues them then.
-//! 6. The counters.
+//! 4. Descriptions of the ports, without positions of rings. Messages of peers wait from here on.
+//! 5. [`Answer`]: the ports are prepared, with their memory mapped, or why they are not. Until here, packets pass.
+//! 6. The rest of the descriptions: the running switch has stopped the ports.
+//! 7. [`Answer`]: the ports run in the successor, or why they do not; the running switch continues them then.
+//! 8. The counters.
 //!
 //! A version that changes a message increments [`PROTOCOL`]. Fields may be added if they have a default.
 
 use console::Diagnostic;
-use port::handover::{Handover, HandoverError, Part};
+use port::handover::{self, Handover, HandoverError, Handovers, Part};
 use rustix::fd::{AsFd, OwnedFd};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -25,7 +27,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Version of the exchange.
-pub(crate) const PROTOCOL: u32 = 1;
+pub(crate) const PROTOCOL: u32 = 2;
 /// Bytes of a message in one part.
 const PIECE: usize = 1 << 16;
 
@@ -158,18 +160,14 @@ impl Channel {
         }
     }
 
-    /// Sends the descriptions of ports, whose names are part of the message before.
-    pub(crate) fn send_ports<'a>(
-        &self,
-        mut ports: impl Iterator<Item = &'a Handover>,
-    ) -> Result<(), TakeoverError> {
-        Ok(ports.try_for_each(|port| port.send(self.0.as_fd()))?)
+    /// Sends descriptions of ports.
+    pub(crate) fn send_ports(&self, ports: &Handovers) -> Result<(), TakeoverError> {
+        Ok(handover::send_ports(self.0.as_fd(), ports)?)
     }
 
-    /// Receives the descriptions of this many ports.
-    pub(crate) fn receive_ports(&self, count: usize) -> Result<Vec<Handover>, TakeoverError> {
-        let ports = (0..count).map(|_| Handover::receive(self.0.as_fd()));
-        Ok(ports.collect::<Result<_, _>>()?)
+    /// Receives descriptions of ports.
+    pub(crate) fn receive_ports(&self) -> Result<Handovers, TakeoverError> {
+        Ok(handover::receive_ports(self.0.as_fd())?)
     }
 }
 

@@ -70,7 +70,7 @@ fn loses_nothing(workers: &str, more: &str) {
         }
     });
     let (sent, lost) = (report["sent"].as_u64().unwrap_or_default(), report["lost"].as_u64());
-    assert!(sent > 10_000 && lost == Some(0), "{report}");
+    assert!(sent > 3_000 && lost == Some(0), "{report}");
     let [from, to] = switch.settled(&["red", "blue"])[..] else { panic!("two ports") };
     // The counters are those of all four processes; both sides have announced an address.
     assert_eq!((from.rx_packets, to.queue_full + to.other_drops), (sent, 0), "{from:?} {to:?}");

@@ -5,7 +5,7 @@ use crate::dataplane::bond_report::BondState;
 use crate::dataplane::connections::{ConnectionFilter, ConnectionLimits, ConnectionReport};
 use crate::dataplane::export_report::ExportReport;
 use crate::dataplane::flow_report::{FlowCounts, TraceReport, TraceRequest};
-use crate::dataplane::handover::{Lost, StoppedPorts};
+use crate::dataplane::handover::Lost;
 use crate::dataplane::interface::{DataPlane, DataPlaneError};
 use crate::dataplane::link_report::{NeighborsReport, StpPortReport};
 use crate::dataplane::multicast_report::MulticastReport;
@@ -28,6 +28,7 @@ use bridge::MirrorStatistics;
 use console::Diagnostic;
 use engine::balance::{Balance, Move, QueueLoad};
 use engine::{PortSnapshot, Snapshot, WorkerSnapshot};
+use port::handover::Handovers;
 use rustix::fd::OwnedFd;
 use rustix::net::{Shutdown, shutdown};
 use std::collections::BTreeMap;
@@ -293,7 +294,11 @@ impl DataPlane for Fake {
         Ok(stays.map(|port| Lost::Port(port.name.clone(), "it stays".to_owned())).collect())
     }
 
-    fn hand_over(&self) -> Result<StoppedPorts, DataPlaneError> {
+    fn describe(&self) -> Result<Handovers, DataPlaneError> {
+        Ok(Vec::new())
+    }
+
+    fn hand_over(&self) -> Result<Handovers, DataPlaneError> {
         Ok(Vec::new())
     }
 
@@ -309,7 +314,11 @@ impl DataPlane for Fake {
         Ok(())
     }
 
-    fn take_over(&self, _: StoppedPorts) -> Result<(), DataPlaneError> {
+    fn prepare(&self, _: Handovers) -> Result<(), DataPlaneError> {
+        Ok(())
+    }
+
+    fn take_over(&self, _: Handovers) -> Result<(), DataPlaneError> {
         Ok(())
     }
 

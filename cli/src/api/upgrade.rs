@@ -1,21 +1,22 @@
 //! `POST /v1/upgrade`: the program of the switch is started again, and takes over its ports, sockets and state.
 //!
 //! The program is the file at the path from which this process was started, so that clients cannot choose one. Until
-//! the successor is ready, packets pass as before; then the ports stop, and run again in the successor. If it does not
-//! confirm that, it is killed and the ports continue here: nothing is left of an upgrade that failed.
+//! the successor has prepared everything, packets pass as before; then the ports stop, and run again in the successor.
+//! If it does not confirm that, it is killed and the ports continue here: nothing is left of an upgrade that failed.
 
 use super::answer::{Answer, Service, json, on_own_thread};
 use super::error::ApiError;
 use super::inheritance::Inheritance;
 use super::server;
 use super::service::ApiService;
-use crate::dataplane::handover::{Lost, StoppedPorts};
+use crate::dataplane::handover::Lost;
 use crate::settings::topology::Topology;
 use crate::takeover::{self, Channel, Offer, PROTOCOL, TakeoverError};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use console::Diagnostic;
+use port::handover::Handovers;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::process::{Child, Command, Stdio};
@@ -27,7 +28,7 @@ use utoipa::ToSchema;
 pub(crate) const OPTION: &str = "--take-over";
 /// How long the successor may prepare. Packets pass meanwhile.
 const PREPARATION: Duration = Duration::from_secs(30);
-/// How long the successor may need for the ports. No packet passes meanwhile.
+/// How long the successor may need for the ports: to prepare them, and then to start them while no packet passes.
 const TAKEOVER: Duration = Duration::from_secs(5);
 
 /// Body of `POST /v1/upgrade`.
@@ -127,26 +128,27 @@ impl ApiService {
         })
     }
 
-    /// Stops the ports and passes them on. Returns their number, and the time in microseconds until they ran again.
-    /// After an error they have continued here.
+    /// Passes the ports on. Returns their number, and the time in microseconds until they ran again. After an error
+    /// they have continued here.
     fn hand_over(&self, successor: &mut Successor) -> Result<(usize, u64), ApiError> {
         let data_plane = self.data_plane();
         successor.channel.send(&data_plane.fdb(), Vec::new()).map_err(|e| lost(&e))?;
-        let began = takeover::monotonic();
-        let ports = data_plane.hand_over()?;
-        match successor.pass(&ports) {
-            Ok(ended) => {
-                data_plane.release();
-                // The ports run without it.
-                let _ = successor.channel.send(&data_plane.snapshot(), Vec::new());
-                Ok((ports.len(), ended.saturating_sub(began) / 1000))
-            }
-            Err(error) => {
-                successor.kill();
-                data_plane.resume();
-                Err(error)
-            }
+        let ports = data_plane.describe()?;
+        let prepared = successor.pass(&ports).map(|_| takeover::monotonic());
+        let passed = prepared.and_then(|began| {
+            let ports = data_plane.hand_over()?;
+            let ended = successor.pass(&ports)?;
+            Ok((ports.len(), ended.saturating_sub(began) / 1000))
+        });
+        if passed.is_ok() {
+            data_plane.release();
+            // The ports run without it.
+            let _ = successor.channel.send(&data_plane.snapshot(), Vec::new());
+        } else {
+            successor.kill();
+            data_plane.resume();
         }
+        passed
     }
 }
 
@@ -181,11 +183,9 @@ impl Successor {
         Ok(version)
     }
 
-    /// Passes the ports on. Returns when they run: a time of the monotonic clock in nanoseconds.
-    fn pass(&self, ports: &StoppedPorts) -> Result<u64, ApiError> {
-        let names: Vec<_> = ports.iter().map(|(name, _)| name).collect();
-        self.channel.send(&names, Vec::new()).map_err(|e| lost(&e))?;
-        self.channel.send_ports(ports.iter().map(|(_, port)| port)).map_err(|e| lost(&e))?;
+    /// Passes descriptions of ports on. Returns the time of the answer: of the monotonic clock in nanoseconds.
+    fn pass(&self, ports: &Handovers) -> Result<u64, ApiError> {
+        self.channel.send_ports(ports).map_err(|e| lost(&e))?;
         Ok(self.answer()?.time)
     }
 

@@ -1,9 +1,4 @@
-//! Ports of a running switch that another process continues, and what it cannot continue.
-
-use port::handover::Handover;
-
-/// Stopped ports, by name.
-pub(crate) type StoppedPorts = Vec<(String, Handover)>;
+//! What another process cannot continue of a running switch.
 
 /// A part of the switch that another process cannot continue.
 #[derive(Clone, Debug, PartialEq, Eq)]

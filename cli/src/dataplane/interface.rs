@@ -6,7 +6,7 @@ use super::bond_report::BondState;
 use super::connections::{ConnectionFilter, ConnectionLimits, ConnectionReport};
 use super::export_report::ExportReport;
 use super::flow_report::{FlowCounts, TraceReport, TraceRequest};
-use super::handover::{Lost, StoppedPorts};
+use super::handover::Lost;
 use super::link_report::{NeighborsReport, StpPortReport};
 use super::multicast_report::MulticastReport;
 use super::offload_report::OffloadReport;
@@ -25,6 +25,7 @@ use console::Diagnostic;
 use engine::Snapshot;
 use engine::balance::{Balance, QueueLoad};
 use port::Remedy;
+use port::handover::Handovers;
 use rustix::fd::OwnedFd;
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -153,10 +154,13 @@ pub(crate) trait DataPlane: Send + Sync {
     fn capture(&self, request: &CaptureRequest) -> Result<Captured, DataPlaneError>;
     /// What another process cannot continue.
     fn losses(&self) -> Result<Vec<Lost>, DataPlaneError>;
-    /// Stops all ports for another process, without an effect on their peers. Must be followed by
+    /// Describes all ports for another process while packets pass. Messages of their peers wait until
+    /// [`DataPlane::resume`], or the other process reads them. After an error, all ports have continued.
+    fn describe(&self) -> Result<Handovers, DataPlaneError>;
+    /// Stops all ports after [`DataPlane::describe`], without an effect on their peers. Must be followed by
     /// [`DataPlane::resume`] or [`DataPlane::release`], unless it fails; all ports have continued then.
-    fn hand_over(&self) -> Result<StoppedPorts, DataPlaneError>;
-    /// Continues all ports after [`DataPlane::hand_over`].
+    fn hand_over(&self) -> Result<Handovers, DataPlaneError>;
+    /// Continues all ports after [`DataPlane::describe`] or [`DataPlane::hand_over`].
     fn resume(&self);
     /// Closes all ports after [`DataPlane::hand_over`], without an effect on the peers of those that were handed over.
     fn release(&self);
@@ -166,8 +170,10 @@ pub(crate) trait DataPlane: Send + Sync {
     fn restore_counters(&self, before: &Snapshot);
     /// Connects bridges to their controllers, after another process has closed its connections and sockets.
     fn start_controllers(&self, topology: &Topology) -> Result<(), Diagnostic>;
-    /// Continues the ports of another process.
-    fn take_over(&self, ports: StoppedPorts) -> Result<(), DataPlaneError>;
+    /// Prepares the ports that another process has described.
+    fn prepare(&self, ports: Handovers) -> Result<(), DataPlaneError>;
+    /// Continues the prepared ports, which the other process has stopped.
+    fn take_over(&self, ports: Handovers) -> Result<(), DataPlaneError>;
     /// All receive queues, each with its worker.
     fn queues(&self) -> Result<Vec<QueueLoad>, DataPlaneError>;
     /// Latest result of load balancing, if enabled.

@@ -7,7 +7,7 @@ mod balancing;
 mod handover;
 
 pub(crate) use balancing::Latest;
-pub(crate) use handover::HandoverRequest;
+pub(crate) use handover::{Failed, HandoverRequest};
 
 use crate::attachment::{Attachment, Placement};
 use crate::balance::{Rebalancing, Sample};
@@ -62,7 +62,7 @@ pub(crate) struct Control {
     pub(crate) up: BTreeSet<PortId>,
     /// Present if the pipelines track port state.
     pub(crate) observer: Option<Box<dyn PortObserver>>,
-    /// Whether all ports are stopped because they are handed over to another process.
+    /// Whether ports wait because they are handed over to another process.
     pub(crate) is_handed_over: bool,
 }
 

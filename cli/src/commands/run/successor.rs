@@ -49,9 +49,11 @@ impl Takeover {
         self.channel.send(&Answer::now(None), Vec::new()).map_err(|e| failed(&e))?;
         let (addresses, _): (Vec<FdbEntry>, _) = self.channel.receive().map_err(|e| failed(&e))?;
         data_plane.restore_addresses(&addresses);
-        let (names, _): (Vec<String>, _) = self.channel.receive().map_err(|e| failed(&e))?;
-        let ports = self.channel.receive_ports(names.len()).map_err(|e| failed(&e))?;
-        let ports = names.into_iter().zip(ports).collect();
+        let ports = self.channel.receive_ports().map_err(|e| failed(&e))?;
+        let prepared = data_plane.prepare(ports).map_err(DataPlaneError::into_diagnostic);
+        self.channel.send(&Answer::now(prepared.clone().err()), Vec::new()).map_err(|e| failed(&e))?;
+        prepared?;
+        let ports = self.channel.receive_ports().map_err(|e| failed(&e))?;
         let taken = data_plane.take_over(ports).map_err(DataPlaneError::into_diagnostic);
         if taken.is_err() {
             // The running switch continues its ports as soon as it knows.

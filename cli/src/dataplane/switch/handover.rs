@@ -3,7 +3,7 @@
 use super::Switch;
 use super::ports::open_first;
 use crate::dataplane::flows::Flows;
-use crate::dataplane::handover::{Lost, StoppedPorts};
+use crate::dataplane::handover::Lost;
 use crate::dataplane::interface::DataPlaneError;
 use crate::dataplane::open::deferred_until;
 use crate::dataplane::report::{FdbEntry, Origin};
@@ -11,7 +11,7 @@ use crate::settings::kinds::kind::OpenError;
 use crate::settings::topology::{PortSettings, Topology};
 use console::Diagnostic;
 use engine::EngineError;
-use port::handover::NotHandedOver;
+use port::handover::{Handover, Handovers, NotHandedOver};
 use port::{PortControl, PortId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,13 +55,15 @@ impl Switch {
         if errors.is_empty() { Ok(switch) } else { Err(Diagnostic::all(errors)) }
     }
 
-    pub(super) fn stop_ports(&self) -> Result<StoppedPorts, EngineError> {
+    pub(super) fn by_name(&self, ports: Vec<(PortId, Handover)>) -> Handovers {
         let names = self.names();
         let name = |id: PortId| names.get(&id.0).cloned().unwrap_or_default();
-        Ok(self.engine.hand_over_ports()?.into_iter().map(|(id, port)| (name(id), port)).collect())
+        ports.into_iter().map(|(id, port)| (name(id), port)).collect()
     }
 
-    pub(super) fn continue_ports(&self, ports: StoppedPorts) -> Result<(), DataPlaneError> {
+    /// # Errors
+    /// This switch has no port with one of the names.
+    pub(super) fn by_number(&self, ports: Handovers) -> Result<Vec<(PortId, Handover)>, DataPlaneError> {
         let missing = |name: &str| {
             let remedy = "use the configuration of the running switch";
             let error =
@@ -72,8 +74,7 @@ impl Switch {
             Some((id, _)) => Ok((id, port)),
             None => Err(missing(&name)),
         };
-        let ports = ports.into_iter().map(known).collect::<Result<_, _>>()?;
-        self.engine.take_over_ports(ports).map_err(|e| DataPlaneError::refused("ports", &e, "see its log"))
+        ports.into_iter().map(known).collect()
     }
 
     /// Static entries are part of the configuration. An address that does not fit is learned again.

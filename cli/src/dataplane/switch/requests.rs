@@ -8,7 +8,7 @@ use crate::dataplane::convert::worker_config;
 use crate::dataplane::export_report::ExportReport;
 use crate::dataplane::flow_report::{FlowCounts, TraceReport, TraceRequest};
 use crate::dataplane::flows::Flows;
-use crate::dataplane::handover::{Lost, StoppedPorts};
+use crate::dataplane::handover::Lost;
 use crate::dataplane::interface::{DataPlane, DataPlaneError};
 use crate::dataplane::link_report::{NeighborsReport, StpPortReport};
 use crate::dataplane::multicast_report::MulticastReport;
@@ -31,6 +31,7 @@ use console::Diagnostic;
 use engine::Snapshot;
 use engine::balance::{Balance, QueueLoad};
 use port::PortId;
+use port::handover::Handovers;
 use rustix::fd::OwnedFd;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -290,8 +291,14 @@ impl DataPlane for Switch {
         self.losses().map_err(|e| DataPlaneError::refused("ports", &e, "try again"))
     }
 
-    fn hand_over(&self) -> Result<StoppedPorts, DataPlaneError> {
-        self.stop_ports().map_err(|e| DataPlaneError::refused("ports", &e, "try again"))
+    fn describe(&self) -> Result<Handovers, DataPlaneError> {
+        let described = self.engine.describe_ports().map(|ports| self.by_name(ports));
+        described.map_err(|e| DataPlaneError::refused("ports", &e, "try again"))
+    }
+
+    fn hand_over(&self) -> Result<Handovers, DataPlaneError> {
+        let stopped = self.engine.hand_over_ports().map(|ports| self.by_name(ports));
+        stopped.map_err(|e| DataPlaneError::refused("ports", &e, "try again"))
     }
 
     fn resume(&self) {
@@ -309,8 +316,14 @@ impl DataPlane for Switch {
         self.connect_controllers(topology)
     }
 
-    fn take_over(&self, ports: StoppedPorts) -> Result<(), DataPlaneError> {
-        self.continue_ports(ports)
+    fn prepare(&self, ports: Handovers) -> Result<(), DataPlaneError> {
+        let prepared = self.engine.prepare_ports(self.by_number(ports)?);
+        prepared.map_err(|e| DataPlaneError::refused("ports", &e, "see its log"))
+    }
+
+    fn take_over(&self, ports: Handovers) -> Result<(), DataPlaneError> {
+        let taken = self.engine.take_over_ports(self.by_number(ports)?);
+        taken.map_err(|e| DataPlaneError::refused("ports", &e, "see its log"))
     }
 
     fn queues(&self) -> Result<Vec<QueueLoad>, DataPlaneError> {

@@ -1,12 +1,13 @@
 //! Hand-over of all ports to another process, and its other side.
 //!
-//! After [`HandoverRequest::HandOver`], the control thread does not look at ports or faults until
-//! [`HandoverRequest::Resume`]: messages of peers wait in their sockets, where the other process finds them. Pipelines
-//! and observers are not told, because for peers nothing has happened.
+//! From [`HandoverRequest::Describe`] to [`HandoverRequest::Resume`], and in the other process from
+//! [`HandoverRequest::Prepare`] to [`HandoverRequest::TakeOver`], the control thread does not look at ports or faults:
+//! messages of peers wait in their sockets, where the other process finds them. Queues run until
+//! [`HandoverRequest::HandOver`]. Pipelines and observers are not told, because for peers nothing has happened.
 
 use super::Control;
 use crate::attachment::Attachment;
-use port::handover::{Handover, NotHandedOver};
+use port::handover::{HandOver, Handover, NotHandedOver};
 use port::{PortFault, PortId};
 use std::sync::mpsc::Sender;
 use std::time::Instant;
@@ -14,21 +15,30 @@ use std::time::Instant;
 /// Descriptions of ports.
 pub(crate) type Handovers = Vec<(PortId, Handover)>;
 
-/// A port whose hand-over failed, and the reason.
-pub(crate) type Failed = (PortId, PortFault);
+/// Why a hand-over failed.
+pub(crate) enum Failed {
+    /// The port, and its reason.
+    Port(PortId, PortFault),
+    /// This worker does not respond.
+    Worker(usize),
+}
 
 /// A request about the hand-over of ports.
 pub(crate) enum HandoverRequest {
     /// Requests the ports that cannot be handed over.
     Unsupported(Sender<Vec<(PortId, NotHandedOver)>>),
-    /// Stops all queues and requests the descriptions of all ports that can be handed over. After an error, all ports
-    /// have continued.
+    /// Requests descriptions of all ports that can be handed over. After an error, all ports have continued.
+    Describe(Sender<Result<Handovers, Failed>>),
+    /// Stops all queues after [`HandoverRequest::Describe`] and requests the rest of the descriptions. After an error,
+    /// all ports have continued.
     HandOver(Sender<Result<Handovers, Failed>>),
-    /// Continues after [`HandoverRequest::HandOver`].
+    /// Continues after [`HandoverRequest::Describe`] or [`HandoverRequest::HandOver`].
     Resume(Sender<()>),
     /// Closes all ports after [`HandoverRequest::HandOver`], without an effect on the peers of those handed over.
     Release(Sender<()>),
-    /// Continues ports of another process.
+    /// Prepares ports that another process has described.
+    Prepare(Handovers, Sender<Result<(), Failed>>),
+    /// Continues the prepared ports.
     TakeOver(Handovers, Sender<Result<(), Failed>>),
 }
 
@@ -37,12 +47,13 @@ impl Control {
     pub(super) fn handle_handover(&mut self, request: HandoverRequest) {
         match request {
             HandoverRequest::Unsupported(reply) => drop(reply.send(self.unsupported())),
+            HandoverRequest::Describe(reply) => {
+                let descriptions = self.describe();
+                self.reply_or_resume(descriptions, &reply);
+            }
             HandoverRequest::HandOver(reply) => {
                 let handovers = self.hand_over();
-                if handovers.is_err() {
-                    self.resume();
-                }
-                let _ = reply.send(handovers);
+                self.reply_or_resume(handovers, &reply);
             }
             HandoverRequest::Resume(reply) => {
                 self.resume();
@@ -52,8 +63,24 @@ impl Control {
                 self.release();
                 let _ = reply.send(());
             }
-            HandoverRequest::TakeOver(handovers, reply) => drop(reply.send(self.take_over(handovers))),
+            HandoverRequest::Prepare(descriptions, reply) => drop(reply.send(self.prepare(descriptions))),
+            HandoverRequest::TakeOver(handovers, reply) => {
+                let ports: Vec<_> = handovers.iter().map(|(id, _)| *id).collect();
+                let _ = reply.send(self.take_over(handovers));
+                self.welcome(&ports);
+            }
         }
+    }
+
+    fn reply_or_resume(
+        &mut self,
+        handovers: Result<Handovers, Failed>,
+        reply: &Sender<Result<Handovers, Failed>>,
+    ) {
+        if handovers.is_err() {
+            self.resume();
+        }
+        let _ = reply.send(handovers);
     }
 
     fn unsupported(&mut self) -> Vec<(PortId, NotHandedOver)> {
@@ -61,17 +88,27 @@ impl Control {
         ports.filter_map(|(id, port)| port.as_handover().err().map(|why| (*id, why))).collect()
     }
 
-    fn hand_over(&mut self) -> Result<Handovers, Failed> {
-        // A queue fault must be handled by its port first.
+    fn describe(&mut self) -> Result<Handovers, Failed> {
+        // A queue fault must be handled by its port first. Later ones occur again in the other process.
         self.faults(Instant::now());
         self.is_handed_over = true;
-        let first = self.ports.keys().next().copied().unwrap_or(PortId(0));
-        self.placement.stop_all().map_err(|worker| (first, PortFault::WorkerHung(worker)))?;
+        self.of_each(|port, engine| port.describe(engine))
+    }
+
+    fn hand_over(&mut self) -> Result<Handovers, Failed> {
+        self.placement.stop_all().map_err(Failed::Worker)?;
+        self.of_each(|port, engine| port.hand_over(engine))
+    }
+
+    fn of_each(
+        &mut self,
+        describe: impl Fn(&mut dyn HandOver, &mut Attachment<'_>) -> Result<Handover, PortFault>,
+    ) -> Result<Handovers, Failed> {
         let mut handovers = Vec::new();
         for (id, port) in &mut self.ports {
             let Ok(port) = port.as_handover() else { continue };
-            let handover = port.hand_over(&mut Attachment::new(&mut self.placement, *id));
-            handovers.push((*id, handover.map_err(|fault| (*id, fault))?));
+            let handover = describe(port, &mut Attachment::new(&mut self.placement, *id));
+            handovers.push((*id, handover.map_err(|fault| Failed::Port(*id, fault))?));
         }
         Ok(handovers)
     }
@@ -101,26 +138,43 @@ impl Control {
         }
     }
 
+    /// Until the ports are taken over, the other process handles what their peers send.
+    fn prepare(&mut self, descriptions: Handovers) -> Result<(), Failed> {
+        self.is_handed_over = true;
+        self.with_each(descriptions, |port, description, now, engine| port.prepare(description, now, engine))
+    }
+
     fn take_over(&mut self, handovers: Handovers) -> Result<(), Failed> {
-        let now = Instant::now();
         self.placement.begin_starts();
-        let taken = self.take_over_each(handovers, now);
-        let first = self.ports.keys().next().copied().unwrap_or(PortId(0));
-        let started = self.placement.end_starts().map_err(|worker| (first, PortFault::WorkerHung(worker)));
+        let taken =
+            self.with_each(handovers, |port, handover, now, engine| port.take_over(handover, now, engine));
+        let started = self.placement.end_starts().map_err(Failed::Worker);
         taken.and(started)
     }
 
-    fn take_over_each(&mut self, handovers: Handovers, now: Instant) -> Result<(), Failed> {
+    fn with_each(
+        &mut self,
+        handovers: Handovers,
+        take: impl Fn(&mut dyn HandOver, Handover, Instant, &mut Attachment<'_>) -> Result<(), PortFault>,
+    ) -> Result<(), Failed> {
+        let now = Instant::now();
         for (id, handover) in handovers {
-            let mut taken = Err(PortFault::State("the port is not one that takes over"));
-            self.with_port(id, |port, engine| {
-                if let Ok(port) = port.as_handover() {
-                    taken = port.take_over(handover, now, engine);
-                }
-                port.handle(now, engine);
-            });
-            taken.map_err(|fault| (id, fault))?;
+            let mut engine = Attachment::new(&mut self.placement, id);
+            let taken = match self.ports.get_mut(&id).map(|port| port.as_handover()) {
+                Some(Ok(port)) => take(port, handover, now, &mut engine),
+                _ => Err(PortFault::State("the port is not one that takes over")),
+            };
+            taken.map_err(|fault| Failed::Port(id, fault))?;
         }
         Ok(())
+    }
+
+    /// Handles what peers have sent since the other process described the ports. Registers that the ports can send.
+    fn welcome(&mut self, ports: &[PortId]) {
+        self.is_handed_over = false;
+        let now = Instant::now();
+        for id in ports {
+            self.with_port(*id, |port, engine| port.handle(now, engine));
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::config::EngineError;
-use crate::control::{HandoverRequest, Request};
+use crate::control::{Failed, HandoverRequest, Request};
 use crate::snapshot::Snapshot;
 use port::PortId;
 use port::handover::{Handover, NotHandedOver};
@@ -14,17 +14,25 @@ impl Engine {
         self.handover(HandoverRequest::Unsupported)
     }
 
-    /// Stops all queues and describes all ports that can be handed over, for another process. Peers do not notice.
-    /// Must be followed by [`Engine::resume_ports`] or [`Engine::release_ports`].
+    /// Describes all ports that can be handed over, for another process, as far as that is possible while their queues
+    /// run. Peers do not notice. Must be followed by [`Engine::hand_over_ports`] or [`Engine::resume_ports`].
     ///
     /// # Errors
     /// The port that could not be described; all ports have continued then.
-    pub fn hand_over_ports(&self) -> Result<Vec<(PortId, Handover)>, EngineError> {
-        let failed = |(id, fault)| EngineError::NotHandedOver(self.registry.name(id), fault);
-        self.handover(HandoverRequest::HandOver)?.map_err(failed)
+    pub fn describe_ports(&self) -> Result<Vec<(PortId, Handover)>, EngineError> {
+        self.handover(HandoverRequest::Describe)?.map_err(|failed| self.not_done(failed))
     }
 
-    /// Continues all ports after [`Engine::hand_over_ports`].
+    /// Stops all queues and describes the rest of all ports, after [`Engine::describe_ports`]. Must be followed by
+    /// [`Engine::resume_ports`] or [`Engine::release_ports`].
+    ///
+    /// # Errors
+    /// The port that could not be described, or a worker that does not respond; all ports have continued then.
+    pub fn hand_over_ports(&self) -> Result<Vec<(PortId, Handover)>, EngineError> {
+        self.handover(HandoverRequest::HandOver)?.map_err(|failed| self.not_done(failed))
+    }
+
+    /// Continues all ports after [`Engine::describe_ports`] or [`Engine::hand_over_ports`].
     pub fn resume_ports(&self) -> Result<(), EngineError> {
         self.handover(HandoverRequest::Resume)
     }
@@ -34,19 +42,36 @@ impl Engine {
         self.handover(HandoverRequest::Release)
     }
 
-    /// Continues ports of another process, which must have been added before. Returns when their queues run.
+    /// Prepares ports of another process, which must have been added before: with its descriptions of
+    /// [`Engine::describe_ports`].
     ///
     /// # Errors
     /// The port whose description is invalid. The engine must be stopped then.
+    pub fn prepare_ports(&self, ports: Vec<(PortId, Handover)>) -> Result<(), EngineError> {
+        self.handover(|reply| HandoverRequest::Prepare(ports, reply))?.map_err(|failed| self.not_done(failed))
+    }
+
+    /// Continues the prepared ports, with the descriptions of [`Engine::hand_over_ports`]. Returns when their queues
+    /// run.
+    ///
+    /// # Errors
+    /// The port whose description is invalid, or a worker that does not respond. The engine must be stopped then.
     pub fn take_over_ports(&self, ports: Vec<(PortId, Handover)>) -> Result<(), EngineError> {
-        let failed = |(id, fault)| EngineError::NotHandedOver(self.registry.name(id), fault);
-        self.handover(|reply| HandoverRequest::TakeOver(ports, reply))?.map_err(failed)
+        self.handover(|reply| HandoverRequest::TakeOver(ports, reply))?
+            .map_err(|failed| self.not_done(failed))
     }
 
     /// Adds the counters of another process to those of this engine: of ports with the same names, and of all others
     /// together.
     pub fn restore_counters(&self, before: &Snapshot) {
         self.registry.restore(before);
+    }
+
+    fn not_done(&self, failed: Failed) -> EngineError {
+        match failed {
+            Failed::Port(port, fault) => EngineError::NotHandedOver(self.registry.name(port), fault),
+            Failed::Worker(worker) => self.hung(worker),
+        }
     }
 
     fn handover<T>(&self, request: impl FnOnce(Sender<T>) -> HandoverRequest) -> Result<T, EngineError> {

@@ -4,6 +4,7 @@
 
 mod coalesced;
 mod common;
+mod handover;
 mod injected;
 mod moving;
 mod panics;

@@ -4,29 +4,39 @@
 use super::control::Tap;
 use super::device::Device;
 use super::waiting::Waiting;
-use crate::handover::{HandOver, Handover, duplicate};
+use crate::handover::{HandOver, Handover, Part, duplicate};
 use crate::{Attach, PortFault, PortState, QueueState, RxQueue};
 use rustix::fd::OwnedFd;
 use std::time::Instant;
 
 /// The descriptor of a queue, in the order of pairs.
 const QUEUE: u8 = 1;
-/// A frame of the last queue that was not received yet, behind its offload header.
+/// A frame of the last pair that was not received yet, behind its offload header.
 const FRAME: u8 = 2;
+/// The next queue pair.
+const PAIR: u8 = 3;
 
 /// Error for parts that are not those of this kind of port.
 const INVALID: PortFault = PortFault::State("it is not that of a TAP port");
 
 impl HandOver for Tap {
+    fn describe(&mut self, _: &mut dyn Attach) -> Result<Handover, PortFault> {
+        let mut handover = Handover::default();
+        for queue in self.device.iter().flat_map(|device| device.queues().iter()) {
+            handover.push(QUEUE, Vec::new(), vec![duplicate(queue)?]);
+        }
+        Ok(handover)
+    }
+
     fn hand_over(&mut self, engine: &mut dyn Attach) -> Result<Handover, PortFault> {
         let frames: Vec<_> = (0..self.running).map(|pair| stop(pair, engine)).collect();
         self.running = 0;
         let mut handover = Handover::default();
-        let queues = self.device.iter().flat_map(|device| device.queues().iter());
-        for (pair, queue) in queues.enumerate() {
-            handover.push(QUEUE, Vec::new(), vec![duplicate(queue)?]);
-            let of_pair = frames.get(pair).into_iter().flatten();
-            of_pair.for_each(|frame| handover.push(FRAME, frame.to_vec(), Vec::new()));
+        for of_pair in &frames {
+            handover.push(PAIR, Vec::new(), Vec::new());
+            for frame in of_pair {
+                handover.push(FRAME, frame.to_vec(), Vec::new());
+            }
         }
         self.waiting = frames.into_iter().map(Waiting::from).collect();
         Ok(handover)
@@ -43,27 +53,13 @@ impl HandOver for Tap {
         self.state = PortState::Closed;
     }
 
-    fn take_over(
-        &mut self,
-        handover: Handover,
-        now: Instant,
-        engine: &mut dyn Attach,
-    ) -> Result<(), PortFault> {
-        let (mut queues, mut waiting) = (Vec::new(), Vec::<Vec<Box<[u8]>>>::new());
-        for part in handover.parts {
-            match (part.tag, waiting.last_mut()) {
-                (QUEUE, _) => {
-                    let [queue] = <[OwnedFd; 1]>::try_from(part.descriptors).map_err(|_| INVALID)?;
-                    queues.push(queue);
-                    waiting.push(Vec::new());
-                }
-                (FRAME, Some(frames)) => frames.push(part.bytes.into()),
-                _ => return Err(INVALID),
-            }
-        }
-        self.due = Some(now);
+    fn prepare(&mut self, description: Handover, _: Instant, _: &mut dyn Attach) -> Result<(), PortFault> {
+        let queue = |part: Part| match (part.tag, <[OwnedFd; 1]>::try_from(part.descriptors)) {
+            (QUEUE, Ok([queue])) => Ok(queue),
+            _ => Err(INVALID),
+        };
+        let queues: Vec<_> = description.parts.into_iter().map(queue).collect::<Result<_, _>>()?;
         if queues.is_empty() {
-            // The interface was missing: it is opened now.
             return Ok(());
         }
         if queues.len() != usize::from(self.options.queue_pairs) {
@@ -71,8 +67,29 @@ impl HandOver for Tap {
         }
         let device = Device::adopt(&self.options, queues);
         self.device = Some(device.map_err(|error| PortFault::Interface(error.to_string()))?);
-        self.waiting = waiting.into_iter().map(Waiting::from).collect();
-        self.start(now, engine);
+        Ok(())
+    }
+
+    fn take_over(
+        &mut self,
+        handover: Handover,
+        now: Instant,
+        engine: &mut dyn Attach,
+    ) -> Result<(), PortFault> {
+        let mut waiting = Vec::<Vec<Box<[u8]>>>::new();
+        for part in handover.parts {
+            match (part.tag, waiting.last_mut()) {
+                (PAIR, _) => waiting.push(Vec::new()),
+                (FRAME, Some(frames)) => frames.push(part.bytes.into()),
+                _ => return Err(INVALID),
+            }
+        }
+        self.due = Some(now);
+        // Without its interface, the port opens it now.
+        if self.device.is_some() {
+            self.waiting = waiting.into_iter().map(Waiting::from).collect();
+            self.start(now, engine);
+        }
         Ok(())
     }
 }

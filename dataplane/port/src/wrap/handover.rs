@@ -19,6 +19,10 @@ pub trait Wrapper {
 }
 
 impl<W: Wrapper> HandOver for W {
+    fn describe(&mut self, engine: &mut dyn Attach) -> Result<Handover, PortFault> {
+        with_handover(self, engine, |inner, engine| inner.describe(engine))?
+    }
+
     fn hand_over(&mut self, engine: &mut dyn Attach) -> Result<Handover, PortFault> {
         with_handover(self, engine, |inner, engine| inner.hand_over(engine))?
     }
@@ -31,6 +35,15 @@ impl<W: Wrapper> HandOver for W {
     fn release(&mut self, engine: &mut dyn Attach) {
         let _ = with_handover(self, engine, |inner, engine| inner.release(engine));
         self.closed();
+    }
+
+    fn prepare(
+        &mut self,
+        description: Handover,
+        now: Instant,
+        engine: &mut dyn Attach,
+    ) -> Result<(), PortFault> {
+        with_handover(self, engine, |inner, engine| inner.prepare(description, now, engine))?
     }
 
     fn take_over(

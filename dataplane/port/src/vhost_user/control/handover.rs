@@ -1,5 +1,5 @@
 //! Hand-over of the port to another process: its listening socket, its connection, and the messages from which the
-//! other process builds the session.
+//! other process builds the session. Only the positions of rings wait until the rings are stopped.
 
 use super::{Link, VhostUser};
 use crate::handover::{HandOver, Handover, Part, duplicate};
@@ -20,7 +20,7 @@ const MESSAGE: u8 = 3;
 const INVALID: PortFault = PortFault::State("it is not that of a vhost-user port");
 
 impl HandOver for VhostUser {
-    fn hand_over(&mut self, engine: &mut dyn Attach) -> Result<Handover, PortFault> {
+    fn describe(&mut self, _: &mut dyn Attach) -> Result<Handover, PortFault> {
         let mut handover = Handover::default();
         if let Some(listener) = self.connector.listener() {
             handover.push(LISTENER, Vec::new(), vec![duplicate(listener)?]);
@@ -30,8 +30,17 @@ impl HandOver for VhostUser {
         let socket = std::iter::once(link.channel.as_fd()).chain(files.iter().map(AsFd::as_fd));
         let socket = socket.map(duplicate).collect::<Result<_, _>>()?;
         handover.push(CONNECTION, received.to_vec(), socket);
-        for (request, descriptors) in link.session.hand_over(engine)? {
+        for (request, descriptors) in link.session.describe()? {
             handover.push(MESSAGE, request.encode(false), descriptors);
+        }
+        Ok(handover)
+    }
+
+    fn hand_over(&mut self, engine: &mut dyn Attach) -> Result<Handover, PortFault> {
+        let mut handover = Handover::default();
+        let Some(link) = &mut self.link else { return Ok(handover) };
+        for request in link.session.hand_over(engine)? {
+            handover.push(MESSAGE, request.encode(false), Vec::new());
         }
         Ok(handover)
     }
@@ -52,6 +61,23 @@ impl HandOver for VhostUser {
         self.state = PortState::Closed;
     }
 
+    fn prepare(
+        &mut self,
+        description: Handover,
+        _: Instant,
+        engine: &mut dyn Attach,
+    ) -> Result<(), PortFault> {
+        for part in description.parts {
+            match part.tag {
+                LISTENER => self.listen_at(part)?,
+                CONNECTION => self.continue_link(part)?,
+                MESSAGE => self.replay(part, engine)?,
+                _ => return Err(INVALID),
+            }
+        }
+        Ok(())
+    }
+
     fn take_over(
         &mut self,
         handover: Handover,
@@ -59,12 +85,13 @@ impl HandOver for VhostUser {
         engine: &mut dyn Attach,
     ) -> Result<(), PortFault> {
         for part in handover.parts {
-            match part.tag {
-                LISTENER => self.listen_at(part)?,
-                CONNECTION => self.continue_link(part)?,
-                MESSAGE => self.replay(part, engine)?,
-                _ => return Err(INVALID),
+            if part.tag != MESSAGE {
+                return Err(INVALID);
             }
+            self.replay(part, engine)?;
+        }
+        if let Some(link) = &mut self.link {
+            link.session.resume(engine)?;
         }
         self.own_positions(true);
         // A client without a connection connects.
@@ -92,7 +119,8 @@ impl VhostUser {
         let socket = descriptors.next().ok_or(INVALID)?;
         self.connector.watch(socket.as_fd()).map_err(|errno| failed("connection", errno))?;
         let channel = Channel::continued(socket, Header::expect_request, &part.bytes, descriptors.collect());
-        self.link = Some(Link { channel: channel.ok_or(INVALID)?, session: self.session() });
+        let session = self.session().held();
+        self.link = Some(Link { channel: channel.ok_or(INVALID)?, session });
         (self.state, self.connects) = (PortState::Connected, self.connects + 1);
         self.connector.succeeded();
         Ok(())

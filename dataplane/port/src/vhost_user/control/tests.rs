@@ -330,8 +330,11 @@ fn port_is_handed_over_with_its_listener_and_its_connection() {
     peer.write_all(&Request::GetQueueNum.encode(false)[..5]).unwrap();
     bench.run();
     assert_eq!(bench.state(), PortState::Connected);
-    let handover = bench.port.as_handover().unwrap().hand_over(&mut bench.engine).unwrap();
     let mut successor = VhostUser::successor(bench.path(), true, Options::default()).unwrap();
+    let port = bench.port.as_handover().unwrap();
+    let description = port.describe(&mut bench.engine).unwrap();
+    successor.prepare(description, bench.now, &mut bench.engine).unwrap();
+    let handover = port.hand_over(&mut bench.engine).unwrap();
     successor.take_over(handover, bench.now, &mut bench.engine).unwrap();
     std::mem::replace(&mut bench.port, successor).as_handover().unwrap().release(&mut bench.engine);
     assert_eq!((bench.state(), bench.path().exists()), (PortState::Connected, true));
@@ -354,6 +357,7 @@ fn port_continues_after_a_hand_over_that_failed() {
     let mut peer = bench.peer();
     bench.run();
     let port = bench.port.as_handover().unwrap();
+    drop(port.describe(&mut bench.engine).unwrap());
     drop(port.hand_over(&mut bench.engine).unwrap());
     port.resume(bench.now, &mut bench.engine);
     peer.write_all(&Request::GetQueueNum.encode(false)).unwrap();

@@ -15,27 +15,44 @@ use rustix::fd::OwnedFd;
 pub(in crate::vhost_user) type Message = (Request, Vec<OwnedFd>);
 
 impl Session {
-    /// Stops every ring, and returns the messages from which another process builds this session. The rings start
-    /// again with [`Session::resume`].
+    /// Lets no ring start before [`Session::resume`].
+    pub(in crate::vhost_user) fn held(self) -> Self {
+        Self { is_held: true, ..self }
+    }
+
+    /// The messages from which another process builds this session, without the positions of rings.
     ///
     /// # Errors
-    /// The guest migrates, a worker may still use a ring, or no descriptors are available.
-    pub(in crate::vhost_user) fn hand_over(
-        &mut self,
-        engine: &mut dyn Attach,
-    ) -> Result<Vec<Message>, PortFault> {
+    /// The guest migrates, or no descriptors are available.
+    pub(in crate::vhost_user) fn describe(&self) -> Result<Vec<Message>, PortFault> {
         if self.active_log().is_some() {
             return Err(PortFault::State("the guest migrates"));
-        }
-        (0..self.vrings.len() as u32).for_each(|index| self.stop(index, engine));
-        if let Some(failure) = engine.failure() {
-            return Err(failure);
         }
         self.messages()
     }
 
-    /// Starts the rings that [`Session::hand_over`] stopped.
+    /// Stops every ring, and returns the messages that set their positions. The rings start again with
+    /// [`Session::resume`].
+    ///
+    /// # Errors
+    /// A worker may still use a ring.
+    pub(in crate::vhost_user) fn hand_over(
+        &mut self,
+        engine: &mut dyn Attach,
+    ) -> Result<Vec<Request>, PortFault> {
+        (0..self.vrings.len() as u32).for_each(|index| self.stop(index, engine));
+        if let Some(failure) = engine.failure() {
+            return Err(failure);
+        }
+        let position = |(index, vring): (u32, &Vring)| {
+            vring.base.map(|num| Request::SetVringBase(VringState { index, num }))
+        };
+        Ok((0..).zip(&self.vrings).filter_map(position).collect())
+    }
+
+    /// Starts the rings that [`Session::hand_over`] stopped here or in another process.
     pub(in crate::vhost_user) fn resume(&mut self, engine: &mut dyn Attach) -> Result<(), PortFault> {
+        self.is_held = false;
         self.settle_all(engine).map_err(|error| match error {
             RequestError::Failed(what) => PortFault::Protocol(what),
             RequestError::Fault(fault) => fault,
@@ -82,7 +99,6 @@ fn ring_messages(number: u8, vring: &Vring) -> Result<Vec<Message>, PortFault> {
     let state = |num| VringState { index, num };
     let settings = [
         vring.size.map(|size| Request::SetVringNum(state(size.into()))),
-        vring.base.map(|base| Request::SetVringBase(state(base))),
         vring.address.map(|address| Request::SetVringAddr(VringAddress { index, ..address })),
         vring.enabled.then(|| Request::SetVringEnable(state(1))),
     ];
@@ -119,11 +135,13 @@ impl Session {
         let runs = self.vrings.iter().any(|vring| vring.running);
         let is_odd = runs && !self.is_driver_ready() || self.files.len() > MAX_TABLE;
         let before = shape(self);
-        let Ok(messages) = self.hand_over(engine) else { return };
+        let Ok(mut messages) = self.describe() else { return };
+        let Ok(positions) = self.hand_over(engine) else { return };
         if is_odd {
             return;
         }
-        let mut successor = Self::new(self.offer, self.queues);
+        messages.extend(positions.into_iter().map(|request| (request, Vec::new())));
+        let mut successor = Self::new(self.offer, self.queues).held();
         for (request, descriptors) in messages {
             let bytes = request.encode(false);
             let header = bytes.first_chunk().copied().map(crate::vhost::message::Header::decode);
@@ -133,6 +151,8 @@ impl Session {
             let served = successor.receive(header, payload, descriptors, engine);
             assert!(served.is_ok(), "{request:?} is refused: {served:?}");
         }
+        let resumed = successor.resume(engine);
+        assert!(resumed.is_ok(), "{resumed:?}");
         assert_eq!(shape(&successor), before);
         successor.end(engine);
     }

@@ -89,6 +89,8 @@ pub struct Session {
     vrings: Vec<Vring>,
     /// Positions of packed rings, if the port keeps them.
     positions: Option<Arc<Positions>>,
+    /// Whether no ring starts, because another process still has the rings.
+    is_held: bool,
 }
 
 impl Session {
@@ -106,6 +108,7 @@ impl Session {
             log: None,
             vrings,
             positions: None,
+            is_held: false,
         }
     }
 

@@ -160,7 +160,7 @@ impl Session {
     fn settle(&mut self, index: u32, ran: bool, engine: &mut dyn Attach) -> Result<(), RequestError> {
         let vring = &self.vrings[index as usize];
         match (vring.is_ready(self.features), vring.running) {
-            (true, false) if ran || self.is_driver_ready() => self.start(index, engine)?,
+            (true, false) if !self.is_held && (ran || self.is_driver_ready()) => self.start(index, engine)?,
             (false, true) => self.stop(index, engine),
             _ => {}
         }

@@ -1,0 +1,113 @@
+//! Ports between two engines: neither looks at what peers send before the second one has taken the ports over.
+
+use crate::common::TIMEOUT;
+use engine::{Context, Engine, EngineConfig, Pipeline, Pipelines, Rss, Verdicts, WorkerConfig};
+use port::handover::{HandOver, Handover, NotHandedOver};
+use port::{Attach, Burst, PortControl, PortFault, PortId, PortState, PortStatus};
+use rustix::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// A port that is always due: the number of messages that it has handled, and when it was created.
+struct Busy(Arc<AtomicU64>, Instant);
+
+impl PortControl for Busy {
+    fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        Some(self.1)
+    }
+
+    fn handle(&mut self, _: Instant, _: &mut dyn Attach) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn fault(&mut self, _: Instant, _: PortFault, _: &mut dyn Attach) {}
+
+    fn close(&mut self, _: &mut dyn Attach) {}
+
+    fn status(&self) -> PortStatus {
+        PortStatus {
+            state: PortState::Connected,
+            kind: "busy",
+            place: String::new(),
+            features: Vec::new(),
+            queues: Vec::new(),
+            connects: 1,
+            memory: (0, 0),
+        }
+    }
+
+    fn as_handover(&mut self) -> Result<&mut dyn HandOver, NotHandedOver> {
+        Ok(self)
+    }
+}
+
+impl HandOver for Busy {
+    fn hand_over(&mut self, _: &mut dyn Attach) -> Result<Handover, PortFault> {
+        Ok(Handover::default())
+    }
+
+    fn resume(&mut self, _: Instant, _: &mut dyn Attach) {}
+
+    fn release(&mut self, _: &mut dyn Attach) {}
+
+    fn take_over(&mut self, _: Handover, _: Instant, _: &mut dyn Attach) -> Result<(), PortFault> {
+        Ok(())
+    }
+}
+
+struct Nothing;
+
+impl Pipeline for Nothing {
+    fn process(&mut self, _: &mut Burst, _: &Context, _: &mut Verdicts) {}
+}
+
+impl Pipelines for Nothing {
+    fn worker(&self, _: usize) -> Box<dyn Pipeline> {
+        Box::new(Nothing)
+    }
+}
+
+/// An engine with one such port, and its number of messages.
+fn engine() -> (Engine, PortId, Arc<AtomicU64>) {
+    let config = EngineConfig { workers: vec![WorkerConfig::default()], max_ports: 1, rss: Rss::default() };
+    let (engine, handled) = (Engine::start(config, &Nothing).unwrap(), Arc::default());
+    let port = engine.add_port("busy", Box::new(Busy(Arc::clone(&handled), Instant::now()))).unwrap();
+    (engine, port, handled)
+}
+
+fn grows(handled: &AtomicU64) {
+    let (before, until) = (handled.load(Ordering::Relaxed), Instant::now() + TIMEOUT);
+    while handled.load(Ordering::Relaxed) == before {
+        assert!(Instant::now() < until, "no message is handled");
+        std::thread::yield_now();
+    }
+}
+
+fn stays(handled: &AtomicU64) {
+    let before = handled.load(Ordering::Relaxed);
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!(handled.load(Ordering::Relaxed), before);
+}
+
+#[test]
+fn messages_wait_until_the_ports_are_taken_over() {
+    let ((old, _, of_old), (new, port, of_new)) = (engine(), engine());
+    grows(&of_old);
+    old.describe_ports().unwrap();
+    stays(&of_old);
+    new.prepare_ports(vec![(port, Handover::default())]).unwrap();
+    stays(&of_new);
+    old.hand_over_ports().unwrap();
+    new.take_over_ports(vec![(port, Handover::default())]).unwrap();
+    grows(&of_new);
+    stays(&of_old);
+    old.resume_ports().unwrap();
+    grows(&of_old);
+    old.stop().unwrap();
+    new.stop().unwrap();
+}
