@@ -13,11 +13,15 @@
 //! 7. [`Answer`]: the ports run in the successor, or why they do not; the running switch continues them then.
 //! 8. The counters.
 //!
+//! A switch that restarts may store the exchange for the next process: the answers and sockets are left out then.
+//!
 //! A version that changes a message increments [`PROTOCOL`]. Fields may be added if they have a default.
 
+use crate::settings::topology::PortSettings;
 use console::Diagnostic;
 use port::handover::{self, Handover, HandoverError, Handovers, Part};
 use rustix::fd::{AsFd, OwnedFd};
+use rustix::net::sockopt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -30,6 +34,10 @@ use std::time::Duration;
 pub(crate) const PROTOCOL: u32 = 2;
 /// Bytes of a message in one part.
 const PIECE: usize = 1 << 16;
+/// Bytes of messages that may wait, with the overhead of the kernel.
+const RECORDED: usize = 1 << 28;
+/// Time after which a socket is full in which no process reads.
+const FULL: Duration = Duration::from_secs(1);
 
 /// First message of the running switch.
 #[derive(Debug, Serialize, Deserialize)]
@@ -53,6 +61,13 @@ pub(crate) struct Offer {
     pub(crate) sockets: Vec<SocketName>,
     /// Token of the web page, unless it is in a file.
     pub(crate) web_token: Option<String>,
+}
+
+impl Offer {
+    /// Settings of the running ports. One that this version cannot read is validated as a port that does not run yet.
+    pub(crate) fn running_ports(&self) -> Vec<PortSettings> {
+        self.ports.iter().filter_map(|port| serde_json::from_value(port.clone()).ok()).collect()
+    }
 }
 
 /// A socket of the process that does not belong to a port.
@@ -114,6 +129,20 @@ impl Channel {
     pub(crate) fn pair() -> io::Result<(Self, OwnedFd)> {
         let (own, other) = UnixStream::pair()?;
         Ok((Self(own), other.into()))
+    }
+
+    /// Both ends of an exchange whose messages wait for a process that starts later.
+    pub(crate) fn recorded() -> io::Result<(Self, OwnedFd)> {
+        let (own, other) = Self::pair()?;
+        // Without the right to do so, the default is sufficient for some hundred ports.
+        let _ = sockopt::set_socket_send_buffer_size_force(&own.0, RECORDED);
+        own.wait_at_most(FULL)?;
+        Ok((own, other))
+    }
+
+    /// The end `socket` of an exchange.
+    pub(crate) fn over(socket: UnixStream) -> Self {
+        Self(socket)
     }
 
     /// The end that is the standard input of this process, which is replaced.

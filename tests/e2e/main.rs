@@ -29,6 +29,7 @@ mod hostile;
 mod http;
 mod import;
 mod interfaces;
+mod keep_ports;
 mod kernel_offloads;
 mod kv;
 mod lab;

@@ -17,6 +17,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use console::Diagnostic;
 use port::handover::Handovers;
+use rustix::fd::OwnedFd;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::process::{Child, Command, Stdio};
@@ -71,9 +72,10 @@ impl ApiService {
             return Err(refused("another process has already taken over"));
         }
         let losses = self.losses(request)?;
-        let offer = self.offer(&topology, inheritance, &losses)?;
+        let offer = self.offer(&topology, Some(inheritance), &losses)?;
         let mut successor = Successor::start(inheritance).map_err(|e| failed(&e.to_string()))?;
-        let to = successor.prepare(&offer, inheritance)?;
+        let sockets = inheritance.duplicates().map_err(|e| failed(&e.to_string()))?;
+        let to = successor.prepare(&offer, sockets)?;
         server::accept_connections(false);
         let handed = self.hand_over(&mut successor);
         let (ports, gap_us) = handed.inspect_err(|_| server::accept_connections(true))?;
@@ -84,6 +86,18 @@ impl ApiService {
         let from = env!("CARGO_PKG_VERSION").to_owned();
         let lost = losses.iter().map(|lost| format!("{}: {}", lost.parts().0, lost.parts().1)).collect();
         Ok(Upgraded { from, to, pid, ports, lost, gap_us })
+    }
+
+    /// Hands the ports over to a process that starts later: to the reader of the returned socket.
+    pub(crate) fn record(&self) -> Result<OwnedFd, ApiError> {
+        let topology = self.topology();
+        let losses = self.losses(UpgradeRequest { accept_loss: true })?;
+        let offer = self.offer(&topology, None, &losses)?;
+        let (mut recorder, exchange) = Successor::recorded().map_err(|e| failed(&e.to_string()))?;
+        recorder.prepare(&offer, Vec::new())?;
+        server::accept_connections(false);
+        self.hand_over(&mut recorder)?;
+        Ok(exchange)
     }
 
     /// What cannot be handed over, if the request accepts that.
@@ -103,7 +117,7 @@ impl ApiService {
     fn offer(
         &self,
         topology: &Topology,
-        inheritance: &Inheritance,
+        inheritance: Option<&Inheritance>,
         losses: &[Lost],
     ) -> Result<Offer, ApiError> {
         let reopened = losses.iter().filter_map(|lost| match lost {
@@ -123,8 +137,8 @@ impl ApiService {
             control: overrides.control,
             web: overrides.web,
             reopened,
-            sockets: inheritance.sockets.iter().map(|(name, _)| *name).collect(),
-            web_token: inheritance.web_token.clone(),
+            sockets: inheritance.iter().flat_map(|given| &given.sockets).map(|(name, _)| *name).collect(),
+            web_token: inheritance.and_then(|given| given.web_token.clone()),
         })
     }
 
@@ -154,6 +168,7 @@ impl ApiService {
 
 /// The process that is about to take over. It is killed if it does not.
 struct Successor {
+    /// `None` if it starts later: it does not answer.
     child: Option<Child>,
     channel: Channel,
 }
@@ -174,12 +189,19 @@ impl Successor {
         Ok(Self { child: Some(child), channel })
     }
 
+    /// A process that starts later, and its end of the exchange.
+    fn recorded() -> io::Result<(Self, OwnedFd)> {
+        let (channel, exchange) = Channel::recorded()?;
+        Ok((Self { child: None, channel }, exchange))
+    }
+
     /// Sends the configuration and the sockets, and waits until the successor is ready. Returns its version.
-    fn prepare(&mut self, offer: &Offer, inheritance: &Inheritance) -> Result<String, ApiError> {
-        let sockets = inheritance.duplicates().map_err(|e| failed(&e.to_string()))?;
+    fn prepare(&mut self, offer: &Offer, sockets: Vec<OwnedFd>) -> Result<String, ApiError> {
         self.channel.send(offer, sockets).map_err(|e| lost(&e))?;
         let version = self.answer()?.version;
-        self.channel.wait_at_most(TAKEOVER).map_err(|e| failed(&e.to_string()))?;
+        if self.child.is_some() {
+            self.channel.wait_at_most(TAKEOVER).map_err(|e| failed(&e.to_string()))?;
+        }
         Ok(version)
     }
 
@@ -190,6 +212,9 @@ impl Successor {
     }
 
     fn answer(&self) -> Result<takeover::Answer, ApiError> {
+        if self.child.is_none() {
+            return Ok(takeover::Answer::now(None));
+        }
         let (answer, _): (takeover::Answer, _) = self.channel.receive().map_err(|e| lost(&e))?;
         match answer.error {
             Some(error) => Err(ApiError::Failed(Diagnostic {

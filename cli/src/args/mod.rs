@@ -329,6 +329,9 @@ pub(crate) struct RunArgs {
     /// Serve the web page at this loopback address, such as `127.0.0.1:9102` [default: `web` in the file, or none]
     #[arg(long, value_parser = web::address, value_name = "ADDRESS:PORT")]
     pub(crate) web: Option<SocketAddr>,
+    /// Pass ports to systemd if SIGTERM ends the switch, so that the next process continues them
+    #[arg(long)]
+    pub(crate) keep_ports: bool,
     /// Take over the ports of the switch that started this process (`linerate upgrade` does)
     #[arg(long, hide = true)]
     pub(crate) take_over: bool,

@@ -6,6 +6,7 @@
 //! `sockets`, and leaves files in place when it is replaced itself.
 
 mod sockets;
+mod store;
 mod successor;
 
 use super::confinement;
@@ -24,7 +25,7 @@ use crate::host;
 use crate::log::{self, LogFormat};
 use crate::settings::config;
 use crate::settings::needs::Kept;
-use crate::settings::topology::Topology;
+use crate::settings::topology::{PortSettings, Topology};
 use console::Diagnostic;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -32,6 +33,7 @@ use sockets::{Files, Sockets};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use store::Stored;
 use successor::Takeover;
 use tracing::{Level, error, info, warn};
 
@@ -56,21 +58,33 @@ pub(crate) fn run(args: &RunArgs, verbose: bool, socket: Option<&Path>) -> anyho
     let program = std::env::current_exe().map_err(|e| {
         Diagnostic::failed("program", e, "mount /proc, which has the path of the running program")
     })?;
-    let topology = if args.take_over { None } else { Some(read(args, socket)?) };
+    let stored = store::take();
+    let kept = stored.iter().flatten().flat_map(Stored::ports).collect::<Vec<_>>();
+    let topology = if args.take_over { None } else { Some(read(args, socket, &kept)?) };
     let events = Arc::<EventLog>::default();
     let format = log::start(args.log, level(verbose), Some(events.clone()))?;
     let is_text = format == LogFormat::Text;
     log::panics();
     let mut signals = catch_signals()?;
     host::raise_descriptor_limit();
-    let prepared = match topology {
-        Some((source, topology)) => prepare(source, topology, format)?,
-        None => Takeover::prepare(format)?,
+    let prepared = match (topology, stored) {
+        (None, _) => Takeover::prepare(format)?,
+        (Some((source, topology)), Some(Ok(stored))) => stored.prepare(source, topology, format)?,
+        (Some((source, topology)), lost) => {
+            lost.into_iter().filter_map(Result::err).for_each(|error| warn_lost(&error, is_text));
+            prepare(source, topology, format)?
+        }
     };
     let shown = prepared.topology.to_string();
     let running = Running::start(prepared, (program, events), &signals, is_text)?;
     greet(&shown, &running, is_text);
-    wait(&mut signals, &running.service, is_text);
+    let ended_by = wait(&mut signals, &running.service, is_text);
+    if args.keep_ports
+        && ended_by == Some(SIGTERM)
+        && let Err(error) = store::keep(&running.service)
+    {
+        warn_lost(&error, is_text);
+    }
     let text = running.end();
     if is_text {
         console::note(&format!("linerate: {text}"));
@@ -80,12 +94,16 @@ pub(crate) fn run(args: &RunArgs, verbose: bool, socket: Option<&Path>) -> anyho
     Ok(())
 }
 
-/// Reads the configuration file.
-fn read(args: &RunArgs, socket: Option<&Path>) -> Result<(Source, Topology), Diagnostic> {
+/// Reads the configuration file. Files and interfaces of the ports `running` are in use, and valid.
+fn read(
+    args: &RunArgs,
+    socket: Option<&Path>,
+    running: &[PortSettings],
+) -> Result<(Source, Topology), Diagnostic> {
     let text = config::text(&args.config)?;
     let file = std::path::absolute(&args.config).unwrap_or_else(|_| args.config.clone());
     let overrides = Overrides { control: socket.map(Path::to_owned), web: args.web };
-    let topology = overrides.parse(&text, &[]);
+    let topology = overrides.parse(&text, running);
     let topology = topology.map_err(|errors| config::in_file(&args.config, errors))?;
     Ok((Source { file, text, overrides, topology: topology.clone() }, topology))
 }
@@ -167,6 +185,14 @@ impl Running {
     }
 }
 
+fn warn_lost(error: &Diagnostic, is_text: bool) {
+    if is_text {
+        console::warn(&format!("linerate: {error}\n    ports are opened again"));
+    } else {
+        warn!(reason = %error, "ports are opened again");
+    }
+}
+
 fn warn_deferred(error: &Diagnostic, is_text: bool) {
     if is_text {
         console::warn(&format!("linerate: {error}\n    until then the port waits"));
@@ -199,16 +225,17 @@ fn catch_signals() -> Result<Signals, Diagnostic> {
     })
 }
 
-/// Returns when the switch should end. SIGHUP applies its file again.
-fn wait(signals: &mut Signals, service: &ApiService, is_text: bool) {
+/// Returns when the switch should end: because of this signal, or of a request. SIGHUP applies its file again.
+fn wait(signals: &mut Signals, service: &ApiService, is_text: bool) -> Option<i32> {
     for signal in signals.forever() {
         if signal != SIGHUP {
-            return;
+            return Some(signal);
         }
         supervision::reloading();
         report(service.reload(), is_text);
         supervision::ready();
     }
+    None
 }
 
 /// Reports the result of a reload.

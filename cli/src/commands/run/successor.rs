@@ -1,4 +1,5 @@
-//! A switch that takes over the ports of another process: `linerate run` with the option that `linerate upgrade` adds.
+//! A switch that takes over the ports of another process: `linerate run` with the option that `linerate upgrade` adds,
+//! or after a process whose ports were stored.
 
 use super::Prepared;
 use super::sockets::Sockets;
@@ -11,10 +12,11 @@ use crate::dataplane::switch::handover::Succession;
 use crate::host;
 use crate::log::LogFormat;
 use crate::settings::config;
-use crate::settings::topology::{PortSettings, Topology};
+use crate::settings::topology::Topology;
 use crate::takeover::{Answer, Channel, Offer, PROTOCOL, TakeoverError};
 use console::Diagnostic;
 use engine::Snapshot;
+use port::handover::Handovers;
 use rustix::fd::OwnedFd;
 use std::time::Duration;
 use tracing::error;
@@ -26,9 +28,17 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) struct Takeover {
     channel: Channel,
     succession: Succession,
+    /// Names of the ports that continue, if the exchange was stored: other ports of it are closed, and the process
+    /// that has written it reads no answers.
+    stored: Option<Vec<String>>,
 }
 
 impl Takeover {
+    /// The rest of a stored exchange.
+    pub(super) fn stored(channel: Channel, succession: Succession, continued: Vec<String>) -> Self {
+        Self { channel, succession, stored: Some(continued) }
+    }
+
     /// Prepares everything but the ports. A failure is reported to the running switch.
     pub(super) fn prepare(format: LogFormat) -> Result<Prepared, Diagnostic> {
         let channel = Channel::inherited().map_err(|e| {
@@ -40,27 +50,25 @@ impl Takeover {
             // The error is also that of this process.
             let _ = channel.send(&Answer::now(Some(error.clone())), Vec::new());
         })?;
-        prepared.takeover = Some(Self { channel, succession });
+        prepared.takeover = Some(Self { channel, succession, stored: None });
         Ok(prepared)
     }
 
     /// Takes the ports over, after everything else runs.
     pub(super) fn finish(self, data_plane: &dyn DataPlane, topology: &Topology) -> Result<(), Diagnostic> {
-        self.channel.send(&Answer::now(None), Vec::new()).map_err(|e| failed(&e))?;
+        self.answer(None)?;
         let (addresses, _): (Vec<FdbEntry>, _) = self.channel.receive().map_err(|e| failed(&e))?;
         data_plane.restore_addresses(&addresses);
-        let ports = self.channel.receive_ports().map_err(|e| failed(&e))?;
-        let prepared = data_plane.prepare(ports).map_err(DataPlaneError::into_diagnostic);
-        self.channel.send(&Answer::now(prepared.clone().err()), Vec::new()).map_err(|e| failed(&e))?;
+        let prepared = data_plane.prepare(self.ports()?).map_err(DataPlaneError::into_diagnostic);
+        self.answer(prepared.clone().err())?;
         prepared?;
-        let ports = self.channel.receive_ports().map_err(|e| failed(&e))?;
-        let taken = data_plane.take_over(ports).map_err(DataPlaneError::into_diagnostic);
+        let taken = data_plane.take_over(self.ports()?).map_err(DataPlaneError::into_diagnostic);
         if taken.is_err() {
             // The running switch continues its ports as soon as it knows.
             data_plane.release();
         }
         // If the other process is gone, this one is the switch.
-        let _ = self.channel.send(&Answer::now(taken.clone().err()), Vec::new());
+        let _ = self.answer(taken.clone().err());
         taken?;
         self.succession.released();
         // Counts from zero if the other process is gone.
@@ -72,9 +80,25 @@ impl Takeover {
         }
         Ok(())
     }
+
+    fn answer(&self, error: Option<Diagnostic>) -> Result<(), Diagnostic> {
+        match self.stored {
+            Some(_) => Ok(()),
+            None => self.channel.send(&Answer::now(error), Vec::new()).map_err(|e| failed(&e)),
+        }
+    }
+
+    /// The next descriptions of the ports that continue.
+    fn ports(&self) -> Result<Handovers, Diagnostic> {
+        let mut ports = self.channel.receive_ports().map_err(|e| failed(&e))?;
+        if let Some(continued) = &self.stored {
+            ports.retain(|(name, _)| continued.contains(name));
+        }
+        Ok(ports)
+    }
 }
 
-fn receive_offer(channel: &Channel) -> Result<(Offer, Vec<OwnedFd>), Diagnostic> {
+pub(super) fn receive_offer(channel: &Channel) -> Result<(Offer, Vec<OwnedFd>), Diagnostic> {
     channel.wait_at_most(PATIENCE).map_err(|e| failed(&TakeoverError::Io(e)))?;
     let (offer, sockets): (Offer, _) = channel.receive().map_err(|e| failed(&e))?;
     if offer.protocol != PROTOCOL {
@@ -93,9 +117,7 @@ fn prepare(
     format: LogFormat,
 ) -> Result<(Prepared, Succession), Diagnostic> {
     let overrides = Overrides { control: offer.control.clone(), web: offer.web };
-    // A port that this version cannot read is validated as one that does not run yet.
-    let running = offer.ports.iter().filter_map(|port| serde_json::from_value(port.clone()).ok());
-    let running: Vec<PortSettings> = running.collect();
+    let running = offer.running_ports();
     let parse = |text: &str| {
         let topology = overrides.parse(text, &running);
         topology.map_err(|errors| config::in_file(&offer.file, errors))
