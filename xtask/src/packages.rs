@@ -86,6 +86,16 @@ pub(crate) const MUSL: &[Need] = &[Need::new(Probe::Program("musl-gcc"), &["musl
 /// Switches compared by the benchmarks.
 pub(crate) const PEERS: &[Need] = &[TESTPMD, OVS];
 
+/// Captures of these switches.
+pub(crate) const CAPTURE: &[Need] = &[
+    Need::new(Probe::Program("dpdk-dumpcap"), &["dpdk", "dpdk-dev"]),
+    Need::new(Probe::Program("ovs-tcpdump"), &["openvswitch-switch", "openvswitch-common"]),
+    Need::new(Probe::Package("python3-openvswitch"), &["python3-openvswitch"]),
+    Need::new(Probe::Package("python3-netifaces"), &["python3-netifaces"]),
+    Need::new(Probe::Program("tcpdump"), &["tcpdump"]),
+    PYTHON3,
+];
+
 /// Build requirements of the DPDK ring and pool benchmark.
 pub(crate) const RINGS: &[Need] = &[
     Need::new(Probe::Package("libdpdk-dev"), &["libdpdk-dev"]),

@@ -16,10 +16,11 @@ end_cycles() {
     case "$SUBJECT" in
         linerate | bridge)
             "$LINERATE" --control "$FOLDER/c" workers show -o json >after.json
-            cat before.json after.json | tr ',{}' '\n\n\n' | awk -F: '
-                /"busy_cycles"/ { busy[n++] = $2 }
-                /"packets"/ { packets[m++] = $2 }
-                END { if (packets[1] > packets[0]) print (busy[1] - busy[0]) / (packets[1] - packets[0]); else print 0 }'
+            python3 -c '
+import json
+total = lambda file, key: sum(worker[key] for worker in json.load(open(file))["workers"])
+busy, packets = (total("after.json", key) - total("before.json", key) for key in ("busy_cycles", "packets"))
+print(busy / packets if packets else 0)'
             ;;
         testpmd)
             printf 'show fwd stats all\n' >&3

@@ -7,11 +7,18 @@ cd "$FOLDER"
 
 finish() {
     trap - EXIT
-    for file in vswitchd.pid ovsdb.pid; do
-        [ -f "$file" ] && kill "$(cat "$file")" 2>/dev/null || true
-    done
-    jobs -p | xargs -r kill 2>/dev/null || true
-    wait 2>/dev/null || true
+    daemons=$(cat vswitchd.pid ovsdb.pid 2>/dev/null || true)
+    # shellcheck disable=SC2086
+    end_processes $daemons $(jobs -p)
+}
+
+# Ends the processes $@ by SIGTERM, and 5 seconds later by SIGKILL.
+end_processes() {
+    [ $# -gt 0 ] || return 0
+    kill "$@" 2>/dev/null || true
+    # Signal 0 fails only if none of them is left.
+    for _ in $(seq 50); do kill -0 "$@" 2>/dev/null || return 0; sleep 0.1; done
+    kill -KILL "$@" 2>/dev/null || true
 }
 trap finish EXIT
 trap 'exit 130' INT TERM
@@ -54,17 +61,22 @@ start_ovs() {
     export OVS_RUNDIR="$FOLDER" OVS_LOGDIR="$FOLDER" OVS_DBDIR="$FOLDER"
     db="unix:$FOLDER/db"
     mask=$(printf '0x%x' $((1 << SWITCH_CPU)))
-    ovsdb-tool create conf.db /usr/share/openvswitch/vswitch.ovsschema
-    ovsdb-server conf.db --remote="p$db" --pidfile="$FOLDER/ovsdb.pid" --detach --log-file="$FOLDER/ovsdb.log" 2>/dev/null
-    ovs-vsctl --db="$db" --no-wait init
-    ovs-vsctl --db="$db" --no-wait set Open_vSwitch . other_config:dpdk-init=true other_config:dpdk-socket-mem=512 \
+    timeout 20 ovsdb-tool create conf.db /usr/share/openvswitch/vswitch.ovsschema
+    timeout 20 ovsdb-server conf.db --remote="p$db" --pidfile="$FOLDER/ovsdb.pid" --detach --log-file="$FOLDER/ovsdb.log" 2>/dev/null
+    ovs-vsctl --db="$db" --no-wait --timeout=20 init
+    ovs-vsctl --db="$db" --no-wait --timeout=20 set Open_vSwitch . other_config:dpdk-init=true other_config:dpdk-socket-mem=512 \
         other_config:pmd-cpu-mask="$mask" other_config:dpdk-lcore-mask="$mask" \
         other_config:dpdk-extra="--no-pci --file-prefix=o$$ --single-file-segments"
-    /usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk "$db" --pidfile="$FOLDER/vswitchd.pid" --detach \
-        --log-file="$FOLDER/switch.log" 2>/dev/null
+    start_vswitchd
     ovs-vsctl --db="$db" --timeout=20 add-br br0 -- set bridge br0 datapath_type=netdev
     for name in $PORTS; do
         ovs-vsctl --db="$db" --timeout=20 add-port br0 "$name" -- set Interface "$name" type=dpdkvhostuserclient \
             options:vhost-server-path="$FOLDER/$name"
     done
+}
+
+# Starts the daemon with the database $db, and waits until it has read its configuration.
+start_vswitchd() {
+    timeout 60 /usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk "$db" --pidfile="$FOLDER/vswitchd.pid" --detach \
+        --log-file="$FOLDER/switch.log" 2>/dev/null
 }

@@ -9,20 +9,27 @@ use super::rounds::Values;
 use super::{Options, script, word};
 use crate::{command, packages};
 
-const SCRIPT: &str = concat!(include_str!("hosts.sh"), include_str!("operations.sh"));
+const SCRIPT: &str = 
+    concat!(include_str!("hosts.sh"), include_str!("cycles.sh"), include_str!("operations.sh"));
 const HUGE_PAGES: u64 = 512;
-const COLUMNS: [Column; 7] = [
+const COLUMNS: [Column; 12] = [
     Column::new("sent", "sent", 0),
     Column::new("lost", "lost", 0),
     Column::new("gap_ms", "gap ms", 2),
-    Column::new("cost", "cost", 3),
+    Column::new("packet_ns", "ns", 1),
+    Column::new("capture_ns", "capture ns", 1),
+    Column::new("cycles_per_packet", "cycles", 0),
+    Column::new("capture_cycles", "capture cycles", 0),
+    Column::new("captured", "captured", 3),
+    Column::new("ns_per_captured", "ns/captured", 0),
     Column::new("apply_ms", "apply ms", 2).at_most(20.0),
     Column::new("resident_mb", "own MB", 1).at_most(64.0),
     Column::new("shared_mb", "guests' MB", 1),
 ];
 /// Numbers of the columns that are compared.
 const GAP: usize = 2;
-const COST: usize = 3;
+const CAPTURE_NS: usize = 4;
+const NS_PER_CAPTURED: usize = 8;
 
 /// Measurement parameters.
 #[derive(Args, Clone, Debug)]
@@ -42,7 +49,10 @@ pub(crate) struct Arguments {
 enum Operation {
     /// The switch is replaced by a new process under load, beside a restart of Open vSwitch with DPDK
     Restart,
-    /// 64-byte frames of a port are captured, beside `ovs-tcpdump`: the share of the rate that is lost
+    /// As `restart`, with 64 connected ports; linerate only
+    #[value(name = "restart-64")]
+    Restart64,
+    /// 64-byte frames of a port are captured, beside `ovs-tcpdump` and `dpdk-dumpcap`: time per packet
     Capture,
     /// A file that changes one port among 64 is applied, under load at another port
     Apply,
@@ -53,11 +63,11 @@ enum Operation {
 /// How linerate is replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Replacement {
-    /// It ends, and is started again
-    #[default]
-    Restart,
     /// `linerate upgrade`
+    #[default]
     Upgrade,
+    /// It ends, and is started again
+    Restart,
 }
 
 /// Measures the chosen operations.
@@ -67,6 +77,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let comparison = comparison(arguments);
     if comparison.huge_pages > 0 {
         packages::ensure(packages::PEERS)?;
+        packages::ensure(packages::CAPTURE)?;
     }
     command::build_linerate()?;
     comparison.run(options, |subject| read(options, &comparison.subjects[subject]))
@@ -79,17 +90,16 @@ fn comparison(arguments: &Arguments) -> Comparison {
     for &operation in operations {
         let how = match operation {
             Operation::Restart => word(&arguments.ours),
+            Operation::Restart64 => word(&arguments.ours) + "-64",
             operation => word(&operation),
         };
         let ours = subjects.len();
         subjects.push(vec!["linerate".to_owned(), how]);
-        let (column, goal) = match operation {
-            Operation::Restart => (GAP, Goal::AtMost(0.01)),
-            Operation::Capture => (COST, Goal::AtMost(1.0 / 3.0)),
-            Operation::Apply | Operation::Memory => continue,
-        };
-        subjects.push(vec!["ovs".to_owned(), word(&operation)]);
-        pairs.push(Pair { ours, theirs: ours + 1, column, goal: Some(goal) });
+        for peer in peers(operation) {
+            let pair = |&(column, goal)| Pair { ours, theirs: subjects.len(), column, goal: Some(goal) };
+            pairs.extend(goals(operation).iter().map(pair));
+            subjects.push(vec![(*peer).to_owned(), word(&operation)]);
+        }
     }
     Comparison {
         title: "operations of switches: ratios of gaps and costs",
@@ -98,6 +108,25 @@ fn comparison(arguments: &Arguments) -> Comparison {
         huge_pages: if pairs.is_empty() { 0 } else { HUGE_PAGES },
         subjects,
         pairs,
+    }
+}
+
+/// The other switches with this operation.
+fn peers(operation: Operation) -> &'static [&'static str] {
+    match operation {
+        Operation::Restart => &["ovs"],
+        Operation::Capture => &["ovs", "testpmd"],
+        Operation::Restart64 | Operation::Apply | Operation::Memory => &[],
+    }
+}
+
+/// Columns that are compared, with the goals of their ratios.
+fn goals(operation: Operation) -> &'static [(usize, Goal)] {
+    const THIRD: Goal = Goal::AtMost(1.0 / 3.0);
+    match operation {
+        Operation::Restart => &[(GAP, Goal::AtMost(0.01))],
+        Operation::Capture => &[(CAPTURE_NS, THIRD), (NS_PER_CAPTURED, THIRD)],
+        Operation::Restart64 | Operation::Apply | Operation::Memory => &[],
     }
 }
 
@@ -127,14 +156,17 @@ mod tests {
     #[test]
     fn operations_with_a_peer_are_compared_with_it() {
         let (subjects, pairs) = names(&[], Replacement::Upgrade);
-        assert_eq!(subjects.len(), 6);
-        assert_eq!(pairs, ["linerate upgrade over ovs restart", "linerate capture over ovs"]);
+        assert_eq!(subjects.len(), 8);
+        let captures = ["linerate capture over ovs", "linerate capture over testpmd"];
+        let expected = ["linerate upgrade over ovs restart", captures[0], captures[0], captures[1], captures[1]];
+        assert_eq!(pairs, expected);
         assert_eq!(names(&[Operation::Memory], Replacement::Restart).1, Vec::<String>::new());
+        assert_eq!(names(&[Operation::Restart64], Replacement::default()).0, ["linerate upgrade-64"]);
     }
 
     #[test]
     fn a_reading_has_a_value_or_a_dash_for_each_column() {
-        assert_eq!(parse("note\n9 0 1.5 - - - -\n").unwrap()[..4], [Some(9.0), Some(0.0), Some(1.5), None]);
-        assert_eq!((parse("9 0\n"), parse("9 0 1.5 x - - -\n"), parse("")), (None, None, None));
+        assert_eq!(parse("note\n9 0 1.5 - - - - - - - - -\n").unwrap()[..4], [Some(9.0), Some(0.0), Some(1.5), None]);
+        assert_eq!((parse("9 0\n"), parse("9 0 1.5 x - - - - - - - -\n"), parse("")), (None, None, None));
     }
 }
