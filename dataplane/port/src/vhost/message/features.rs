@@ -25,6 +25,8 @@ impl ProtocolFeatures {
     pub const CONFIGURE_MEM_SLOTS: u64 = 1 << 15;
     /// `VHOST_USER_PROTOCOL_F_STATUS`: `GET_STATUS` and `SET_STATUS` are supported.
     pub const STATUS: u64 = 1 << 16;
+    /// `VHOST_USER_PROTOCOL_F_DEVICE_STATE`: the front end saves and restores the state of the back end.
+    pub const DEVICE_STATE: u64 = 1 << 19;
 
     /// Whether all bits of `bits` are set.
     pub const fn has(self, bits: u64) -> bool {

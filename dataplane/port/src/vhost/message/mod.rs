@@ -12,7 +12,7 @@ mod request;
 
 pub use code::Code;
 pub use features::{ProtocolFeatures, feature_names};
-pub use payload::{LogArea, VringAddress, VringFile, VringState};
+pub use payload::{LogArea, StateTransfer, VringAddress, VringFile, VringState};
 pub use request::{Reply, Request};
 
 pub use crate::socket::rights::MAX_DESCRIPTORS;

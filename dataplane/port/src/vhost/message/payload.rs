@@ -37,6 +37,22 @@ pub struct LogArea {
     pub offset: u64,
 }
 
+/// A transfer of the device's state through the descriptor of the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateTransfer {
+    /// 0: the back end writes its state. [`StateTransfer::LOAD`]: it reads it.
+    pub direction: u32,
+    /// When the state is transferred; only [`StateTransfer::STOPPED`] is specified.
+    pub phase: u32,
+}
+
+impl StateTransfer {
+    /// The back end reads its state.
+    pub const LOAD: u32 = 1;
+    /// All rings are stopped.
+    pub const STOPPED: u32 = 0;
+}
+
 impl VringAddress {
     /// `VHOST_VRING_F_LOG`
     pub const LOG: u32 = 1;
@@ -91,6 +107,10 @@ impl Reader<'_> {
 
     pub(super) fn log(&mut self) -> LogArea {
         LogArea { len: self.u64(), offset: self.u64() }
+    }
+
+    pub(super) fn transfer(&mut self) -> StateTransfer {
+        StateTransfer { direction: self.u32(), phase: self.u32() }
     }
 
     pub(super) fn address(&mut self) -> VringAddress {

@@ -1,7 +1,7 @@
 //! Decoded requests and replies.
 
 use super::payload::{Reader, Writer};
-use super::{Code, Header, LogArea, MAX_TABLE, MessageError, VringAddress, VringFile, VringState};
+use super::{Code, Header, LogArea, MAX_TABLE, MessageError, StateTransfer, VringAddress, VringFile, VringState};
 use mem::RegionSpec;
 
 /// A front-end request. Its descriptors are passed separately.
@@ -57,6 +57,10 @@ pub enum Request {
     SetStatus(u64),
     /// `GET_STATUS`
     GetStatus,
+    /// `SET_DEVICE_STATE_FD`, with one descriptor
+    SetDeviceStateFd(StateTransfer),
+    /// `CHECK_DEVICE_STATE`
+    CheckDeviceState,
 }
 
 /// A back-end reply.
@@ -74,6 +78,7 @@ const STATE: u32 = 8;
 const ADDRESS: u32 = 40;
 const REGION: u32 = 40;
 const LOG: u32 = 16;
+const TRANSFER: u32 = 8;
 
 impl Request {
     /// Rejects a payload size that is invalid for `code`, before the payload is read. Messages of unsupported features
@@ -95,7 +100,8 @@ impl Request {
             | Code::GetQueueNum
             | Code::ResetDevice
             | Code::GetMaxMemSlots
-            | Code::GetStatus => EMPTY,
+            | Code::GetStatus
+            | Code::CheckDeviceState => EMPTY,
             Code::SetFeatures
             | Code::SetVringKick
             | Code::SetVringCall
@@ -107,6 +113,7 @@ impl Request {
             Code::SetVringNum | Code::SetVringBase | Code::GetVringBase | Code::SetVringEnable => STATE,
             Code::SetVringAddr => ADDRESS,
             Code::SetLogBase => LOG,
+            Code::SetDeviceStateFd => TRANSFER,
             Code::AddMemReg | Code::RemMemReg => REGION,
             _ => return None,
         })
@@ -153,6 +160,8 @@ impl Request {
             Code::RemMemReg => Request::RemMemReg(single_region(p)),
             Code::SetStatus => Request::SetStatus(p.u64()),
             Code::GetStatus => Request::GetStatus,
+            Code::SetDeviceStateFd => Request::SetDeviceStateFd(p.transfer()),
+            Code::CheckDeviceState => Request::CheckDeviceState,
             other => return Err(MessageError::NotOffered(other.name())),
         })
     }
@@ -185,6 +194,8 @@ impl Request {
             Request::RemMemReg(_) => Code::RemMemReg,
             Request::SetStatus(_) => Code::SetStatus,
             Request::GetStatus => Code::GetStatus,
+            Request::SetDeviceStateFd(_) => Code::SetDeviceStateFd,
+            Request::CheckDeviceState => Code::CheckDeviceState,
         }
     }
 
@@ -195,7 +206,7 @@ impl Request {
             Request::SetVringKick(f) | Request::SetVringCall(f) | Request::SetVringErr(f) => {
                 usize::from(f.has_descriptor)
             }
-            Request::AddMemReg(_) | Request::SetLogBase(_) => 1,
+            Request::AddMemReg(_) | Request::SetLogBase(_) | Request::SetDeviceStateFd(_) => 1,
             _ => 0,
         }
     }
@@ -211,6 +222,8 @@ impl Request {
                 | Request::GetMaxMemSlots
                 | Request::GetStatus
                 | Request::SetLogBase(_)
+                | Request::SetDeviceStateFd(_)
+                | Request::CheckDeviceState
         )
     }
 
@@ -234,6 +247,7 @@ impl Request {
             Request::SetVringNum(s) | Request::SetVringBase(s) | Request::SetVringEnable(s) => to.state(*s),
             Request::GetVringBase(index) => to.state(VringState { index: *index, num: 0 }),
             Request::SetVringAddr(a) => to.address(a),
+            Request::SetDeviceStateFd(transfer) => to.u32(transfer.direction).u32(transfer.phase),
             Request::SetLogBase(log) => to.u64(log.len).u64(log.offset),
             Request::SetVringKick(f) | Request::SetVringCall(f) | Request::SetVringErr(f) => {
                 to.u64(f.to_u64())

@@ -41,7 +41,8 @@ const PROTOCOL: u64 = ProtocolFeatures::MQ
     | ProtocolFeatures::REPLY_ACK
     | ProtocolFeatures::RESET_DEVICE
     | ProtocolFeatures::CONFIGURE_MEM_SLOTS
-    | ProtocolFeatures::STATUS;
+    | ProtocolFeatures::STATUS
+    | ProtocolFeatures::DEVICE_STATE;
 
 /// Options of a vhost-user port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -44,7 +44,8 @@ const OFFER: Offer = Offer {
             | ProtocolFeatures::NET_MTU
             | ProtocolFeatures::RESET_DEVICE
             | ProtocolFeatures::CONFIGURE_MEM_SLOTS
-            | ProtocolFeatures::STATUS,
+            | ProtocolFeatures::STATUS
+            | ProtocolFeatures::DEVICE_STATE,
     ),
     queue_pairs: 2,
     mtu: Some(1500),

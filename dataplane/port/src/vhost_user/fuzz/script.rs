@@ -5,7 +5,7 @@
 
 use super::send;
 use crate::vhost::message::{
-    Code, Header, LogArea, MAX_DESCRIPTORS, Request, VringAddress, VringFile, VringState,
+    Code, Header, LogArea, MAX_DESCRIPTORS, Request, StateTransfer, VringAddress, VringFile, VringState,
 };
 use mem::RegionSpec;
 use rustix::event::EventfdFlags;
@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 /// Supported messages. One is listed twice, because many ring messages are valid only while the ring is stopped.
-const MESSAGES: [Code; 26] = [
+const MESSAGES: [Code; 28] = [
     Code::GetFeatures,
     Code::SetFeatures,
     Code::SetOwner,
@@ -42,6 +42,8 @@ const MESSAGES: [Code; 26] = [
     Code::SetStatus,
     Code::GetStatus,
     Code::SetLogBase,
+    Code::SetDeviceStateFd,
+    Code::CheckDeviceState,
 ];
 
 /// Environment of a script: the front end's memory and the back end's features.
@@ -268,6 +270,11 @@ impl Script<'_> {
             Code::RemMemReg => Request::RemMemReg(self.region()),
             Code::SetStatus => Request::SetStatus(self.status()),
             Code::GetStatus => Request::GetStatus,
+            Code::SetDeviceStateFd => Request::SetDeviceStateFd(StateTransfer {
+                direction: (self.byte() % 3).into(),
+                phase: (self.byte() % 2).into(),
+            }),
+            Code::CheckDeviceState => Request::CheckDeviceState,
             Code::SetLogBase => Request::SetLogBase(LogArea { len: self.log_len(), offset: 0 }),
             _ => return None,
         })

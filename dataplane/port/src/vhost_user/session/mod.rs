@@ -6,6 +6,7 @@
 //! front end requested a reply; otherwise it ends the session, because the front end would assume success. Every
 //! index, size and address is validated before use.
 
+mod device_state;
 mod grace;
 mod handover;
 mod log;
@@ -163,6 +164,9 @@ impl Session {
             Request::GetStatus => return Ok(Some(Reply::U64(u64::from(self.status)))),
             Request::GetVringBase(index) => return self.get_vring_base(index, engine),
             Request::SetLogBase(area) => return self.set_log_base(area, descriptor, engine),
+            Request::SetDeviceStateFd(transfer) => return Ok(Some(self.set_device_state(transfer))),
+            // The transfer of an empty state succeeds.
+            Request::CheckDeviceState => return Ok(Some(Reply::U64(0))),
             Request::SetOwner => {}
             Request::SetFeatures(bits) => self.set_features(Features(bits), engine)?,
             Request::SetProtocolFeatures(bits) => self.set_protocol_features(ProtocolFeatures(bits))?,
@@ -196,6 +200,9 @@ impl Session {
                 (ProtocolFeatures::CONFIGURE_MEM_SLOTS, "CONFIGURE_MEM_SLOTS")
             }
             Request::SetStatus(_) | Request::GetStatus => (ProtocolFeatures::STATUS, "STATUS"),
+            Request::SetDeviceStateFd(_) | Request::CheckDeviceState => {
+                (ProtocolFeatures::DEVICE_STATE, "DEVICE_STATE")
+            }
             _ => return Ok(()),
         };
         if self.protocol.has(bit) {

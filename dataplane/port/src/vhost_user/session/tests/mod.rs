@@ -3,7 +3,7 @@ mod memory;
 mod rings;
 
 use super::*;
-use crate::vhost::message::{Code, LogArea, VringAddress, VringFile, VringState};
+use crate::vhost::message::{Code, LogArea, StateTransfer, VringAddress, VringFile, VringState};
 use crate::vhost_user::fake::{FakeEngine, QUEUES};
 use mem::RegionSpec;
 use rustix::event::EventfdFlags;
@@ -22,8 +22,10 @@ const PROTOCOL: u64 = ProtocolFeatures::REPLY_ACK
     | ProtocolFeatures::STATUS
     | ProtocolFeatures::RESET_DEVICE
     | ProtocolFeatures::CONFIGURE_MEM_SLOTS
-    | ProtocolFeatures::MQ;
+    | ProtocolFeatures::MQ
+    | ProtocolFeatures::DEVICE_STATE;
 const SPLIT: u64 = Features::VERSION_1 | Features::MRG_RXBUF | Features::PROTOCOL;
+const SAVE: StateTransfer = StateTransfer { direction: 0, phase: StateTransfer::STOPPED };
 /// A driver that uses its device: acknowledge, driver, driver ready, features.
 const DRIVER_OK: u64 = 0xf;
 const PACKED: u64 = SPLIT | Features::RING_PACKED;
@@ -173,6 +175,8 @@ fn requests_of_unnegotiated_features_are_a_fault() {
         Request::SetStatus(1),
         Request::GetStatus,
         Request::SetLogBase(LogArea { len: 64, offset: 0 }),
+        Request::SetDeviceStateFd(SAVE),
+        Request::CheckDeviceState,
     ] {
         assert!(Bench::new().fails(&request).contains("was not negotiated"));
     }
@@ -198,6 +202,34 @@ fn the_device_status_is_kept() {
     let mut bench = Bench::negotiated(SPLIT);
     bench.accepts(&Request::SetStatus(11));
     assert_eq!(bench.reply_to(&Request::GetStatus), Reply::U64(11));
+}
+
+#[test]
+fn the_saved_state_is_empty_and_a_restored_state_must_be() {
+    let mut bench = Bench::running(SPLIT, 1, 0);
+    let reply = |bench: &mut Bench, transfer, end: OwnedFd| {
+        bench.send(&Request::SetDeviceStateFd(transfer), vec![end], true).unwrap().unwrap()
+    };
+    let (read, write) = rustix::pipe::pipe().unwrap();
+    assert_eq!(reply(&mut bench, SAVE, write), Reply::U64(0x101), "a ring is running");
+    assert_eq!(rustix::io::read(&read, &mut [0; 8]), Ok(0));
+    bench.reply_to(&Request::GetVringBase(1));
+    for (transfer, expected) in [
+        (SAVE, 0x100),
+        (StateTransfer { direction: StateTransfer::LOAD, ..SAVE }, 0x100),
+        (StateTransfer { direction: 2, ..SAVE }, 0x101),
+        (StateTransfer { phase: 1, ..SAVE }, 0x101),
+    ] {
+        let (read, write) = rustix::pipe::pipe().unwrap();
+        if transfer.direction == StateTransfer::LOAD {
+            assert_eq!(reply(&mut bench, transfer, read), Reply::U64(expected));
+            assert_eq!(rustix::io::write(&write, b"state"), Err(rustix::io::Errno::PIPE));
+        } else {
+            assert_eq!(reply(&mut bench, transfer, write), Reply::U64(expected), "{transfer:?}");
+            assert_eq!(rustix::io::read(&read, &mut [0; 8]), Ok(0), "the end of the state");
+        }
+    }
+    assert_eq!(bench.reply_to(&Request::CheckDeviceState), Reply::U64(0));
 }
 
 #[test]
