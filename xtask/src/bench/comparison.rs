@@ -55,10 +55,12 @@ impl Goal {
 
 impl fmt::Display for Goal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Goal::AtLeast(goal) => write!(f, "at least {goal}"),
-            Goal::AtMost(goal) => write!(f, "at most {goal}"),
-        }
+        let (bound, goal) = match self {
+            Goal::AtLeast(goal) => ("at least", goal),
+            Goal::AtMost(goal) => ("at most", goal),
+        };
+        // At most three digits, such as for a third.
+        write!(f, "{bound} {}", (goal * 1e3).round() / 1e3)
     }
 }
 
@@ -143,6 +145,8 @@ pub(super) mod tests {
     fn a_goal_is_a_lower_or_an_upper_bound() {
         assert!(Goal::AtLeast(2.0).is_met(2.0) && !Goal::AtLeast(2.0).is_met(1.9));
         assert!(Goal::AtMost(2.0).is_met(2.0) && !Goal::AtMost(2.0).is_met(2.1));
+        let shown = [Goal::AtMost(1.0 / 3.0), Goal::AtLeast(2.0)].map(|goal| goal.to_string());
+        assert_eq!(shown, ["at most 0.333", "at least 2"]);
         assert!(!Goal::AtLeast(2.0).is_met(f64::NAN) && !Goal::AtMost(2.0).is_met(f64::NAN));
     }
 }
