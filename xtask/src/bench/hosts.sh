@@ -49,9 +49,10 @@ start_testpmd() {
         devices="$devices --vdev net_vhost$number,iface=$FOLDER/$name,queues=1,client=1"
         number=$((number + 1))
     done
+    # dpdk-dumpcap has the number of its CPU as lcore, and processes with the same lcore would share caches of pools.
     # testpmd exits at the end of its standard input, so it is held open. Ports 0 and 1 are a pair, and ports 2 and 3.
     mkfifo commands
-    stdbuf -oL dpdk-testpmd --lcores "(0)@$SWITCH_CPU,(1)@$SWITCH_CPU" --file-prefix="n$$" --no-pci --single-file-segments -m 512 \
+    stdbuf -oL dpdk-testpmd --lcores "(120)@$SWITCH_CPU,(121)@$SWITCH_CPU" --file-prefix="n$$" --no-pci --single-file-segments -m 512 \
         $devices -- -i --nb-cores=1 --rxd=1024 --txd=1024 --total-num-mbufs=65536 <commands >switch.log 2>&1 &
     exec 3>commands
     printf 'set fwd io\n%sstart\n' "${TESTPMD_SET:-}" >&3

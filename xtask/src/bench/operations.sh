@@ -123,10 +123,11 @@ wait_for_connected() {
 start_capture() {
     file=capture.log
     ln -s /dev/null null
+    touch capture.log
     case "$SUBJECT" in
         linerate) file=switch.log begun='a capture begins'; set -- "$LINERATE" --control "$FOLDER/c" capture a -w null ;;
         ovs) begun='listening on'; set -- ovs-tcpdump --db-sock "$db" -i a -w null ;;
-        testpmd) begun='File:'; set -- env LD_PRELOAD="$(pool_drivers)" dpdk-dumpcap -q -P --file-prefix="n$$" -i 0 -w null ;;
+        testpmd) begun='File:'; set -- env LD_PRELOAD="$(pool_drivers)" dpdk-dumpcap -q --file-prefix="n$$" -i 0 -w null ;;
     esac
     setsid taskset -c "$GUEST_CPU" timeout --foreground -k 1 120 "$@" >capture.log 2>&1 &
     capture=$!
