@@ -16,21 +16,31 @@ use std::path::{Path, PathBuf};
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 64;
 
-/// Path of a listening socket. Dropping it removes the file.
+/// Path of a listening socket. Dropping it removes the file if this process owns it.
 #[derive(Debug)]
-pub(crate) struct SocketFile(PathBuf);
+pub(crate) struct SocketFile {
+    path: PathBuf,
+    is_owned: bool,
+}
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // It is not an error if the file is already removed.
-        let _ = fs::remove_file(&self.0);
+        if self.is_owned {
+            // It is not an error if the file is already removed.
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
 impl SocketFile {
-    /// The file of a socket of another process that passes it on.
+    /// The file of a socket of another process, which owns it until [`SocketFile::own`].
     pub(crate) fn inherited(path: &Path) -> Self {
-        Self(path.to_owned())
+        Self { path: path.to_owned(), is_owned: false }
+    }
+
+    /// Makes this process the owner.
+    pub(crate) fn own(&mut self) {
+        self.is_owned = true;
     }
 }
 
@@ -45,7 +55,7 @@ pub(crate) fn listen(
         return Err(Diagnostic::bad(place, reason, remedy));
     }
     let listener = listen_on(path).map_err(|error| Diagnostic::failed(place, error, remedy))?;
-    Ok((SocketFile(path.to_owned()), listener))
+    Ok((SocketFile { path: path.to_owned(), is_owned: true }, listener))
 }
 
 /// Listens on a new socket file that was never accessible to other users.

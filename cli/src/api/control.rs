@@ -83,26 +83,34 @@ impl Purpose {
     }
 }
 
-/// Path of a listening socket, owned by this process. Dropping it removes the files.
+/// Path of a listening socket. Dropping it removes the files if this process owns them.
 #[derive(Debug)]
 pub(crate) struct SocketClaim {
     path: PathBuf,
     lock: PathBuf,
     held: File,
+    is_owned: bool,
 }
 
 impl Drop for SocketClaim {
     fn drop(&mut self) {
-        // It is not an error if a file is already removed.
-        let _ = fs::remove_file(&self.path);
-        let _ = fs::remove_file(&self.lock);
+        if self.is_owned {
+            // It is not an error if a file is already removed.
+            let _ = fs::remove_file(&self.path);
+            let _ = fs::remove_file(&self.lock);
+        }
     }
 }
 
 impl SocketClaim {
-    /// The claim of another process that passes it on with its lock.
+    /// The claim of another process, which owns the files until [`SocketClaim::own`].
     pub(crate) fn inherited(path: &Path, lock: File) -> Self {
-        Self { path: path.to_owned(), lock: lock_path(path), held: lock }
+        Self { path: path.to_owned(), lock: lock_path(path), held: lock, is_owned: false }
+    }
+
+    /// Makes this process the owner.
+    pub(crate) fn own(&mut self) {
+        self.is_owned = true;
     }
 
     /// The locked file.
@@ -122,7 +130,7 @@ pub(crate) fn claim(path: &Path, purpose: Purpose) -> Result<(SocketClaim, UnixL
         Err(_) => listen_on(path).map_err(|e| purpose.failed(path, e)),
     };
     let listener = listener.inspect_err(|_| drop(fs::remove_file(&lock)))?;
-    Ok((SocketClaim { path: path.to_owned(), lock, held }, listener))
+    Ok((SocketClaim { path: path.to_owned(), lock, held, is_owned: true }, listener))
 }
 
 /// Creates the default directories if missing; other directories must exist. A default directory belongs to this

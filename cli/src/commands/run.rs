@@ -149,15 +149,13 @@ impl Running {
         let url = sockets.web.as_ref().map(|page| page.url.clone());
         // Until the ports run, connections wait.
         server::accept_connections(takeover.is_none());
-        let (files, servers) = sockets.serve(&service)?;
+        let (mut files, servers) = sockets.serve(&service)?;
         for error in &deferred {
             warn_deferred(error, is_text);
         }
         if let Some(takeover) = takeover {
-            if let Err(error) = takeover.finish(service.data_plane(), &running) {
-                files.leave();
-                return Err(error.into());
-            }
+            takeover.finish(service.data_plane(), &running)?;
+            files.own();
             server::accept_connections(true);
         }
         let supervision = Supervision::start(service.clone())

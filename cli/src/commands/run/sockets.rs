@@ -33,14 +33,20 @@ pub(super) struct Sockets {
     pub(super) remote: Option<Remote>,
 }
 
-/// The files of sockets that are served; they are removed with it.
+/// The files of sockets that are served; they are removed with it if this process owns them.
 pub(super) struct Files {
-    _claim: SocketClaim,
-    _read: Option<SocketFile>,
-    _grants: Option<SocketFile>,
+    claim: SocketClaim,
+    read: Option<SocketFile>,
+    grants: Option<SocketFile>,
 }
 
 impl Files {
+    /// Makes this process the owner of files of another process.
+    pub(super) fn own(&mut self) {
+        self.claim.own();
+        self.read.iter_mut().chain(&mut self.grants).for_each(SocketFile::own);
+    }
+
     /// Leaves the files to another process.
     pub(super) fn leave(self) {
         std::mem::forget(self);
@@ -125,7 +131,7 @@ impl Sockets {
         if let Some(remote) = self.remote {
             servers.push(remote.start(service.clone())?);
         }
-        Ok((Files { _claim: claim, _read: read, _grants: grants }, servers))
+        Ok((Files { claim, read, grants }, servers))
     }
 
     /// Duplicates for a process that takes over.
