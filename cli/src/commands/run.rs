@@ -153,13 +153,15 @@ impl Running {
         for error in &deferred {
             warn_deferred(error, is_text);
         }
+        // Before the ports are taken over, because afterwards an error would end the only switch.
+        let mut supervision = Supervision::start(service.clone())
+            .map_err(|e| Diagnostic::failed("watchdog", e, "raise the limit of threads of this process"))?;
         if let Some(takeover) = takeover {
             takeover.finish(service.data_plane(), &running)?;
             files.own();
             server::accept_connections(true);
         }
-        let supervision = Supervision::start(service.clone())
-            .map_err(|e| Diagnostic::failed("watchdog", e, "raise the limit of threads of this process"))?;
+        supervision.ready();
         Ok(Self { supervision, events, servers, service, files, control, url })
     }
 

@@ -18,14 +18,15 @@ use tracing::{error, info};
 /// Longest interval between two looks at the workers.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The running thread. Ends it when dropped, and tells that the switch ends.
+/// The running thread. Ends it when dropped, and tells that the switch ends if it was ready.
 pub(crate) struct Supervision {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
+    is_ready: bool,
 }
 
 impl Supervision {
-    /// Tells that the switch runs, and begins to look at its workers.
+    /// Begins to look at the workers.
     pub(crate) fn start(service: Arc<ApiService>) -> std::io::Result<Self> {
         let (stop, stopped) = channel::<()>();
         let watchdog = sd_notify::watchdog_enabled();
@@ -43,8 +44,13 @@ impl Supervision {
             }
         };
         let thread = std::thread::Builder::new().name("watchdog".to_owned()).spawn(watch)?;
+        Ok(Self { stop: Some(stop), thread: Some(thread), is_ready: false })
+    }
+
+    /// Tells that the switch runs.
+    pub(super) fn ready(&mut self) {
+        self.is_ready = true;
         ready();
-        Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
 }
 
@@ -65,7 +71,9 @@ impl Supervision {
 impl Drop for Supervision {
     fn drop(&mut self) {
         if self.thread.is_some() {
-            notify(NotifyState::Stopping);
+            if self.is_ready {
+                notify(NotifyState::Stopping);
+            }
             self.end();
         }
     }
