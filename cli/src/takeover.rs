@@ -10,8 +10,11 @@
 //! 4. Descriptions of the ports, without positions of rings. Messages of peers wait from here on.
 //! 5. [`Answer`]: the ports are prepared, with their memory mapped, or why they are not. Until here, packets pass.
 //! 6. The rest of the descriptions: the running switch has stopped the ports.
-//! 7. [`Answer`]: the ports run in the successor, or why they do not; the running switch continues them then.
-//! 8. The counters.
+//! 7. [`Answer`]: the successor can start the ports, or why it cannot; the running switch continues them then.
+//! 8. `true`: the successor starts the ports. It also does if the connection is closed, because no other process has
+//!    them then. The running switch does not continue them any more, because their rings have moved on.
+//! 9. [`Answer`]: the ports run in the successor.
+//! 10. The counters.
 //!
 //! A switch that restarts may store the exchange for the next process: the answers and sockets are left out then.
 //!
@@ -21,6 +24,7 @@ use crate::settings::topology::PortSettings;
 use console::Diagnostic;
 use port::handover::{self, Handover, HandoverError, Handovers, Part};
 use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
 use rustix::net::sockopt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -119,6 +123,13 @@ pub(crate) enum TakeoverError {
     Message(#[from] serde_json::Error),
     #[error("the other process sent no message")]
     Empty,
+}
+
+impl TakeoverError {
+    /// Whether the other process has ended.
+    pub(crate) fn is_end(&self) -> bool {
+        matches!(self, Self::Connection(HandoverError::Closed | HandoverError::Io(Errno::PIPE)))
+    }
 }
 
 /// One end of the exchange.
@@ -221,5 +232,9 @@ mod tests {
         drop(other);
         let error = one.receive::<Answer>().unwrap_err().to_string();
         assert!(error.starts_with("the other process does not answer"), "{error}");
+        assert!(
+            one.send(&true, Vec::new()).unwrap_err().is_end()
+                && one.receive::<Answer>().unwrap_err().is_end()
+        );
     }
 }

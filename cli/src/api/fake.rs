@@ -322,6 +322,8 @@ impl DataPlane for Fake {
         Ok(())
     }
 
+    fn start_ports(&self) {}
+
     fn queues(&self) -> Result<Vec<QueueLoad>, DataPlaneError> {
         let queue = |port: &PortSettings| QueueLoad { port: port.name.clone(), ..QueueLoad::default() };
         Ok(self.ports.lock().unwrap().iter().map(queue).collect())

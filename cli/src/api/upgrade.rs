@@ -148,21 +148,28 @@ impl ApiService {
         let data_plane = self.data_plane();
         successor.channel.send(&data_plane.fdb(), Vec::new()).map_err(|e| lost(&e))?;
         let ports = data_plane.describe()?;
-        let prepared = successor.pass(&ports).map(|_| takeover::monotonic());
-        let passed = prepared.and_then(|began| {
+        let passed = successor.pass(&ports).and_then(|()| {
+            let began = takeover::monotonic();
             let ports = data_plane.hand_over()?;
-            let ended = successor.pass(&ports)?;
-            Ok((ports.len(), ended.saturating_sub(began) / 1000))
+            successor.pass(&ports)?;
+            successor.start_ports()?;
+            Ok((ports.len(), began))
         });
-        if passed.is_ok() {
-            data_plane.release();
-            // The ports run without it.
-            let _ = successor.channel.send(&data_plane.snapshot(), Vec::new());
-        } else {
-            successor.kill();
-            data_plane.resume();
+        match passed {
+            Ok((ports, began)) => {
+                data_plane.release();
+                let ended = successor.answer().map_or_else(|_| takeover::monotonic(), |answer| answer.time);
+                // The ports run without it.
+                let _ = successor.channel.send(&data_plane.snapshot(), Vec::new());
+                Ok((ports, ended.saturating_sub(began) / 1000))
+            }
+            Err(error) => {
+                // Before the ports run here. It has not started them, because it was not told to.
+                successor.kill();
+                data_plane.resume();
+                Err(error)
+            }
         }
-        passed
     }
 }
 
@@ -205,10 +212,15 @@ impl Successor {
         Ok(version)
     }
 
-    /// Passes descriptions of ports on. Returns the time of the answer: of the monotonic clock in nanoseconds.
-    fn pass(&self, ports: &Handovers) -> Result<u64, ApiError> {
+    /// Passes descriptions of ports on.
+    fn pass(&self, ports: &Handovers) -> Result<(), ApiError> {
         self.channel.send_ports(ports).map_err(|e| lost(&e))?;
-        Ok(self.answer()?.time)
+        self.answer().map(drop)
+    }
+
+    /// Tells the successor to start the ports. After an error it has not started them.
+    fn start_ports(&self) -> Result<(), ApiError> {
+        self.channel.send(&true, Vec::new()).map_err(|e| lost(&e))
     }
 
     fn answer(&self) -> Result<takeover::Answer, ApiError> {

@@ -172,8 +172,10 @@ pub(crate) trait DataPlane: Send + Sync {
     fn start_controllers(&self, topology: &Topology) -> Result<(), Diagnostic>;
     /// Prepares the ports that another process has described.
     fn prepare(&self, ports: Handovers) -> Result<(), DataPlaneError>;
-    /// Continues the prepared ports, which the other process has stopped.
+    /// Takes over the prepared ports. The other process can continue them until [`DataPlane::start_ports`].
     fn take_over(&self, ports: Handovers) -> Result<(), DataPlaneError>;
+    /// Starts the ports after [`DataPlane::take_over`].
+    fn start_ports(&self);
     /// All receive queues, each with its worker.
     fn queues(&self) -> Result<Vec<QueueLoad>, DataPlaneError>;
     /// Latest result of load balancing, if enabled.

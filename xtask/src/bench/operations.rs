@@ -9,7 +9,7 @@ use super::rounds::Values;
 use super::{Options, script, word};
 use crate::{command, packages};
 
-const SCRIPT: &str = 
+const SCRIPT: &str =
     concat!(include_str!("hosts.sh"), include_str!("cycles.sh"), include_str!("operations.sh"));
 const HUGE_PAGES: u64 = 512;
 const COLUMNS: [Column; 12] = [
@@ -158,7 +158,8 @@ mod tests {
         let (subjects, pairs) = names(&[], Replacement::Upgrade);
         assert_eq!(subjects.len(), 8);
         let captures = ["linerate capture over ovs", "linerate capture over testpmd"];
-        let expected = ["linerate upgrade over ovs restart", captures[0], captures[0], captures[1], captures[1]];
+        let expected =
+            ["linerate upgrade over ovs restart", captures[0], captures[0], captures[1], captures[1]];
         assert_eq!(pairs, expected);
         assert_eq!(names(&[Operation::Memory], Replacement::Restart).1, Vec::<String>::new());
         assert_eq!(names(&[Operation::Restart64], Replacement::default()).0, ["linerate upgrade-64"]);
@@ -166,7 +167,10 @@ mod tests {
 
     #[test]
     fn a_reading_has_a_value_or_a_dash_for_each_column() {
-        assert_eq!(parse("note\n9 0 1.5 - - - - - - - - -\n").unwrap()[..4], [Some(9.0), Some(0.0), Some(1.5), None]);
+        assert_eq!(
+            parse("note\n9 0 1.5 - - - - - - - - -\n").unwrap()[..4],
+            [Some(9.0), Some(0.0), Some(1.5), None]
+        );
         assert_eq!((parse("9 0\n"), parse("9 0 1.5 x - - - - - - - -\n"), parse("")), (None, None, None));
     }
 }

@@ -67,24 +67,40 @@ impl Takeover {
             // The running switch continues its ports as soon as it knows.
             data_plane.release();
         }
-        // If the other process is gone, this one is the switch.
-        let _ = self.answer(taken.clone().err());
-        taken?;
-        self.succession.released();
+        self.confirm(taken).inspect_err(|_| data_plane.release())?;
+        data_plane.start_ports();
+        let _ = self.answer(None);
         // Counts from zero if the other process is gone.
         if let Ok((counters, _)) = self.channel.receive::<Snapshot>() {
             data_plane.restore_counters(&counters);
         }
+        self.succession.released();
         if let Err(error) = data_plane.start_controllers(topology) {
             error!(reason = %error, "bridges are not connected to their controllers");
         }
         Ok(())
     }
 
+    /// Answers whether this process can start the ports, and waits until it may. If the other process has ended, this
+    /// one is the switch.
+    fn confirm(&self, taken: Result<(), Diagnostic>) -> Result<(), Diagnostic> {
+        match self.send(taken.clone().err()) {
+            Err(error) if !error.is_end() => return Err(failed(&error)),
+            _ => taken?,
+        }
+        // After an error, the other process has ended too, or it has the answer and lets its ports go.
+        let _ = self.channel.receive::<bool>();
+        Ok(())
+    }
+
     fn answer(&self, error: Option<Diagnostic>) -> Result<(), Diagnostic> {
+        self.send(error).map_err(|e| failed(&e))
+    }
+
+    fn send(&self, error: Option<Diagnostic>) -> Result<(), TakeoverError> {
         match self.stored {
             Some(_) => Ok(()),
-            None => self.channel.send(&Answer::now(error), Vec::new()).map_err(|e| failed(&e)),
+            None => self.channel.send(&Answer::now(error), Vec::new()),
         }
     }
 

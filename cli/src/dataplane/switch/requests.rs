@@ -326,6 +326,11 @@ impl DataPlane for Switch {
         taken.map_err(|e| DataPlaneError::refused("ports", &e, "see its log"))
     }
 
+    fn start_ports(&self) {
+        // Fails only while the switch ends.
+        let _ = self.engine.start_ports();
+    }
+
     fn queues(&self) -> Result<Vec<QueueLoad>, DataPlaneError> {
         let remedy = "see `linerate workers show` for a hung worker";
         self.engine.queues().map_err(|e| DataPlaneError::refused("placement", &e, remedy))

@@ -43,19 +43,37 @@ impl Placement {
         self.starts_at_once = Some(Starts::default());
     }
 
+    /// Waits until all transmit queues run. Receive queues do not start yet.
+    ///
+    /// # Errors
+    /// A worker that does not respond.
+    pub(crate) fn wait_for_starts(&mut self) -> Result<(), usize> {
+        let commands = self.starts_at_once.as_mut().map(|starts| std::mem::take(&mut starts.commands));
+        self.wait_for(&commands.unwrap_or_default())
+    }
+
     /// Starts the receive queues, and waits until all queues run.
     ///
     /// # Errors
     /// A worker that does not respond.
     pub(crate) fn end_starts(&mut self) -> Result<(), usize> {
-        let Some(Starts { rx, commands }) = self.starts_at_once.take() else { return Ok(()) };
-        let mut starts = Starts { rx: Vec::new(), commands };
+        let Some(Starts { rx, mut commands }) = self.starts_at_once.take() else { return Ok(()) };
         for (port, pair, queue) in rx {
-            let commands = Attachment::new(self, port).post_rx(pair, queue);
-            starts.wait_later(&commands);
+            commands.extend(Attachment::new(self, port).post_rx(pair, queue));
         }
+        self.wait_for(&commands)
+    }
+
+    /// Drops the receive queues that have not started.
+    pub(crate) fn abandon_starts(&mut self) {
+        // A worker that hangs keeps its transmit queues.
+        let _ = self.wait_for_starts();
+        self.starts_at_once = None;
+    }
+
+    fn wait_for(&self, commands: &[(usize, u64)]) -> Result<(), usize> {
         let is_hung = |(worker, number): &(usize, u64)| !self.links[*worker].wait(*number);
-        starts.commands.iter().find(|command| is_hung(command)).map_or(Ok(()), |(worker, _)| Err(*worker))
+        commands.iter().find(|command| is_hung(command)).map_or(Ok(()), |(worker, _)| Err(*worker))
     }
 
     /// Stops all queues.

@@ -1,7 +1,7 @@
 //! Hand-over of all ports to another process, and its other side.
 //!
 //! From [`HandoverRequest::Describe`] to [`HandoverRequest::Resume`], and in the other process from
-//! [`HandoverRequest::Prepare`] to [`HandoverRequest::TakeOver`], the control thread does not look at ports or faults:
+//! [`HandoverRequest::Prepare`] to [`HandoverRequest::Start`], the control thread does not look at ports or faults:
 //! messages of peers wait in their sockets, where the other process finds them. Queues run until
 //! [`HandoverRequest::HandOver`]. Pipelines and observers are not told, because for peers nothing has happened.
 
@@ -38,8 +38,10 @@ pub(crate) enum HandoverRequest {
     Release(Sender<()>),
     /// Prepares ports that another process has described.
     Prepare(Handovers, Sender<Result<(), Failed>>),
-    /// Continues the prepared ports.
+    /// Takes over the prepared ports, of which no receive queue starts yet.
     TakeOver(Handovers, Sender<Result<(), Failed>>),
+    /// Starts the queues after [`HandoverRequest::TakeOver`].
+    Start(Sender<()>),
 }
 
 impl Control {
@@ -64,10 +66,12 @@ impl Control {
                 let _ = reply.send(());
             }
             HandoverRequest::Prepare(descriptions, reply) => drop(reply.send(self.prepare(descriptions))),
-            HandoverRequest::TakeOver(handovers, reply) => {
-                let ports: Vec<_> = handovers.iter().map(|(id, _)| *id).collect();
-                let _ = reply.send(self.take_over(handovers));
-                self.welcome(&ports);
+            HandoverRequest::TakeOver(handovers, reply) => drop(reply.send(self.take_over(handovers))),
+            HandoverRequest::Start(reply) => {
+                // A worker that hangs is reported by the next command for it.
+                let _ = self.placement.end_starts();
+                let _ = reply.send(());
+                self.welcome();
             }
         }
     }
@@ -138,7 +142,8 @@ impl Control {
         }
     }
 
-    /// Until the ports are taken over, the other process handles what their peers send.
+    /// Until [`Control::welcome`], the other process handles what peers send, and may continue the ports: no packet
+    /// passes here.
     fn prepare(&mut self, descriptions: Handovers) -> Result<(), Failed> {
         self.is_handed_over = true;
         self.with_each(descriptions, |port, description, now, engine| port.prepare(description, now, engine))
@@ -148,8 +153,11 @@ impl Control {
         self.placement.begin_starts();
         let taken =
             self.with_each(handovers, |port, handover, now, engine| port.take_over(handover, now, engine));
-        let started = self.placement.end_starts().map_err(Failed::Worker);
-        taken.and(started)
+        let taken = taken.and_then(|()| self.placement.wait_for_starts().map_err(Failed::Worker));
+        if taken.is_err() {
+            self.placement.abandon_starts();
+        }
+        taken
     }
 
     fn with_each(
@@ -170,11 +178,11 @@ impl Control {
     }
 
     /// Handles what peers have sent since the other process described the ports. Registers that the ports can send.
-    fn welcome(&mut self, ports: &[PortId]) {
+    fn welcome(&mut self) {
         self.is_handed_over = false;
-        let now = Instant::now();
+        let (now, ports) = (Instant::now(), self.ports.keys().copied().collect::<Vec<_>>());
         for id in ports {
-            self.with_port(*id, |port, engine| port.handle(now, engine));
+            self.with_port(id, |port, engine| port.handle(now, engine));
         }
     }
 }

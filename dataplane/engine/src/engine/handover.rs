@@ -51,14 +51,19 @@ impl Engine {
         self.handover(|reply| HandoverRequest::Prepare(ports, reply))?.map_err(|failed| self.not_done(failed))
     }
 
-    /// Continues the prepared ports, with the descriptions of [`Engine::hand_over_ports`]. Returns when their queues
-    /// run.
+    /// Takes over the prepared ports, with the descriptions of [`Engine::hand_over_ports`]. They pass no packet until
+    /// [`Engine::start_ports`]; until then, the other process can continue them.
     ///
     /// # Errors
     /// The port whose description is invalid, or a worker that does not respond. The engine must be stopped then.
     pub fn take_over_ports(&self, ports: Vec<(PortId, Handover)>) -> Result<(), EngineError> {
         self.handover(|reply| HandoverRequest::TakeOver(ports, reply))?
             .map_err(|failed| self.not_done(failed))
+    }
+
+    /// Starts the ports after [`Engine::take_over_ports`]. Returns when their queues run.
+    pub fn start_ports(&self) -> Result<(), EngineError> {
+        self.handover(HandoverRequest::Start)
     }
 
     /// Adds the counters of another process to those of this engine: of ports with the same names, and of all others

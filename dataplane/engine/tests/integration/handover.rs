@@ -104,6 +104,8 @@ fn messages_wait_until_the_ports_are_taken_over() {
     stays(&of_new);
     old.hand_over_ports().unwrap();
     new.take_over_ports(vec![(port, Handover::default())]).unwrap();
+    stays(&of_new);
+    new.start_ports().unwrap();
     grows(&of_new);
     stays(&of_old);
     old.resume_ports().unwrap();

@@ -1,7 +1,9 @@
 //! Decoded requests and replies.
 
 use super::payload::{Reader, Writer};
-use super::{Code, Header, LogArea, MAX_TABLE, MessageError, StateTransfer, VringAddress, VringFile, VringState};
+use super::{
+    Code, Header, LogArea, MAX_TABLE, MessageError, StateTransfer, VringAddress, VringFile, VringState,
+};
 use mem::RegionSpec;
 
 /// A front-end request. Its descriptors are passed separately.

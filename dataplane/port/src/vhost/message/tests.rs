@@ -52,10 +52,8 @@ fn request() -> impl Strategy<Value = Request> {
         region().prop_map(Request::RemMemReg),
         any::<u64>().prop_map(Request::SetStatus),
         Just(Request::GetStatus),
-        any::<(u32, u32)>().prop_map(|(direction, phase)| Request::SetDeviceStateFd(StateTransfer {
-            direction,
-            phase
-        })),
+        any::<(u32, u32)>()
+            .prop_map(|(direction, phase)| Request::SetDeviceStateFd(StateTransfer { direction, phase })),
         Just(Request::CheckDeviceState),
     ]
 }
