@@ -70,13 +70,18 @@ impl Lab {
         self.write("switch.toml", &self.texts[0]);
         let switch = Switch::restart_as(self.folder.path(), &self.faults.command());
         let switch = switch.unwrap_or_else(|output| panic!("{output}"));
+        self.configure();
+        self.passes();
+        switch
+    }
+
+    /// Sets the addresses of the interfaces that a switch has created.
+    fn configure(&self) {
         for (k, (netns, name)) in self.ends.iter().zip(["red0", "blue0"]).enumerate() {
             netns.wait_link(name, true, LIMIT);
             netns.disable_ipv6();
             netns.configure(name, &[&format!("10.0.0.{}/24", k + 1)]);
         }
-        self.passes();
-        switch
     }
 
     /// Lets all calls pass while `work` runs, without losing what is armed.
@@ -120,24 +125,35 @@ impl Held {
     /// Waits until a process holds as many descriptors and threads as before.
     #[track_caller]
     fn again(self, process: u32, what: &str) {
-        let is_same = || {
-            let now = Held::by(process);
-            (now.descriptors == self.descriptors && now.threads == self.threads).then_some(())
-        };
-        let same = wait::until(LIMIT, is_same);
+        let same = wait::until(LIMIT, || self.is_by(process, 0).then_some(()));
         assert!(same.is_some(), "{what}: {:?}, before {self:?}", Held::by(process));
+    }
+
+    /// Whether a process holds as many descriptors and threads. Of the threads, so many may be idle ones that come and
+    /// go.
+    fn is_by(self, process: u32, idle: usize) -> bool {
+        let now = Held::by(process);
+        now.descriptors == self.descriptors && now.threads.abs_diff(self.threads) <= idle
     }
 }
 
 /// Makes each call of an operation fail in turn, until the operation makes no further one. `one` executes and checks
 /// it, and returns what [`Faults::disarm`] has returned in between. Panics at the end, with all cases that failed.
 fn walk(faults: &Faults, mut one: impl FnMut(&str) -> bool) {
+    walk_in(|(function, n), fault, what| {
+        faults.arm(function, n, fault);
+        one(what)
+    });
+}
+
+/// [`walk`] with calls that `one` makes fail.
+fn walk_in(mut one: impl FnMut((&str, u64), Fault, &str) -> bool) {
     let (mut cases, mut wrong) = (0, Vec::new());
     for (function, error) in CALLS.iter().flat_map(|(name, errors)| errors.iter().map(move |e| (name, e))) {
         for n in 1..=MOST {
             let what = format!("call {n} of {function} fails with error {error}");
-            faults.arm(function, n, Fault::Error(*error));
-            match panic::catch_unwind(AssertUnwindSafe(|| one(&what))) {
+            let fault = Fault::Error(*error);
+            match panic::catch_unwind(AssertUnwindSafe(|| one((function, n), fault, &what))) {
                 Ok(false) => break,
                 Ok(true) => cases += 1,
                 Err(_) => wrong.push(what),

@@ -1,6 +1,8 @@
 //! `linerate upgrade`: another process takes over the ports of a running switch. Guests and interfaces lose no packet,
 //! and a process that cannot take over leaves the switch as it was.
 
+mod successor;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -35,10 +37,21 @@ fn under_load(
     more: &str,
     meanwhile: impl FnOnce(&mut Switch),
 ) -> Value {
+    under_load_of(["5kpps", "3s"], switch, sockets, more, meanwhile)
+}
+
+/// [`under_load`] with this rate and duration.
+fn under_load_of(
+    [rate, duration]: [&str; 2],
+    switch: &mut Switch,
+    sockets: [&Path; 2],
+    more: &str,
+    meanwhile: impl FnOnce(&mut Switch),
+) -> Value {
     let ports = sockets.map(|socket| format!("kind=virtio-user,socket={}{more}", socket.display()));
     let mut words =
         vec!["gen", "--port", &ports[0], "--port", &ports[1], "--cpu", GENERATOR_CPU, "-o", "json"];
-    words.extend(["--warm-up", "0s", "--rate", "5kpps", "--duration", "3s"]);
+    words.extend(["--warm-up", "0s", "--rate", rate, "--duration", duration]);
     thread::scope(|scope| {
         let load = scope.spawn(|| Command::new(binary::linerate()).args(&words).output().expect("a program"));
         switch.wait_running("red", 1, REACTION);

@@ -13,7 +13,8 @@ const LEFT: u64 = 16;
 const ERROR: u64 = 24;
 const FAILED: u64 = 32;
 const OF_WORKERS: u64 = 40;
-const SIZE: u64 = 48;
+const OF_PROCESS: u64 = 48;
+const SIZE: u64 = 56;
 
 /// What happens instead of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,17 @@ pub enum Fault {
     Error(i32),
     /// The process ends by SIGKILL.
     Kill,
+}
+
+/// Processes whose calls fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Victims {
+    /// All that use the plan.
+    All,
+    /// One process.
+    Process(u32),
+    /// All but one process.
+    AllBut(u32),
 }
 
 /// The calls that fail in the processes of one test.
@@ -56,21 +68,32 @@ impl Faults {
 
     /// Makes the `n`-th call of `function` from now on fail, of threads that are not workers. `*` is every function.
     pub fn arm(&self, function: &str, n: u64, fault: Fault) {
-        self.arm_threads(function, n, fault, false);
+        self.arm_threads(function, n, fault, Victims::All, false);
+    }
+
+    /// [`Faults::arm`] for calls of some processes.
+    pub fn arm_in(&self, victims: Victims, function: &str, n: u64, fault: Fault) {
+        self.arm_threads(function, n, fault, victims, false);
     }
 
     /// [`Faults::arm`] for calls of workers.
     pub fn arm_workers(&self, function: &str, n: u64, fault: Fault) {
-        self.arm_threads(function, n, fault, true);
+        self.arm_threads(function, n, fault, Victims::All, true);
     }
 
-    fn arm_threads(&self, function: &str, n: u64, fault: Fault, of_workers: bool) {
+    fn arm_threads(&self, function: &str, n: u64, fault: Fault, victims: Victims, of_workers: bool) {
         self.disarm();
         let error = match fault {
             Fault::Error(error) => u64::from(error.unsigned_abs()),
             Fault::Kill => 1 << 32,
         };
-        for (place, value) in [(LEFT, n), (ERROR, error), (FAILED, 0), (OF_WORKERS, of_workers.into())] {
+        let process = match victims {
+            Victims::All => 0,
+            Victims::Process(process) => process.into(),
+            Victims::AllBut(process) => u64::from(process) + (1 << 32),
+        };
+        self.write(OF_WORKERS, &u64::from(of_workers).to_ne_bytes());
+        for (place, value) in [(LEFT, n), (ERROR, error), (FAILED, 0), (OF_PROCESS, process)] {
             self.write(place, &value.to_ne_bytes());
         }
         let mut name = [0; NAME];

@@ -128,6 +128,14 @@ impl Switch {
         Ok(report)
     }
 
+    /// Continues with a process that has taken over. The old one has ended.
+    pub fn adopt(&mut self, process: u32) {
+        if self.successor.is_none() {
+            self.process.finish(END);
+        }
+        self.successor = Pid::from_raw(process.cast_signed());
+    }
+
     /// Runs a verb with `-o json`. Returns its standard error if it fails.
     pub fn ask(&self, verb: &[&str]) -> Result<Value, String> {
         let answer = self.tell(&[verb, &["-o", "json"]].concat())?;

@@ -2,6 +2,7 @@
 //! program for them.
 
 mod killed;
+mod replaced;
 
 use std::fs;
 use std::process::{Child, Command, Output, Stdio};

@@ -7,6 +7,7 @@
 //! | 24 to 31 | the error, or [`KILL`] |
 //! | 32 to 39 | number of calls that have failed |
 //! | 40 to 47 | 0: threads that are not workers; 1: workers |
+//! | 48 to 55 | 0: all processes; a process; or a process plus [`OTHERS`] for all but this one |
 //!
 //! All numbers are in the order of the processor. The name is written last.
 
@@ -15,6 +16,10 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// Error that stands for SIGKILL.
 const KILL: u64 = 1 << 32;
+/// Microseconds in which other threads run before the process is killed, so that what they do already shows.
+const BEFORE_KILL: u32 = 10_000;
+/// Added to a process, stands for all others.
+const OTHERS: u64 = 1 << 32;
 const VARIABLE: &std::ffi::CStr = c"LINERATE_FAULTS";
 /// How the names of the workers' threads begin.
 const WORKER: &[u8] = b"worker-";
@@ -26,6 +31,7 @@ struct Plan {
     error: AtomicU64,
     failed: AtomicU64,
     of_workers: AtomicU64,
+    of_process: AtomicU64,
 }
 
 static PLAN: AtomicPtr<Plan> = AtomicPtr::new(std::ptr::null_mut());
@@ -59,7 +65,8 @@ pub(crate) fn due(function: &str, number: usize, arguments: &[usize; 6]) -> Opti
     let plan = unsafe { PLAN.load(Ordering::Acquire).as_ref() }?;
     let wanted = [plan.name[0].load(Ordering::Acquire), plan.name[1].load(Ordering::Acquire)];
     let is_this = wanted == words(b"*") || wanted == words(function.as_bytes());
-    if !is_this || is_worker() != (plan.of_workers.load(Ordering::Relaxed) == 1) {
+    let is_of_workers = plan.of_workers.load(Ordering::Relaxed) == 1;
+    if !is_this || !is_process(plan.of_process.load(Ordering::Relaxed)) || is_worker() != is_of_workers {
         return None;
     }
     let never_fails = match function {
@@ -79,10 +86,20 @@ pub(crate) fn due(function: &str, number: usize, arguments: &[usize; 6]) -> Opti
     plan.failed.fetch_add(1, Ordering::AcqRel);
     let error = plan.error.load(Ordering::Acquire);
     if error == KILL {
-        // SAFETY: a signal to this process, which does not return.
-        unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+        // SAFETY: a pause, and a signal to this process, which does not return.
+        unsafe {
+            libc::usleep(BEFORE_KILL);
+            libc::kill(libc::getpid(), libc::SIGKILL);
+        }
     }
     i32::try_from(error).ok()
+}
+
+/// Whether this process is of those that the plan names.
+fn is_process(wanted: u64) -> bool {
+    // SAFETY: the call has no arguments and does not fail.
+    let own = u64::from(unsafe { libc::getpid() }.unsigned_abs());
+    wanted == 0 || wanted == own || wanted >= OTHERS && wanted != OTHERS + own
 }
 
 /// Whether a descriptor is an eventfd. Its calls neither wait nor need memory or space, so the kernel never lets them

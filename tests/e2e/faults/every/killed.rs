@@ -15,7 +15,7 @@ use super::{resave, toggled};
 const MOST: u64 = 2000;
 
 /// Calls `one` with each number of a call, until it returns false because no call was reached.
-fn each(mut one: impl FnMut(u64) -> bool) {
+pub(super) fn each(mut one: impl FnMut(u64) -> bool) {
     let killed = (1..=MOST).take_while(|&n| one(n)).count() as u64;
     println!("killed at {killed} calls");
     assert!(killed > 10 && killed < MOST, "killed at {killed} calls");
