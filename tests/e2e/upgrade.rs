@@ -63,6 +63,12 @@ fn under_load_of(
     })
 }
 
+/// The line about the number of filters of a process, which inherits those of the process that has started it.
+fn filters(process: u32) -> Option<String> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    status.lines().find(|line| line.starts_with("Seccomp_filters")).map(str::to_owned)
+}
+
 /// Replaces a switch with these workers three times under load. `more` is options of the generator's ports.
 fn loses_nothing(workers: &str, more: &str) {
     let folder = folder();
@@ -74,6 +80,7 @@ fn loses_nothing(workers: &str, more: &str) {
             .expect("a string");
     }
     let mut switch = Switch::start_from(folder.path(), &text);
+    let confined = filters(switch.pid());
     let report = under_load(&mut switch, [&red, &blue], more, |switch| {
         for _ in 0..3 {
             let report = switch.upgrade(&[]).expect("an upgrade");
@@ -89,6 +96,7 @@ fn loses_nothing(workers: &str, more: &str) {
     assert_eq!((from.rx_packets, to.queue_full + to.other_drops), (sent, 0), "{from:?} {to:?}");
     let addresses = switch.ask(&["fdb", "show"]).expect("addresses");
     assert_eq!(addresses["total"], 2, "{addresses}");
+    assert_eq!(filters(switch.pid()), confined, "filters add up");
     // The ports accept guests again.
     let again = under_load(&mut switch, [&red, &blue], more, |_| ());
     assert_eq!(again["lost"], 0, "{again}");

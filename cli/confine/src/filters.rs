@@ -22,6 +22,7 @@ use seccompiler::{
     TargetArch,
 };
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Role of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -250,6 +251,16 @@ impl Programs {
             reader: program(reader(features)?, trap.clone(), allow.clone())?,
             control: program(refused(features), allow, trap)?,
         })
+    }
+
+    /// Digest of the filter of [`Role::Control`]. If it differs for the same filter, because of another version of the
+    /// standard library, the filter is installed once more.
+    pub(crate) fn digest(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for step in &self.control {
+            (step.code, step.jt, step.jf, step.k).hash(&mut hasher);
+        }
+        hasher.finish()
     }
 
     /// Adds the filter of `role` to the calling thread.

@@ -28,6 +28,8 @@ use std::sync::OnceLock;
 
 /// The programs of all roles; set once the process is confined. `None` inside: the kernel has refused the first one.
 static PROGRAMS: OnceLock<Option<Programs>> = OnceLock::new();
+/// Digests of the filters of this process; set once it is confined.
+static FILTERS: OnceLock<Vec<u64>> = OnceLock::new();
 
 /// What a process keeps.
 #[derive(Clone, Debug)]
@@ -40,6 +42,9 @@ pub struct Plan {
     pub files: Option<FileRules>,
     /// Form of the report about a refused system call.
     pub log: LogForm,
+    /// [`filters`] of the process that has started this one. They are in force and are not installed again: the kernel
+    /// limits their total length.
+    pub inherited: Vec<u64>,
 }
 
 /// What is in force.
@@ -86,11 +91,23 @@ pub fn start(plan: &Plan) -> Result<Confinement, ConfineError> {
     rustix::thread::set_no_new_privs(true).map_err(|error| ConfineError::Privileges(error.into()))?;
     let landlock = plan.files.as_ref().map_or(Ok(Landlock::NotConfigured), FileRules::enforce)?;
     // A kernel or a container without seccomp leaves the other parts in force.
-    let unfiltered = programs.install(Role::Control).err().map(|error| error.to_string());
+    let (digest, mut filters) = (programs.digest(), plan.inherited.clone());
+    let is_inherited = filters.contains(&digest);
+    let installed = if is_inherited { Ok(()) } else { programs.install(Role::Control) };
+    let unfiltered = installed.err().map(|error| error.to_string());
+    if !is_inherited && unfiltered.is_none() {
+        filters.push(digest);
+    }
+    let _ = FILTERS.set(filters);
     // A second start adds its filter to that of the first, whose programs stay.
     let _ = PROGRAMS.set(unfiltered.is_none().then_some(programs));
     let kept = held().map_err(ConfineError::Capabilities)?;
     Ok(Confinement { kept, dropped, unfiltered, landlock })
+}
+
+/// Digests of the filters that a program inherits which this process starts from a thread without a role.
+pub fn filters() -> Vec<u64> {
+    FILTERS.get().cloned().unwrap_or_default()
 }
 
 /// Confines the calling thread to `role`, without capabilities. Does nothing if the process is not confined.

@@ -139,6 +139,7 @@ impl ApiService {
             reopened,
             sockets: inheritance.iter().flat_map(|given| &given.sockets).map(|(name, _)| *name).collect(),
             web_token: inheritance.and_then(|given| given.web_token.clone()),
+            filters: inheritance.map(|_| confine::filters()).unwrap_or_default(),
         })
     }
 

@@ -4,21 +4,23 @@ use crate::api::model::ConfinementReport;
 use crate::log::LogFormat;
 use crate::settings::needs;
 use crate::settings::topology::Topology;
-use confine::{LogForm, Role};
+use confine::{LogForm, Plan, Role};
 use console::Diagnostic;
 use std::io;
 use std::path::Path;
 use tracing::{info, warn};
 
 /// Confines the calling thread and all that it starts from now on, if `topology` says so. Workers are confined further
-/// when they start.
+/// when they start. `inherited` is the filters of the process that has started this one.
 pub(super) fn start(
     topology: &Topology,
     control: &Path,
     log: LogFormat,
+    inherited: &[u64],
 ) -> Result<Option<ConfinementReport>, Diagnostic> {
     let form = if log == LogFormat::Json { LogForm::Json } else { LogForm::Text };
     let Some(plan) = needs::plan(topology, control, form) else { return Ok(None) };
+    let plan = Plan { inherited: inherited.to_vec(), ..plan };
     let confinement = confine::start(&plan)
         .map_err(|error| Diagnostic::failed("confinement", error, "write confine = false in [switch]"))?;
     engine::at_worker_start(|| confine::enter(Role::Worker).map_err(io::Error::other));

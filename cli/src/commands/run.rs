@@ -111,7 +111,7 @@ fn read(
 fn prepare(source: Source, topology: Topology, format: LogFormat) -> Result<Prepared, Diagnostic> {
     let path = topology.switch.control.clone().unwrap_or_else(host::default_control);
     let sockets = Sockets::open(&topology.switch, &path)?;
-    let confinement = confinement::start(&topology, &path, format)?;
+    let confinement = confinement::start(&topology, &path, format, &[])?;
     let (data_plane, deferred) = Switch::start(&topology)?;
     Ok(Prepared { topology, path, source, sockets, confinement, data_plane, deferred, takeover: None })
 }

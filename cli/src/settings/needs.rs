@@ -134,7 +134,7 @@ pub(crate) fn plan(topology: &Topology, control: &Path, log: LogForm) -> Option<
     let Kept { capabilities, features } = Kept::of(topology)?;
     let files = (!topology.switch.confine.paths.is_empty())
         .then(|| FileRules { writable: writable(topology, control), program: std::env::current_exe().ok() });
-    Some(Plan { capabilities, features, files, log })
+    Some(Plan { capabilities, features, files, log, inherited: Vec::new() })
 }
 
 /// The directories of `paths`, and those of all files that the configuration names.

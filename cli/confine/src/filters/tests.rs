@@ -110,6 +110,7 @@ fn refused_call_of_a_worker() {
         features: ALL,
         files: None,
         log: LogForm::Json,
+        inherited: Vec::new(),
     };
     let confinement = crate::start(&plan).unwrap();
     assert_eq!((confinement.unfiltered, confinement.kept), (None, crate::CapabilitySet::empty()));

@@ -90,7 +90,7 @@ impl Stored {
     ) -> Result<Prepared, Diagnostic> {
         let path = topology.switch.control.clone().unwrap_or_else(host::default_control);
         let sockets = Sockets::open(&topology.switch, &path)?;
-        let confinement = confinement::start(&topology, &path, format)?;
+        let confinement = confinement::start(&topology, &path, format, &[])?;
         let (continued, opened) = self.divide(&topology);
         let succession = Succession::new(opened);
         let data_plane = Switch::succeed(&topology, &succession)?;

@@ -141,7 +141,7 @@ fn prepare(
     let topology = parse(&offer.running)?;
     let path = topology.switch.control.clone().unwrap_or_else(host::default_control);
     let sockets = Sockets::inherit(&topology.switch, &path, offer, sockets)?;
-    let confinement = confinement::start(&topology, &path, format)?;
+    let confinement = confinement::start(&topology, &path, format, &offer.filters)?;
     let succession = Succession::new(offer.reopened.clone());
     let data_plane = Switch::succeed(&topology, &succession)?;
     let file = offer.file.clone();
