@@ -172,7 +172,8 @@ pub(crate) fn announced(command: &Command) -> String {
     line
 }
 
-fn limited(command: &Command, limit: Duration) -> Command {
+/// The command, which is terminated after `limit`.
+pub(crate) fn limited(command: &Command, limit: Duration) -> Command {
     let mut limited = Command::new("timeout");
     // In the foreground, so that an interrupt from the keyboard reaches the program too.
     limited.args(["--foreground", "--kill-after=10", &limit.as_secs().to_string()]);

@@ -1,23 +1,33 @@
-//! `cargo xtask soak`: the end-to-end test `soak` for longer than `cargo xtask test --all` runs it, with its progress and
+//! `cargo xtask soak`, and the last step of `cargo xtask test --all`: the end-to-end test `soak`, with its progress and
 //! its report.
 
 use std::io::{BufRead, BufReader};
+use std::ops::RangeInclusive;
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
+use crate::steps::Outcome;
 use crate::{command, suite};
 
-const TEST: &str = "soak::every::";
+/// Name of the test.
+pub(crate) const TEST: &str = "soak::every::";
+/// Valid durations in minutes.
+pub(crate) const MINUTES: RangeInclusive<u64> = 1..=7 * 24 * 60;
+/// Minutes after which a soak that does not end is terminated.
+const OVERTIME: u64 = 10;
+const NEEDS_ROOT: &str = "TAP interfaces and namespaces need root: run this as root";
 
 /// Length and output of a soak.
 #[derive(Args, Debug)]
 pub(crate) struct SoakArguments {
     /// Duration in minutes
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=7 * 24 * 60))]
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(MINUTES))]
     minutes: u64,
     /// Seed of the actions, which a report names [default: a random one]
     #[arg(long)]
@@ -40,16 +50,29 @@ enum Output {
 /// Builds everything and runs the test.
 pub(crate) fn run(arguments: &SoakArguments) -> Result<()> {
     if !command::is_root() {
-        bail!("TAP interfaces and namespaces need root: run this as root");
+        bail!("{NEEDS_ROOT}");
     }
     suite::build(true, false)?;
     let program = suite::end_to_end_program(false, true)?;
-    let mut soak = suite::end_to_end(&program, TEST, true);
-    soak.arg("--nocapture").env("LINERATE_SOAK_MINUTES", arguments.minutes.to_string());
-    soak.envs(arguments.seed.map(|seed| ("LINERATE_SOAK_SEED", seed.to_string())));
-    let report = watched(&mut soak, arguments.minutes)?;
+    let report = report(&program, arguments.minutes, arguments.seed)?;
     println!("{}", shown(&report, arguments.output)?);
     Ok(())
+}
+
+/// Runs the test of the program with the end-to-end tests.
+pub(crate) fn step(program: &Path, minutes: u64) -> Result<Outcome> {
+    if !command::is_root() {
+        return Ok(Outcome::Skipped(NEEDS_ROOT.to_owned()));
+    }
+    println!("{}", shown(&report(program, minutes, None)?, Output::Table)?);
+    Ok(Outcome::Passed)
+}
+
+fn report(program: &Path, minutes: u64, seed: Option<u64>) -> Result<Value> {
+    let mut soak = suite::end_to_end(program, TEST, true);
+    soak.arg("--nocapture").env("LINERATE_SOAK_MINUTES", minutes.to_string());
+    soak.envs(seed.map(|seed| ("LINERATE_SOAK_SEED", seed.to_string())));
+    watched(&mut command::limited(&soak, Duration::from_mins(minutes + OVERTIME)), minutes)
 }
 
 /// Runs the test with a progress bar. Returns its report.

@@ -13,7 +13,7 @@ use clap::Args;
 use crate::command::{self, cargo, cargo_of};
 use crate::hugepages::HugePages;
 use crate::steps::{Outcome, Step};
-use crate::{callgrind, checks, dependencies, docs, faucet, fuzz, kernel, package, packages, programs};
+use crate::{callgrind, checks, dependencies, docs, faucet, fuzz, kernel, package, packages, programs, soak};
 
 const LIMIT: Duration = Duration::from_mins(30);
 
@@ -53,18 +53,22 @@ pub(crate) struct TestArguments {
     /// Compile the tests with clippy, and fail if it or the compiler warns
     #[arg(long)]
     pub(crate) lint: bool,
+    /// Duration of the soak in minutes, the last step of `--all`
+    #[arg(long, value_name = "N", default_value_t = 60, requires = "all")]
+    #[arg(value_parser = clap::value_parser!(u64).range(soak::MINUTES))]
+    soak_minutes: u64,
 }
 
 /// The steps, in order.
 pub(crate) fn all(arguments: &TestArguments) -> Vec<Step> {
     let install = Step::new("packages", || optional(packages::ensure(packages::TESTS)));
     let kernel = Step::new("guest kernel", || optional(kernel::ensure()));
-    let TestArguments { all, lint, .. } = *arguments;
+    let TestArguments { all, lint, soak_minutes, .. } = *arguments;
     if all {
         command::save_space();
     }
     let program = Arc::<OnceLock<PathBuf>>::default();
-    let found = program.clone();
+    let (found, soaked) = (program.clone(), program.clone());
     let build = Step::new("build", move || {
         build(all, lint)?;
         // Not looked up later, when another step builds and cargo would wait for it.
@@ -72,9 +76,14 @@ pub(crate) fn all(arguments: &TestArguments) -> Vec<Step> {
         found.get_or_init(|| path);
         Ok(Outcome::Passed)
     });
-    let name = arguments.end_to_end.clone().unwrap_or_default();
+    let name = arguments.end_to_end.clone();
     let end_to_end = Step::new("end-to-end", move || {
-        passed(&end_to_end(program.get().context("the tests were not built")?, &name, all))
+        let mut tests = end_to_end(built(&program)?, name.as_deref().unwrap_or_default(), all);
+        if name.is_none() {
+            // A step of its own, which nothing disturbs.
+            tests.args(["--skip", soak::TEST]);
+        }
+        passed(&tests)
     });
     // Installation waits for the network and for single processes.
     let mut meanwhile = vec![install, kernel];
@@ -97,8 +106,14 @@ pub(crate) fn all(arguments: &TestArguments) -> Vec<Step> {
         steps.push(Step::new("image", package::test));
         steps.push(Step::new("miri", miri));
         steps.push(Step::new("fuzzing", fuzz::run));
+        steps.push(Step::new("soak", move || soak::step(built(&soaked)?, soak_minutes)));
     }
     steps
+}
+
+/// The program with the end-to-end tests.
+fn built(program: &OnceLock<PathBuf>) -> Result<&Path> {
+    Ok(program.get().context("the tests were not built")?)
 }
 
 /// Steps that compute without waiting.
