@@ -64,7 +64,8 @@ mod every {
                 println!("{}", json!({ "soak": name, "at": start.elapsed().as_secs() }));
             }
             soak.rest();
-            let held = Held::by(soak.switch.pid());
+            let pid = soak.switch.pid();
+            let held = before.map_or_else(|| Held::by(pid), |before| Held::again(pid, before));
             println!("{}", json!({ "soak": "rest", "at": start.elapsed().as_secs(), "held": held.report() }));
             if start.elapsed() > limit / WARM_UP {
                 held.assert_not_above(*before.get_or_insert(held));

@@ -71,6 +71,8 @@ pub(crate) fn due(function: &str, number: usize, arguments: &[usize; 6]) -> Opti
     }
     let never_fails = match function {
         "read" | "write" => is_event(arguments[0]),
+        // Without waiting, it is not interrupted.
+        "send" => arguments[3] & libc::MSG_DONTWAIT as usize != 0,
         "mmap64" => is_signal_stack(arguments),
         // The standard library waits for locks by it; its errors mean nothing else than a wake-up.
         "syscall" => number == libc::SYS_futex as usize,
