@@ -110,13 +110,13 @@ fn of_program(program: &Path) -> Vec<u32> {
 #[test]
 #[ignore = "needs two CPUs and python3: run by `cargo xtask test`"]
 fn a_successor_that_fails_at_any_step_changes_nothing() {
-    refused(&STEPS, ["5kpps", "3s"]);
+    refused(&STEPS, ["5kpps", "2s"]);
 }
 
 #[test]
 #[ignore = "needs python3: run by `cargo xtask test`"]
 fn a_switch_that_ends_while_it_is_replaced_starts_again() {
-    for step in ["at its start", "with the offer", "when it is ready", "with one port", "with all ports"] {
+    for step in ["with the offer", "when it is ready", "with one port", "with all ports"] {
         let Replaceable { folder, program, switch } = Replaceable::start();
         install(&program, step, true);
         let error = switch.tell(&["upgrade"]).expect_err("the switch has ended");
