@@ -34,6 +34,15 @@ impl<V: Copy> Bounded<V> {
         })
     }
 
+    /// All facts that have not expired, each with its time.
+    pub(crate) fn facts(&self, now: u64) -> impl Iterator<Item = (Tuple, u64, V)> {
+        let places = self.0.iter().map(|place| place.lock().unwrap_or_else(PoisonError::into_inner));
+        places.filter_map(move |place| {
+            let fact = place.as_ref().filter(|fact| fact.expires > now)?;
+            Some((fact.key, fact.expires, fact.value))
+        })
+    }
+
     pub(crate) fn remove(&self, hash: u64, key: &Tuple) {
         self.with(hash, |place| place.take_if(|fact| fact.key == *key));
     }

@@ -9,6 +9,7 @@ use crate::packet::{Content, Packet};
 use crate::sequence::Moves;
 use crate::tuple::Tuple;
 use crate::{icmp, tcp, udp};
+use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
 /// Connection state of a packet: the fields `ct_*` of ovs-fields(7).
@@ -128,7 +129,8 @@ pub(crate) enum Update {
 }
 
 /// State of the protocol.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Protocol {
     Tcp(tcp::State),
     Icmp(icmp::State),
@@ -170,10 +172,12 @@ pub(crate) struct Connection {
     pub(crate) watch: u16,
     /// Whether packets may have passed that it did not see, so that windows are not known.
     pub(crate) has_gaps: bool,
+    /// Whether another process has its present state. Only the table clears it.
+    pub(crate) is_saved: bool,
 }
 
 /// Translation of a connection.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Translation {
     /// Which of its addresses are translated.
     pub(crate) direction: Direction,

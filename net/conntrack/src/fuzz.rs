@@ -44,7 +44,7 @@ fn check(state: State) {
     assert!(kinds.is_power_of_two() || kinds == 0 && of(bits::RELATED) != 0, "{state:?}");
 }
 
-fn packet(what: u8, ends: u8, number: u32) -> Vec<u8> {
+pub(crate) fn packet(what: u8, ends: u8, number: u32) -> Vec<u8> {
     let address = |n: u8| match what & 0x80 {
         0 => IpAddr::from([10, 0, 0, n]),
         _ => IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, u16::from(n)]),
@@ -75,7 +75,7 @@ fn packet(what: u8, ends: u8, number: u32) -> Vec<u8> {
     }
 }
 
-fn request(action: u8) -> Request {
+pub(crate) fn request(action: u8) -> Request {
     let direction =
         [None, Some(Direction::Source), Some(Direction::Destination), None][usize::from(action >> 2 & 3)];
     let addresses = direction.map(|_| (IpAddr::from([10, 0, 0, 2]), IpAddr::from([10, 0, 0, 3])));

@@ -9,11 +9,13 @@ use crate::ftp::Message;
 use crate::nat::{Direction, Nat};
 use crate::packet::Packet;
 use crate::tuple::Tuple;
+use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use wire::checksum::protocol;
 
 /// Protocol of a control connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Helper {
     /// No control connection.
     #[default]
@@ -25,7 +27,7 @@ pub enum Helper {
 }
 
 /// Properties of an expected connection that come from the connection that announced it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Parent {
     pub(crate) original: Tuple,
     pub(crate) mark: u32,
@@ -33,7 +35,7 @@ pub(crate) struct Parent {
 }
 
 /// Translation of an expected connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Redirect {
     pub(crate) direction: Direction,
     pub(crate) address: IpAddr,
@@ -53,7 +55,7 @@ impl Redirect {
 }
 
 /// An expected connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Expected {
     pub(crate) parent: Parent,
     /// Its translation, if its parent is translated.

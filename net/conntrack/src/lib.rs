@@ -16,6 +16,7 @@ mod expiry;
 mod ftp;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
+mod handover;
 mod helper;
 mod icmp;
 mod index;
@@ -37,6 +38,7 @@ mod watch;
 pub use config::{Config, Timeouts, Timer};
 pub use connection::{Effort, Outcome, Place, Rewrite, State};
 pub use ftp::Text;
+pub use handover::{Restoration, SavedChanges, SavedConnection, SavedExpectation};
 pub use helper::Helper;
 pub use limits::Refused;
 pub use nat::{Direction, Nat};

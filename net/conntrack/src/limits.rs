@@ -97,6 +97,13 @@ impl Limits {
         Ok(())
     }
 
+    /// Counts a connection that is added regardless of limits.
+    pub(crate) fn count(&self, zone: u16, port: u16) {
+        self.zones[usize::from(zone)].count.fetch_add(1, Ordering::Relaxed);
+        self.ports[usize::from(port)].fetch_add(1, Ordering::Relaxed);
+        self.count.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Counts a connection that was removed.
     pub(crate) fn release(&self, zone: u16, port: u16) {
         self.zones[usize::from(zone)].count.fetch_sub(1, Ordering::Relaxed);

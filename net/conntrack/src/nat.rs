@@ -5,10 +5,12 @@
 
 use crate::config::PORT_ATTEMPTS;
 use crate::tuple::Tuple;
+use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
 /// Which addresses of a connection are translated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Direction {
     /// The source of the original direction.
     Source,

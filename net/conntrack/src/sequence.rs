@@ -5,8 +5,10 @@
 //! such as its retransmission, are moved as they were the first time. Messages are answered one by one (RFC 959
 //! section 4.2), so that a second one is sent only after the first one was acknowledged.
 
+use serde::{Deserialize, Serialize};
+
 /// The moves of one direction.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Moves {
     /// Sequence numbers of the text that was replaced last, as its sender knows them.
     start: u32,

@@ -44,6 +44,27 @@ pub(crate) struct Shard {
     free: Vec<u32>,
     /// Chunk that the next sweep visits.
     hand: usize,
+    /// What another process does not know yet; `None` if none takes over.
+    changes: Option<Changes>,
+}
+
+/// Changes of a shard since they were read for another process.
+#[derive(Default)]
+struct Changes {
+    /// Connections that were added or updated: a bit for each slot of each chunk.
+    slots: Vec<u64>,
+    /// Original directions of connections that were removed.
+    removed: Vec<Tuple>,
+}
+
+const _: () = assert!(CHUNK == u64::BITS as usize);
+
+impl Changes {
+    fn note(&mut self, slot: u32) {
+        let chunk = slot as usize / CHUNK;
+        self.slots.resize(self.slots.len().max(chunk + 1), 0);
+        self.slots[chunk] |= 1 << (slot as usize % CHUNK);
+    }
 }
 
 /// The reply direction of a translated connection, whose hash is not that of its original direction.
@@ -88,6 +109,14 @@ impl Locked {
         let (index, free) = (self.hint.index.load(Ordering::Relaxed), self.hint.free.load(Ordering::Relaxed));
         prefetch_write(std::ptr::without_provenance(line_of(index, hash as u32)));
         prefetch_connection(free);
+    }
+}
+
+/// Notes that a connection that was read is updated, if changes are recorded.
+#[cold]
+fn note(changes: &mut Option<Changes>, slot: u32) {
+    if let Some(changes) = changes {
+        changes.note(slot);
     }
 }
 
@@ -154,7 +183,12 @@ impl Shard {
 
     #[inline]
     pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut Connection> {
-        self.chunks.get_mut(slot as usize / CHUNK)?[slot as usize % CHUNK].as_mut()
+        let connection = self.chunks.get_mut(slot as usize / CHUNK)?[slot as usize % CHUNK].as_mut()?;
+        if connection.is_saved {
+            connection.is_saved = false;
+            note(&mut self.changes, slot);
+        }
+        Some(connection)
     }
 
     /// Adds a connection, whose directions must not be taken. `arena` is for new chunks.
@@ -168,6 +202,9 @@ impl Shard {
         let hash = connection.hash as u32;
         self.chunks[slot as usize / CHUNK][slot as usize % CHUNK] = Some(connection);
         self.index.insert(hash, slot);
+        if let Some(changes) = &mut self.changes {
+            changes.note(slot);
+        }
     }
 
     /// Removes a connection. If it is translated, its alias must be released.
@@ -176,7 +213,43 @@ impl Shard {
         let connection = place.take()?;
         self.index.remove(connection.hash as u32, slot);
         self.free.push(slot);
+        if let Some(changes) = &mut self.changes {
+            changes.removed.push(connection.original);
+        }
         Some(connection)
+    }
+
+    /// Begins to note changes for another process, for which all connections are new.
+    pub(crate) fn record(&mut self) {
+        let mut changes = Changes { slots: vec![0; self.chunks.len()], ..Changes::default() };
+        for (word, chunk) in changes.slots.iter_mut().zip(&self.chunks) {
+            *word = (0..).zip(&**chunk).fold(0, |word, (i, slot)| word | u64::from(slot.is_some()) << i);
+        }
+        self.changes = Some(changes);
+    }
+
+    /// Ends what [`Shard::record`] began.
+    pub(crate) fn stop_recording(&mut self) {
+        self.changes = None;
+    }
+
+    /// The original directions of connections that were removed, and those that were added or updated since the last
+    /// call. Another process has their present state then.
+    pub(crate) fn take_changes(&mut self) -> (Vec<Tuple>, impl Iterator<Item = &Connection>) {
+        let mut changes = self.changes.take().unwrap_or_default();
+        let removed = std::mem::take(&mut changes.removed);
+        let slots = std::mem::replace(&mut changes.slots, vec![0; self.chunks.len()]);
+        self.changes = Some(changes);
+        let chunks = slots.into_iter().zip(&mut self.chunks).filter(|(word, _)| *word != 0);
+        let changed = chunks.flat_map(|(word, chunk)| {
+            let slots = (0..).zip(chunk.iter_mut()).filter(move |(i, _)| word >> i & 1 != 0);
+            slots.filter_map(|(_, slot)| slot.as_mut())
+        });
+        let changed = changed.map(|connection| {
+            connection.is_saved = true;
+            &*connection
+        });
+        (removed, changed)
     }
 
     /// The chunk that the next sweep visits.

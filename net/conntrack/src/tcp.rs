@@ -4,6 +4,7 @@
 
 use crate::config::Timer;
 use crate::connection::Update;
+use serde::{Deserialize, Serialize};
 use wire::{Tcp, TcpFlags, TcpOption};
 
 /// Bit of [`Peer::scale`]: the side has sent a window scale option.
@@ -31,7 +32,8 @@ pub(crate) struct Segment {
 }
 
 /// Phase of one side, in the order of its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Phase {
     /// Has sent nothing.
     Closed,
@@ -48,7 +50,7 @@ pub enum Phase {
 }
 
 /// One side.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Peer {
     /// Sequence number after the last byte that it has sent.
     sent: u32,
@@ -61,7 +63,7 @@ struct Peer {
 }
 
 /// Both sides: that of the original direction first.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct State {
     peers: [Peer; 2],
 }

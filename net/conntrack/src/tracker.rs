@@ -60,16 +60,16 @@ pub struct Tracker {
     pub(crate) hasher: Hasher,
     pub(crate) shards: Box<[Padded<Locked>]>,
     /// Memory of the connections of all shards.
-    arena: Arena,
+    pub(crate) arena: Arena,
     pub(crate) limits: Limits,
     /// Visits of the sweep.
     pub(crate) swept: AtomicUsize,
     /// Random numbers that were used.
     drawn: AtomicU64,
     fragments: Bounded<Tuple>,
-    expected: Bounded<Expected>,
+    pub(crate) expected: Bounded<Expected>,
     /// Whether a connection was ever expected.
-    has_expected: AtomicBool,
+    pub(crate) has_expected: AtomicBool,
     pub(crate) listener: Listener,
 }
 
@@ -381,6 +381,7 @@ impl Tracker {
             port: request.port,
             watch: 0,
             has_gaps: false,
+            is_saved: false,
         };
         self.commit(connection, nat, passage)
     }
@@ -506,7 +507,7 @@ impl std::fmt::Debug for Tracker {
 }
 
 /// Number of the shard of a hash, in bits that its index does not use.
-fn shard_of(hash: u64) -> usize {
+pub(crate) fn shard_of(hash: u64) -> usize {
     (hash >> 32) as usize % SHARDS
 }
 

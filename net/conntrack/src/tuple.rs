@@ -1,5 +1,6 @@
 //! Tuples: addresses, ports, protocol and zone of one direction of a connection.
 
+use serde::{Deserialize, Serialize};
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::checksum::protocol;
@@ -8,7 +9,8 @@ use wire::checksum::protocol;
 const V6: u8 = 0x80;
 
 /// One direction of a connection. IPv4 addresses are kept as mapped IPv6 addresses.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "Parts", try_from = "Parts")]
 pub struct Tuple {
     source: Address,
     destination: Address,
@@ -25,6 +27,44 @@ pub struct Tuple {
 struct Address {
     high: u64,
     low: u64,
+}
+
+/// A tuple in messages.
+#[derive(Serialize, Deserialize)]
+struct Parts {
+    source: IpAddr,
+    destination: IpAddr,
+    ports: (u16, u16),
+    zone: u16,
+    protocol: u8,
+    kind: u8,
+}
+
+impl From<Tuple> for Parts {
+    fn from(tuple: Tuple) -> Self {
+        Self {
+            source: tuple.source(),
+            destination: tuple.destination(),
+            ports: tuple.ports(),
+            zone: tuple.zone,
+            protocol: tuple.protocol,
+            kind: tuple.kind,
+        }
+    }
+}
+
+impl TryFrom<Parts> for Tuple {
+    type Error = &'static str;
+
+    fn try_from(parts: Parts) -> Result<Self, Self::Error> {
+        let Parts { source, destination, ports: (from, to), zone, protocol, kind } = parts;
+        let is_v6 = kind & V6 != 0;
+        if source.is_ipv6() != is_v6 || destination.is_ipv6() != is_v6 {
+            return Err("the addresses of a direction have different versions");
+        }
+        let tuple = Self::new((source, destination), protocol, zone).with_ports(from, to);
+        Ok(Self { kind, ..tuple })
+    }
 }
 
 /// A tuple is a third of the memory of a connection (see `connection.rs`).

@@ -2,9 +2,11 @@
 
 use crate::config::Timer;
 use crate::connection::Update;
+use serde::{Deserialize, Serialize};
 
 /// Which packets were seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum State {
     /// One packet.
     First,
