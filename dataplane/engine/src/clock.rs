@@ -2,7 +2,7 @@
 
 use mem::{ticks, ticks_per_second};
 use port::Now;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Origin and frequency of the clock.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +15,12 @@ impl Clock {
     /// A clock that starts now.
     pub(crate) fn start() -> Self {
         Self { ticks_per_ns: ticks_per_second() / 1e9, start: ticks() }
+    }
+
+    /// The clock with a time that is `age` ahead, at most that of the ticks.
+    pub(crate) fn advanced(self, age: Duration) -> Self {
+        let ticks = age.as_nanos() as f64 * self.ticks_per_ns;
+        Self { start: self.start.saturating_sub(ticks as u64), ..self }
     }
 
     /// Current time, as in a burst begun now.

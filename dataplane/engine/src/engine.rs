@@ -55,7 +55,17 @@ impl Engine {
         model: Model,
         pipelines: &dyn Pipelines,
     ) -> Result<Self, EngineError> {
-        Self::build(config, model, false, pipelines)
+        Self::build(config, model, (false, Duration::ZERO), pipelines)
+    }
+
+    /// [`Engine::start_as`] for an engine that continues another one: its clock is `age` ahead.
+    pub fn continue_as(
+        config: EngineConfig,
+        model: Model,
+        pipelines: &dyn Pipelines,
+        age: Duration,
+    ) -> Result<Self, EngineError> {
+        Self::build(config, model, (false, age), pipelines)
     }
 
     /// Starts workers without threads. A worker forwards when its [`Inline`] is called, in the context of the caller;
@@ -65,7 +75,7 @@ impl Engine {
         config: EngineConfig,
         pipelines: &dyn Pipelines,
     ) -> Result<(Self, Vec<Inline>), EngineError> {
-        let engine = Self::build(config, Model::RunToCompletion, true, pipelines)?;
+        let engine = Self::build(config, Model::RunToCompletion, (true, Duration::ZERO), pipelines)?;
         let inline = std::mem::take(&mut engine.worker_set().inline);
         Ok((engine, inline))
     }

@@ -19,17 +19,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::Builder;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Size of the port number space. Handoff queues use the numbers from `max_ports` on.
 const NUMBERS: usize = 1 << 16;
 
 impl Engine {
-    /// Starts all threads. With `merges`, workers run inline.
+    /// Starts all threads. With `merges`, workers run inline. The clock begins at `age`.
     pub(super) fn build(
         config: EngineConfig,
         model: Model,
-        merges: bool,
+        (merges, age): (bool, Duration),
         pipelines: &dyn Pipelines,
     ) -> Result<Self, EngineError> {
         if config.workers.is_empty() {
@@ -46,10 +46,12 @@ impl Engine {
             max_ports: config.max_ports,
         });
         let (started, doorbell) = (Instant::now(), Doorbell::new()?);
+        let started = started.checked_sub(age).unwrap_or(started);
         let (event_tx, events) = channel();
         let (requests, request_rx) = channel();
-        let worker_builder =
+        let mut worker_builder =
             worker_builder(&config, &model, &layout, (event_tx, doorbell.clone(), pool, merges));
+        worker_builder.clock = worker_builder.clock.advanced(age);
         let mut engine = Self {
             model,
             started,
