@@ -5,6 +5,7 @@
 //! station.
 
 mod bonds;
+mod leases;
 mod multicast;
 mod observer;
 mod stations;

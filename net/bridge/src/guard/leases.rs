@@ -3,7 +3,7 @@
 //! Workers read without a lock: each slot has its own version (a seqlock, as in `bucket`). Writers use `try_lock` on a
 //! mutex. The small number of slots bounds the memory and worker time that a port can use.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -91,6 +91,12 @@ impl Leases {
         })
     }
 
+    /// All leases, each with the second at which it ends.
+    pub(super) fn all(&self, second: u32) -> impl Iterator<Item = (IpAddr, u32)> {
+        let leases = self.slots.iter().map(Slot::read).filter(move |(_, until)| *until > second);
+        leases.map(|(address, until)| (Ipv6Addr::from_bits(address).to_canonical(), until))
+    }
+
     /// Ends the lease of `ip`, if any. Returns `false` if another worker holds the mutex.
     pub(super) fn release(&self, ip: IpAddr) -> bool {
         let wanted = bits(ip);
@@ -130,6 +136,16 @@ mod tests {
         assert!(!leases.contains(v4(6), 150) && leases.release(v4(6)));
         assert!(leases.release(v4(5)) && !leases.contains(v4(5), 150));
         assert!(leases.bind(v4(7), 5, u32::MAX) && leases.contains(v4(7), u32::MAX - 1), "for ever");
+    }
+
+    #[test]
+    fn leases_are_listed_until_they_end() {
+        let (one, other) = (Leases::default(), Leases::default());
+        let v6 = IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, 1]);
+        assert!(one.bind(v4(5), 100, 60) && one.bind(v6, 100, 90));
+        assert!(one.all(120).all(|(ip, until)| other.bind(ip, 0, until)));
+        assert!(other.contains(v4(5), 159) && other.contains(v6, 189));
+        assert_eq!(one.all(170).collect::<Vec<_>>(), [(v6, 190)]);
     }
 
     #[test]

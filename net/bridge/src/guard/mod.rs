@@ -186,6 +186,11 @@ impl Guard {
         self.leases().is_some_and(|leases| leases.contains(ip, second))
     }
 
+    /// All leases of this port, each with the second at which it ends.
+    pub(super) fn all_leases(&self, second: u32) -> Vec<(IpAddr, u32)> {
+        self.leases().map_or_else(Vec::new, |leases| leases.all(second).collect())
+    }
+
     /// Records a lease for this port. Returns `false` if it could not be recorded.
     pub(super) fn bind(&self, ip: IpAddr, second: u32, seconds: u32) -> bool {
         self.leases().is_none_or(|leases| leases.bind(ip, second, seconds))
