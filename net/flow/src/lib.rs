@@ -41,6 +41,6 @@ pub use options::{Mapping, OptionChange, OptionError, OptionMap, OptionMapError}
 pub use pipeline::fuzz_script;
 pub use pipeline::{
     AddBridgeError, AddPortError, CacheCounts, ChangeError, FastRequest, FastResult, FlowSwitch, LearnCounts,
-    PacketOutError, PortConfig, PortEvent, TableDrops, TunnelCounts, TunnelReport, UnknownBridge,
-    check_changes,
+    PacketOutError, PortConfig, PortEvent, RestoreTablesError, TableDrops, TunnelCounts, TunnelReport,
+    UnknownBridge, check_changes,
 };

@@ -4,11 +4,11 @@
 //! Recorded changes reach it in the order in which the tables have changed.
 
 use super::directory::Bridge;
-use super::error::{ChangeError, UnknownBridge};
+use super::error::{ChangeError, RestoreTablesError, UnknownBridge};
 use super::exchange::{lock, take};
 use super::switch::FlowSwitch;
 use crate::modify::TableId;
-use crate::tables::{Changes, Control, Modification, TableConfig, Tables};
+use crate::tables::{Changes, Control, Flow, Modification, SavedTables, TableConfig, Tables};
 use port::Now;
 use std::sync::Arc;
 
@@ -113,6 +113,24 @@ impl FlowSwitch {
     /// If there is no such bridge.
     pub fn drop_fragments(&self, bridge: &str, drops: bool) -> Result<(), UnknownBridge> {
         self.change_settings(bridge, |tables| tables.drop_fragments(drops))
+    }
+
+    /// Replaces everything in the tables of a bridge by the tables of another process. Returns the flows in their
+    /// order. Must be called before the first packet.
+    ///
+    /// # Errors
+    /// If something is not valid.
+    pub fn restore_tables(
+        &self,
+        bridge: &str,
+        saved: &SavedTables,
+        now: Now,
+    ) -> Result<Vec<Flow>, RestoreTablesError> {
+        let bridge = self.bridge(bridge)?;
+        let mut control = lock(&bridge.control);
+        let flows = control.restore(saved, now)?;
+        self.publish_tables(&bridge, &mut control);
+        Ok(flows)
     }
 
     fn change_settings(&self, bridge: &str, change: impl FnOnce(&mut Tables)) -> Result<(), UnknownBridge> {

@@ -1,6 +1,6 @@
 //! Why control operations are refused.
 
-use crate::tables::ModificationError;
+use crate::tables::{ModificationError, RestoreError};
 use port::{PortId, Remedy};
 use std::borrow::Cow;
 
@@ -54,4 +54,15 @@ pub enum ChangeError {
     /// The change at this position is not valid.
     #[error("change {0}: {1}")]
     Invalid(usize, ModificationError),
+}
+
+/// Why tables of another process are refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RestoreTablesError {
+    /// See [`UnknownBridge`].
+    #[error(transparent)]
+    Bridge(#[from] UnknownBridge),
+    /// See [`RestoreError`].
+    #[error(transparent)]
+    Tables(#[from] RestoreError),
 }

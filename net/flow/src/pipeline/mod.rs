@@ -47,7 +47,7 @@ mod tests;
 
 pub use change::check_changes;
 pub use drops::TableDrops;
-pub use error::{AddBridgeError, AddPortError, ChangeError, UnknownBridge};
+pub use error::{AddBridgeError, AddPortError, ChangeError, RestoreTablesError, UnknownBridge};
 pub use exchange::PortEvent;
 pub use fast_path::{FastRequest, FastResult};
 #[cfg(any(test, feature = "fuzz"))]

@@ -4,6 +4,7 @@ use super::directory::{Place, View};
 use super::switch::FlowSwitch;
 use crate::modify::PortNo;
 use port::{DropReason, PortId};
+use std::collections::BTreeMap;
 
 /// Settings of a port by a controller (OpenFlow 1.3.5, 7.2.1, `ofp_port_config`, and `OFPPC_NO_FLOOD` of OpenFlow 1.0).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,5 +46,19 @@ impl FlowSwitch {
     /// Sets what a port may do.
     pub fn configure_port(&self, port: PortId, config: PortConfig) {
         self.update(port, |place| place.config = config);
+    }
+
+    /// What the ports of a bridge may do, without those that may do everything.
+    pub fn port_configs(&self, bridge: &str) -> BTreeMap<PortNo, PortConfig> {
+        let directory = self.published.current();
+        let ports = directory.named(bridge).into_iter().flat_map(|(_, view)| &view.ports);
+        let configs = ports.map(|(number, place)| (*number, place.config));
+        configs.filter(|(_, config)| *config != PortConfig::default()).collect()
+    }
+
+    /// The port with this number on a bridge.
+    pub fn port(&self, bridge: &str, number: PortNo) -> Option<PortId> {
+        let directory = self.published.current();
+        directory.named(bridge)?.1.ports.get(&number).map(|place| place.port)
     }
 }

@@ -215,6 +215,11 @@ impl FlowSwitch {
         Ok(())
     }
 
+    /// Whether a bridge ignores its tables.
+    pub fn is_standalone(&self, bridge: &str) -> bool {
+        self.published.current().named(bridge).is_some_and(|(_, view)| view.is_standalone)
+    }
+
     pub(super) fn update(&self, port: PortId, change: impl FnOnce(&mut Place)) {
         update((&self.changing, &self.published, &self.exchange), port, change);
     }

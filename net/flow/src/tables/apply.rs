@@ -5,7 +5,7 @@ use super::flow::{Entry, Flow};
 use super::snapshot::Tables;
 use super::validate;
 use crate::action::Instructions;
-use crate::lookup::Classifier;
+use crate::lookup::{Classifier, Mask};
 use crate::modify::{FlowCommand, FlowMod, TableId};
 use port::Now;
 use std::sync::Arc;
@@ -134,11 +134,7 @@ impl Tables {
             }
             None => None,
         };
-        let mask = match classifier {
-            Some(classifier) => classifier.mask(change.matching.mask()),
-            None => Classifier::default().mask(change.matching.mask()),
-        };
-        let mask = mask.ok_or(FlowModError::TooManyMasks(change.table))?;
+        let mask = self.mask_of(change)?;
         let flow = Flow::new(Entry::new(change, mask, now), instructions.clone());
         if let Some(replaced) = replaced.as_ref().filter(|_| !change.flags.reset_counts) {
             flow.entry().set_counts(replaced.entry().counts());
@@ -149,6 +145,16 @@ impl Tables {
         self.insert(&flow);
         changes.added.push(flow);
         Ok(changes)
+    }
+
+    /// The shared mask of an added flow.
+    pub(super) fn mask_of(&self, change: &FlowMod) -> Result<Arc<Mask>, FlowModError> {
+        let mask = change.matching.mask();
+        let mask = match self.table(change.table) {
+            Some(table) => table.classifier.mask(mask),
+            None => Classifier::default().mask(mask),
+        };
+        mask.ok_or(FlowModError::TooManyMasks(change.table))
     }
 
     fn modify(&mut self, change: &FlowMod, instructions: &Arc<Instructions>) -> Changes {

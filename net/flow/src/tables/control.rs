@@ -224,7 +224,7 @@ impl Control {
         found.filter(|flow| flow.is(entry)).cloned()
     }
 
-    fn watch(&mut self, flows: &[Flow]) {
+    pub(super) fn watch(&mut self, flows: &[Flow]) {
         for entry in flows.iter().map(Flow::entry) {
             if let Some(at) = entry.deadlines().into_iter().flatten().min() {
                 self.deadlines.push(Reverse(Deadline { at, entry: entry.clone() }));
@@ -238,7 +238,7 @@ impl Control {
     }
 
     /// A shared copy of `instructions`.
-    fn share(&mut self, instructions: &Instructions) -> Arc<Instructions> {
+    pub(super) fn share(&mut self, instructions: &Instructions) -> Arc<Instructions> {
         let slot = &mut self.shared[self.hasher.hash_one(instructions) as usize % SHARED];
         match slot {
             Some(shared) if **shared == *instructions => shared.clone(),

@@ -1,5 +1,6 @@
 //! Flows as they are stored: 10^6 of them must fit, so that masks and instructions are shared.
 
+use super::saved::SavedFlow;
 use crate::action::{Action, Instructions};
 use crate::key::Key;
 use crate::lookup::Mask;
@@ -67,6 +68,15 @@ impl Entry {
             flags: change.flags,
             table: change.table,
         }
+    }
+
+    /// The entry of another process.
+    pub(super) fn restored(change: &FlowMod, mask: Arc<Mask>, saved: &SavedFlow) -> Self {
+        let entry = Self::new(change, mask, saved.created);
+        entry.used.store(saved.used.0, Ordering::Relaxed);
+        entry.set_refreshed(saved.refreshed);
+        entry.set_counts(saved.counts);
+        entry
     }
 
     /// Adds packets and bytes, last seen at `now`. Called by workers, once for many packets.

@@ -71,6 +71,13 @@ impl Meter {
         (self.packets.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
     }
 
+    /// Adds packets and bytes, and those that exceeded each band.
+    pub fn add(&self, (packets, bytes): (u64, u64), bands: &[(u64, u64)]) {
+        self.packets.fetch_add(packets, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.rates.iter().zip(bands).for_each(|(rate, counts)| rate.add(*counts));
+    }
+
     /// Packets and bytes that exceeded each band.
     pub fn band_counts(&self) -> impl Iterator<Item = (u64, u64)> {
         self.rates.iter().map(Rate::counts)

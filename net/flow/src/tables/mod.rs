@@ -16,6 +16,7 @@ mod meter;
 mod options;
 pub(crate) mod radix;
 mod rate;
+mod saved;
 mod snapshot;
 mod table;
 #[cfg(test)]
@@ -37,6 +38,7 @@ pub use log::Change;
 pub(crate) use meter::CONTROLLER;
 pub use meter::{Meter, Metering};
 pub(crate) use radix::WARMED;
+pub use saved::{RestoreError, SavedFlow, SavedTables};
 pub use snapshot::Tables;
 pub use table::TableConfig;
 

@@ -62,6 +62,12 @@ impl Rate {
         false
     }
 
+    /// Adds packets and bytes that exceeded the rate.
+    pub(super) fn add(&self, (packets, bytes): (u64, u64)) {
+        self.packets.fetch_add(packets, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     /// Packets and bytes that exceeded the rate.
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.packets.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))

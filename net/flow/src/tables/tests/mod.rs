@@ -6,6 +6,7 @@ mod groups;
 mod learn;
 mod model;
 mod options;
+mod saved;
 
 use super::{Flow, Tables};
 use crate::action::{Action, Instructions};
