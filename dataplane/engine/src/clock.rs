@@ -40,3 +40,16 @@ impl Clock {
         (today.as_nanos() as u64).saturating_sub(self.now().0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_begins_at_the_time_of_another_one() {
+        let age = Duration::from_millis(5);
+        let clock = Clock::start();
+        let (before, after) = (clock.now().0, clock.advanced(age).now().0);
+        assert!(after - before >= 4_999_000, "{before} {after}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use crate::harness::{BROADCAST, Lab, SECOND, access, frame, mac, rarp, trunk};
 use bridge::{AddPortError, BridgeConfig, PortConfig, Selection, StaticError};
-use port::PortId;
+use port::{Now, PortId};
 
 fn plain() -> PortConfig {
     PortConfig::default()
@@ -165,6 +165,23 @@ fn dhcp_client_may_use_its_lease_until_expiry() {
     let release = udp(1, LEASED, [68, 67], &dhcp(1, 7, 1, LEASED, [0; 4]), None);
     assert!(lab.send(0, &[release]).lost.is_empty());
     assert_eq!(speaks(&mut lab, 0, 1, LEASED), Some("source-violation"));
+}
+
+#[test]
+fn leases_continue_in_another_switch() {
+    let (mut one, mut other) = (snooping(), snooping());
+    discover(&mut one, 0, 1);
+    acknowledge(&mut one, 0, 1, LEASED);
+    let (port, now) = (PortId(0), Now(one.now));
+    let leases = one.switch.leases(port, now);
+    assert_eq!((leases.as_slice(), one.switch.leases(PortId(1), now).len()), (&[(LEASED.into(), 60)][..], 0));
+    assert_eq!(speaks(&mut other, 0, 1, LEASED), Some("source-violation"));
+    for (ip, until) in leases {
+        other.switch.restore_lease(port, ip, until);
+    }
+    assert_eq!(speaks(&mut other, 0, 1, LEASED), None);
+    other.now = 60 * SECOND;
+    assert_eq!(speaks(&mut other, 0, 1, LEASED), Some("source-violation"));
 }
 
 #[test]
