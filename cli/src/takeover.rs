@@ -6,20 +6,23 @@
 //! 1. [`Offer`]: version, configuration and listening sockets. The successor prepares everything that it can without
 //!    the ports.
 //! 2. [`Answer`]: the successor is ready, or why it cannot take over. Until here, packets pass as before.
-//! 3. The learned addresses.
-//! 4. Descriptions of the ports, without positions of rings. Messages of peers wait from here on.
-//! 5. [`Answer`]: the ports are prepared, with their memory mapped, or why they are not. Until here, packets pass.
-//! 6. The rest of the descriptions: the running switch has stopped the ports.
-//! 7. [`Answer`]: the successor can start the ports, or why it cannot; the running switch continues them then.
-//! 8. `true`: the successor starts the ports. It also does if the connection is closed, because no other process has
+//! 3. Flow tables and connections (`StateMessage`), and again [`Answer`].
+//! 4. The learned addresses.
+//! 5. Descriptions of the ports, without positions of rings. Messages of peers wait from here on.
+//! 6. [`Answer`]: the ports are prepared, with their memory mapped, or why they are not. Until here, packets pass.
+//! 7. The state that has changed since, and the rest of the descriptions: the running switch has stopped the ports.
+//! 8. [`Answer`]: the successor can start the ports, or why it cannot; the running switch continues them then.
+//! 9. `true`: the successor starts the ports. It also does if the connection is closed, because no other process has
 //!    them then. The running switch does not continue them any more, because their rings have moved on.
-//! 9. [`Answer`]: the ports run in the successor.
-//! 10. The counters.
+//! 10. [`Answer`]: the ports run in the successor.
+//! 11. The counters: those of ports, then those of flow tables.
 //!
-//! A switch that restarts may store the exchange for the next process: the answers and sockets are left out then.
+//! A switch that restarts may store the exchange for the next process: answers, sockets, flow tables and connections
+//! are left out then.
 //!
 //! A version that changes a message increments [`PROTOCOL`]. Fields may be added if they have a default.
 
+use crate::dataplane::state::Continued;
 use crate::settings::topology::PortSettings;
 use console::Diagnostic;
 use port::handover::{self, Handover, HandoverError, Handovers, Part};
@@ -59,6 +62,8 @@ pub(crate) struct Offer {
     pub(crate) web: Option<SocketAddr>,
     /// Settings of the running ports. Their files and interfaces are in use, and valid.
     pub(crate) ports: Vec<serde_json::Value>,
+    /// Clock, and numbers of ports.
+    pub(crate) continued: Continued,
     /// Names of ports that are closed here and opened by the successor.
     pub(crate) reopened: Vec<String>,
     /// Listening sockets, in the order of the descriptors.

@@ -15,6 +15,7 @@ use crate::dataplane::report::Captured;
 use crate::dataplane::report::{
     BridgeReport, FdbEntry, FdbFilter, FlowEntry, FlowFilter, FlowRequest, MoveEvent, Origin,
 };
+use crate::dataplane::state::{Continued, SaveStep, StateMessage};
 use crate::dataplane::tunnels::{OptionEntry, OptionFilter, OptionRequest, TunnelEntry};
 use crate::settings::bonds::BondSettings;
 use crate::settings::conntrack::ConntrackSettings;
@@ -286,6 +287,24 @@ impl DataPlane for Fake {
 
     fn capture(&self, _: &CaptureRequest) -> Result<Captured, DataPlaneError> {
         Ok(Captured { pipe: rustix::pipe::pipe().unwrap().0, failure: std::sync::Arc::default() })
+    }
+
+    fn continued(&self) -> Continued {
+        Continued::default()
+    }
+
+    fn save_state(
+        &self,
+        _: SaveStep,
+        send: &mut dyn FnMut(StateMessage) -> Result<(), DataPlaneError>,
+    ) -> Result<(), DataPlaneError> {
+        send(StateMessage::End)
+    }
+
+    fn keep_state(&self, _: &Topology) {}
+
+    fn restore_state(&self, _: StateMessage) -> Result<(), DataPlaneError> {
+        Ok(())
     }
 
     fn losses(&self) -> Result<Vec<Lost>, DataPlaneError> {

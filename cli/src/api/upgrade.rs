@@ -4,12 +4,15 @@
 //! the successor has prepared everything, packets pass as before; then the ports stop, and run again in the successor.
 //! If it does not confirm that, it is killed and the ports continue here: nothing is left of an upgrade that failed.
 
+mod state;
+
 use super::answer::{Answer, Service, json, on_own_thread};
 use super::error::ApiError;
 use super::inheritance::Inheritance;
 use super::server;
 use super::service::ApiService;
 use crate::dataplane::handover::Lost;
+use crate::dataplane::state::SaveStep;
 use crate::settings::topology::Topology;
 use crate::takeover::{self, Channel, Offer, PROTOCOL, TakeoverError};
 use axum::Json;
@@ -77,8 +80,11 @@ impl ApiService {
         let sockets = inheritance.duplicates().map_err(|e| failed(&e.to_string()))?;
         let to = successor.prepare(&offer, sockets)?;
         server::accept_connections(false);
-        let handed = self.hand_over(&mut successor);
-        let (ports, gap_us) = handed.inspect_err(|_| server::accept_connections(true))?;
+        let handed = self.pass_state(&successor).and_then(|()| self.hand_over(&mut successor));
+        let (ports, gap_us) = handed.inspect_err(|_| {
+            server::accept_connections(true);
+            self.data_plane().keep_state(&topology);
+        })?;
         let pid = successor.commit();
         inheritance.set_successor(pid);
         info!(pid, ports, gap_us, version = to, "another process has taken over");
@@ -96,6 +102,7 @@ impl ApiService {
         let (mut recorder, exchange) = Successor::recorded().map_err(|e| failed(&e.to_string()))?;
         recorder.prepare(&offer, Vec::new())?;
         server::accept_connections(false);
+        self.send_state(&recorder, SaveStep::Running)?;
         self.hand_over(&mut recorder)?;
         Ok(exchange)
     }
@@ -136,6 +143,7 @@ impl ApiService {
             ports: topology.ports.iter().filter_map(|port| serde_json::to_value(port).ok()).collect(),
             control: overrides.control,
             web: overrides.web,
+            continued: self.data_plane().continued(),
             reopened,
             sockets: inheritance.iter().flat_map(|given| &given.sockets).map(|(name, _)| *name).collect(),
             web_token: inheritance.and_then(|given| given.web_token.clone()),
@@ -152,6 +160,7 @@ impl ApiService {
         let passed = successor.pass(&ports).and_then(|()| {
             let began = takeover::monotonic();
             let ports = data_plane.hand_over()?;
+            self.send_state(successor, SaveStep::Stopped)?;
             successor.pass(&ports)?;
             successor.start_ports()?;
             Ok((ports.len(), began))
@@ -162,6 +171,7 @@ impl ApiService {
                 let ended = successor.answer().map_or_else(|_| takeover::monotonic(), |answer| answer.time);
                 // The ports run without it.
                 let _ = successor.channel.send(&data_plane.snapshot(), Vec::new());
+                let _ = self.send_state(successor, SaveStep::Counters);
                 Ok((ports, ended.saturating_sub(began) / 1000))
             }
             Err(error) => {

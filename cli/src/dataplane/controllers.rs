@@ -27,6 +27,7 @@ use engine::PortSnapshot;
 use flow::FlowSwitch;
 use flow::tables::Changes;
 use port::{Now, PortId};
+pub(super) use ports::{port_bits, port_config};
 use prepare::Prepared;
 use status::Controller;
 use std::collections::BTreeMap;
@@ -58,6 +59,8 @@ type Reports = Arc<Mutex<BTreeMap<String, OpenflowReport>>>;
 pub(super) struct Plane {
     pub(super) switch: Arc<FlowSwitch>,
     pub(super) start: Instant,
+    /// Wakes the thread. The switch wakes one only.
+    pub(super) events: Arc<Notify>,
     pub(super) live: LivePorts,
     pub(super) queues: LiveQueues,
 }
@@ -166,7 +169,7 @@ fn start_bridge(
 /// Passes events of the data plane to the agents until closed.
 async fn serve(bridges: &BTreeMap<String, Rc<Bridge>>, inputs: Inputs) {
     let Inputs { plane, reports, mut closed } = inputs;
-    let events = Arc::new(Notify::new());
+    let events = plane.events.clone();
     let waker = events.clone();
     plane.switch.set_waker(move || waker.notify_one());
     let mut timer = tokio::time::interval(TURN);

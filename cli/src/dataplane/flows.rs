@@ -3,18 +3,20 @@
 mod file;
 mod measure;
 mod options;
+pub(in crate::dataplane) mod saved;
 mod trace;
 
 use super::connections::{self, ConnectionFilter, ConnectionLimits, ConnectionReport};
 use super::controllers::{Controllers, LivePorts, LiveQueues, Plane};
-use super::handover::Lost;
 use super::interface::DataPlaneError;
 use super::report::{FlowEntry, FlowFilter, OpenflowReport};
+use super::state::Continued;
 use super::tunnels::{self, TunnelEntry};
 use crate::settings::MAX_PORTS;
 use crate::settings::conntrack::ConntrackSettings;
 use crate::settings::openflow::OpenflowSettings;
 use crate::settings::topology::{BridgeSettings, Topology};
+use conntrack::{Restoration, SavedChanges, SavedExpectation, Tracker};
 use console::Diagnostic;
 use engine::Injector;
 use file::FlowsOfFile;
@@ -22,9 +24,12 @@ use flow::tables::{Flow, Modification};
 use flow::text::{PortNames, TextError, parse_flow, parse_match, show};
 use flow::{FlowCommand, FlowSwitch, PortNo, TableId};
 use port::{Now, Pipelines, PortId};
+use saved::Handed;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+use tokio::sync::Notify;
+use tracing::warn;
 
 /// Names of ports whose numbers are remembered at most.
 const MAX_NUMBERS: usize = 16 * MAX_PORTS;
@@ -39,13 +44,22 @@ pub(super) struct Flows {
     numbers: Mutex<BTreeMap<(String, String), PortNo>>,
     /// Flows of the file that each bridge has.
     of_file: Mutex<BTreeMap<String, FlowsOfFile>>,
+    /// Flows that are handed over or taken over, by bridge.
+    handed: Mutex<BTreeMap<String, Handed>>,
+    restoration: Mutex<Restoration>,
     start: Instant,
+    /// Wakes the thread of the controllers.
+    events: Arc<Notify>,
     controllers: Mutex<Option<Controllers>>,
 }
 
 impl Flows {
     /// The OpenFlow bridges of `topology`, over the learning bridges `normal`. Returns `None` if there are none.
-    pub(super) fn new(topology: &Topology, normal: Arc<dyn Pipelines>) -> Result<Option<Self>, Diagnostic> {
+    pub(super) fn new(
+        topology: &Topology,
+        normal: Arc<dyn Pipelines>,
+        continued: &Continued,
+    ) -> Result<Option<Self>, Diagnostic> {
         let bridges = &topology.bridges;
         let settings: Vec<_> = openflow(bridges).collect();
         if settings.is_empty() {
@@ -62,8 +76,19 @@ impl Flows {
             bridges.iter().filter_map(|bridge| Some((bridge.name.clone(), bridge.local()?.to_owned())));
         let local = local.collect();
         let bridges = settings.into_iter().map(|(name, _)| name).collect();
-        let (numbers, of_file, start) = (Mutex::default(), Mutex::default(), Instant::now());
-        Ok(Some(Self { switch, bridges, local, numbers, of_file, start, controllers: Mutex::default() }))
+        let now = Instant::now();
+        Ok(Some(Self {
+            switch,
+            bridges,
+            local,
+            numbers: Mutex::new(numbers(continued)),
+            of_file: Mutex::default(),
+            handed: Mutex::default(),
+            restoration: Mutex::default(),
+            start: now.checked_sub(continued.age()).unwrap_or(now),
+            events: Arc::default(),
+            controllers: Mutex::default(),
+        }))
     }
 
     /// Connects the bridges to their controllers, and from now on removes expired flows. `live` reads the ports of the
@@ -74,7 +99,8 @@ impl Flows {
         live: LivePorts,
         queues: LiveQueues,
     ) -> Result<(), Diagnostic> {
-        let plane = Plane { switch: self.switch.clone(), start: self.start, live, queues };
+        let (switch, start, events) = (self.switch.clone(), self.start, self.events.clone());
+        let plane = Plane { switch, start, events, live, queues };
         *self.controllers() = Some(Controllers::start(openflow(bridges), plane)?);
         Ok(())
     }
@@ -82,6 +108,11 @@ impl Flows {
     /// Closes the connections to controllers.
     pub(super) fn stop_controllers(&self) {
         *self.controllers() = None;
+    }
+
+    /// Whether the thread of the controllers runs.
+    pub(super) fn has_controllers(&self) -> bool {
+        self.controllers().is_some()
     }
 
     /// A poisoned lock is valid: the connections are replaced in one step.
@@ -107,23 +138,6 @@ impl Flows {
     /// Sets whether a port that is no new one can send.
     pub(super) fn set_live(&self, id: PortId, is_live: bool) {
         self.switch.set_link(id, is_live);
-    }
-
-    /// State of the tables that another process cannot continue.
-    pub(super) fn losses(&self) -> Vec<Lost> {
-        let connections = self.switch.connections(self.now()).count();
-        let of_bridge = |bridge: &String| {
-            let (all, of_file) = (self.counts(bridge)?.flows, self.flows_of_file(bridge));
-            let flows = all.saturating_sub(of_file);
-            let why = match (flows, connections) {
-                (0, 0) => return None,
-                (0, n) => format!("{n} tracked connections are lost"),
-                (n, 0) => format!("{n} flows that are not of the file are lost"),
-                (n, m) => format!("{n} flows that are not of the file and {m} tracked connections are lost"),
-            };
-            Some(Lost::Bridge(bridge.clone(), why))
-        };
-        self.bridges.iter().filter_map(of_bridge).collect()
     }
 
     /// The pipelines of the workers.
@@ -290,6 +304,34 @@ impl Flows {
         self.switch.tracker().configure(&settings.config());
     }
 
+    /// The connection tracker.
+    pub(super) fn tracker(&self) -> &Tracker {
+        self.switch.tracker()
+    }
+
+    /// Connections that helpers expect.
+    pub(super) fn expectations(&self) -> Vec<SavedExpectation> {
+        self.tracker().expectations(self.now().0)
+    }
+
+    /// Executes changes of connections of another process.
+    pub(super) fn restore_connections(&self, changes: Vec<SavedChanges>) {
+        let mut restoration = self.restoration.lock().unwrap_or_else(PoisonError::into_inner);
+        for changes in changes {
+            restoration.apply(self.tracker(), changes);
+        }
+    }
+
+    /// Ends [`Flows::restore_connections`].
+    pub(super) fn finish_connections(&self, expected: &[SavedExpectation]) {
+        self.tracker().restore_expectations(expected);
+        let mut restoration = self.restoration.lock().unwrap_or_else(PoisonError::into_inner);
+        let refused = restoration.finish(self.tracker());
+        if refused > 0 {
+            warn!(connections = refused, "connections of the other process could not be added");
+        }
+    }
+
     /// Removes connections. Returns their number.
     pub(super) fn flush_connections(&self, zone: Option<u16>) -> u64 {
         self.switch.flush_connections(zone) as u64
@@ -334,6 +376,16 @@ impl Flows {
         let error = Diagnostic::bad("flows", "there are several OpenFlow bridges", remedy);
         Err(DataPlaneError::Refused(error))
     }
+}
+
+/// The numbers that ports have in another process.
+fn numbers(continued: &Continued) -> BTreeMap<(String, String), PortNo> {
+    let of_bridge = |(bridge, numbers): (&String, &super::state::Numbers)| {
+        let bridge = bridge.clone();
+        let numbers = numbers.clone().into_iter();
+        numbers.map(move |(name, number)| ((bridge.clone(), name), PortNo(number)))
+    };
+    continued.numbers.iter().flat_map(of_bridge).collect()
 }
 
 /// Names and settings of the OpenFlow bridges.

@@ -12,6 +12,7 @@ use super::multicast_report::MulticastReport;
 use super::offload_report::OffloadReport;
 use super::report::Captured;
 use super::report::{BridgeReport, CaptureRequest, FdbEntry, FdbFilter, FlowEntry, FlowFilter, FlowRequest};
+use super::state::{Continued, SaveStep, StateMessage};
 use super::tunnels::{OptionEntry, OptionFilter, OptionRequest, TunnelEntry};
 use crate::remedy;
 use crate::settings::bonds::BondSettings;
@@ -152,6 +153,19 @@ pub(crate) trait DataPlane: Send + Sync {
     /// Captures packets of running ports. Returns the end of a pipe with a pcapng file; the capture ends when it is
     /// closed.
     fn capture(&self, request: &CaptureRequest) -> Result<Captured, DataPlaneError>;
+    /// What another process must know at its start to continue this switch.
+    fn continued(&self) -> Continued;
+    /// Passes state that another process continues to `send`, in the order of the steps. Controllers are not connected
+    /// afterwards. Must be followed by [`DataPlane::keep_state`] or [`DataPlane::release`].
+    fn save_state(
+        &self,
+        step: SaveStep,
+        send: &mut dyn FnMut(StateMessage) -> Result<(), DataPlaneError>,
+    ) -> Result<(), DataPlaneError>;
+    /// Continues without another process after [`DataPlane::save_state`].
+    fn keep_state(&self, topology: &Topology);
+    /// Continues a part of the state of another process.
+    fn restore_state(&self, message: StateMessage) -> Result<(), DataPlaneError>;
     /// What another process cannot continue.
     fn losses(&self) -> Result<Vec<Lost>, DataPlaneError>;
     /// Describes all ports for another process while packets pass. Messages of their peers wait until

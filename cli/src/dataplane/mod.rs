@@ -4,8 +4,8 @@
 //! `flow_report`, `link_report` and `offload_report` its results, and `switch` its implementation. `flows` has the flow
 //! tables of OpenFlow bridges, `controllers` the connections to their controllers, `connections` lists what they track,
 //! and `tunnels` their tunnels. `links` runs the protocols between neighbours and the timers of bonds, `export` sends
-//! samples and counters to collectors, and `offload` is the kernel fast path. `handover` is the state for a
-//! process that takes the switch over. `open` opens ports, `logged` logs their
+//! samples and counters to collectors, and `offload` is the kernel fast path. `handover` and `state` are what a
+//! process that takes the switch over continues. `open` opens ports, `logged` logs their
 //! events within `log_limit`, and `convert` converts settings to those of the libraries.
 
 pub(crate) mod bond_changes;
@@ -32,5 +32,6 @@ pub(crate) mod offload_report;
 pub(crate) mod open;
 pub(crate) mod rate_history;
 pub(crate) mod report;
+pub(crate) mod state;
 pub(crate) mod switch;
 pub(crate) mod tunnels;

@@ -8,6 +8,7 @@ pub(crate) mod handover;
 mod mirrors;
 mod ports;
 mod requests;
+mod state;
 
 use super::captures::Captures;
 use super::convert::{bridge_config, rebalancing, rss, worker_config};
@@ -17,6 +18,7 @@ use super::interface::{DataPlane, DataPlaneError};
 use super::links::Links;
 use super::offload::Offload;
 use super::open::deferred;
+use super::state::Continued;
 use crate::remedy;
 use crate::settings::MAX_PORTS;
 use crate::settings::mirror::MirrorSettings;
@@ -67,7 +69,7 @@ impl Switch {
     /// started anyway and retries; the second part of the result contains the reasons. If this is so for all ports,
     /// nothing starts.
     pub(crate) fn start(topology: &Topology) -> Result<(Self, Vec<Diagnostic>), Diagnostic> {
-        let (switch, deferred) = Self::start_with(topology, open_first)?;
+        let (switch, deferred) = Self::start_with(topology, &Continued::default(), open_first)?;
         switch.connect_controllers(topology)?;
         Ok((switch, deferred))
     }
@@ -75,6 +77,7 @@ impl Switch {
     /// Starts a switch whose ports are created by `open`, without connections to controllers.
     fn start_with(
         topology: &Topology,
+        continued: &Continued,
         open: impl Fn(&PortSettings) -> Result<Box<dyn PortControl>, Diagnostic>,
     ) -> Result<(Self, Vec<Diagnostic>), Diagnostic> {
         let bridges = Arc::new(bridge::Switch::with_rss(MAX_PORTS, rss(topology.switch.rss)));
@@ -83,16 +86,17 @@ impl Switch {
         }
         let workers = topology.workers.iter().map(worker_config).collect();
         let model = topology.model.engine(topology.workers.iter().map(|worker| worker.roles));
-        let flows = Flows::new(topology, bridges.clone())?;
-        flows.iter().try_for_each(|flows| flows.load(topology))?;
+        let flows = Flows::new(topology, bridges.clone(), continued)?;
+        flows.iter().try_for_each(|flows| flows.load(topology, continued))?;
         let normal = || -> Arc<dyn Pipelines> { bridges.clone() };
         let export = Export::new(topology);
         let inner = export.sampled(flows.as_ref().map_or_else(normal, Flows::pipelines));
         let pipelines = bridges.wrap(inner);
-        let engine = Engine::start_as(
+        let engine = Engine::continue_as(
             EngineConfig { workers, max_ports: MAX_PORTS, rss: rss(topology.switch.rss) },
             model,
             &pipelines,
+            continued.age(),
         );
         let default = "correct the worker sections, or raise the limits on threads and descriptors";
         let engine = engine.map_err(|e| remedy::failed("workers", &e, default))?;

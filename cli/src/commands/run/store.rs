@@ -9,6 +9,7 @@ use super::successor::{self, Takeover};
 use super::{Prepared, confinement};
 use crate::api::service::ApiService;
 use crate::api::source::Source;
+use crate::dataplane::state::Continued;
 use crate::dataplane::switch::Switch;
 use crate::dataplane::switch::handover::Succession;
 use crate::host;
@@ -92,7 +93,7 @@ impl Stored {
         let sockets = Sockets::open(&topology.switch, &path)?;
         let confinement = confinement::start(&topology, &path, format, &[])?;
         let (continued, opened) = self.divide(&topology);
-        let succession = Succession::new(opened);
+        let succession = Succession::new(opened, Continued::default());
         let data_plane = Switch::succeed(&topology, &succession)?;
         let takeover = Some(Takeover::stored(self.channel, succession, continued));
         let deferred = Vec::new();

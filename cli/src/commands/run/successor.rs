@@ -7,6 +7,7 @@ use crate::api::source::{Overrides, Source};
 use crate::commands::confinement;
 use crate::dataplane::interface::{DataPlane, DataPlaneError};
 use crate::dataplane::report::FdbEntry;
+use crate::dataplane::state::StateMessage;
 use crate::dataplane::switch::Switch;
 use crate::dataplane::switch::handover::Succession;
 use crate::host;
@@ -57,12 +58,16 @@ impl Takeover {
     /// Takes the ports over, after everything else runs.
     pub(super) fn finish(self, data_plane: &dyn DataPlane, topology: &Topology) -> Result<(), Diagnostic> {
         self.answer(None)?;
+        let state = self.receive_state(data_plane)?;
+        self.answer(state.clone().err())?;
+        state?;
         let (addresses, _): (Vec<FdbEntry>, _) = self.channel.receive().map_err(|e| failed(&e))?;
         data_plane.restore_addresses(&addresses);
         let prepared = data_plane.prepare(self.ports()?).map_err(DataPlaneError::into_diagnostic);
         self.answer(prepared.clone().err())?;
         prepared?;
-        let taken = data_plane.take_over(self.ports()?).map_err(DataPlaneError::into_diagnostic);
+        let (state, ports) = (self.receive_state(data_plane)?, self.ports()?);
+        let taken = state.and_then(|()| data_plane.take_over(ports).map_err(DataPlaneError::into_diagnostic));
         if taken.is_err() {
             // The running switch continues its ports as soon as it knows.
             data_plane.release();
@@ -73,12 +78,27 @@ impl Takeover {
         // Counts from zero if the other process is gone.
         if let Ok((counters, _)) = self.channel.receive::<Snapshot>() {
             data_plane.restore_counters(&counters);
+            let _ = self.receive_state(data_plane);
         }
         self.succession.released();
         if let Err(error) = data_plane.start_controllers(topology) {
             error!(reason = %error, "bridges are not connected to their controllers");
         }
         Ok(())
+    }
+
+    /// Receives the state of a step. The inner result is the first error of a part of it.
+    fn receive_state(&self, data_plane: &dyn DataPlane) -> Result<Result<(), Diagnostic>, Diagnostic> {
+        let mut restored = Ok(());
+        loop {
+            match self.channel.receive().map_err(|e| failed(&e))?.0 {
+                StateMessage::End => return Ok(restored),
+                message if restored.is_ok() => {
+                    restored = data_plane.restore_state(message).map_err(DataPlaneError::into_diagnostic);
+                }
+                _ => {}
+            }
+        }
     }
 
     /// Answers whether this process can start the ports, and waits until it may. If the other process has ended, this
@@ -142,7 +162,7 @@ fn prepare(
     let path = topology.switch.control.clone().unwrap_or_else(host::default_control);
     let sockets = Sockets::inherit(&topology.switch, &path, offer, sockets)?;
     let confinement = confinement::start(&topology, &path, format, &offer.filters)?;
-    let succession = Succession::new(offer.reopened.clone());
+    let succession = Succession::new(offer.reopened.clone(), offer.continued.clone());
     let data_plane = Switch::succeed(&topology, &succession)?;
     let file = offer.file.clone();
     let loaded = parse(&offer.loaded)?;

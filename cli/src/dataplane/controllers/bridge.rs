@@ -86,7 +86,7 @@ impl Bridge {
             opened: 0,
             compared: None,
             alone: Some(Instant::now()),
-            is_standalone: false,
+            is_standalone: plane.switch.is_standalone(name),
         });
         let tls = settings.tls.clone().map(TlsFiles::new);
         Self { name: name.to_owned(), settings, plane, controllers, tls, state }

@@ -56,13 +56,14 @@ pub(super) struct BridgePorts {
 
 impl BridgePorts {
     pub(super) fn new(bridge: &str, datapath_id: u64, plane: &Plane) -> Self {
+        let configs = plane.switch.port_configs(bridge).into_iter();
         Self {
             bridge: bridge.to_owned(),
             datapath_id,
             switch: plane.switch.clone(),
             live: plane.live.clone(),
             queues: plane.queues.clone(),
-            config: BTreeMap::new(),
+            config: configs.map(|(number, config)| (number, port_bits(config))).collect(),
             known: BTreeMap::new(),
             earlier: Changes::default(),
         }
@@ -160,7 +161,7 @@ impl BridgePorts {
 }
 
 /// The settings of these bits.
-fn port_config(bits: u32) -> PortConfig {
+pub(in crate::dataplane) fn port_config(bits: u32) -> PortConfig {
     let has = |bit: u32| bits & bit != 0;
     PortConfig {
         is_down: has(bit::PORT_DOWN),
@@ -169,6 +170,19 @@ fn port_config(bits: u32) -> PortConfig {
         misses_silently: has(bit::NO_PACKET_IN),
         is_not_flooded: has(bit::NO_FLOOD),
     }
+}
+
+/// The bits of settings.
+pub(in crate::dataplane) fn port_bits(config: PortConfig) -> u32 {
+    let PortConfig { is_down, drops_received, drops_sent, misses_silently, is_not_flooded } = config;
+    let bits = [
+        (is_down, bit::PORT_DOWN),
+        (drops_received, bit::NO_RECV),
+        (drops_sent, bit::NO_FWD),
+        (misses_silently, bit::NO_PACKET_IN),
+        (is_not_flooded, bit::NO_FLOOD),
+    ];
+    bits.into_iter().filter(|(is_set, _)| *is_set).map(|(_, bit)| bit).sum()
 }
 
 /// A name as long as OpenFlow allows.

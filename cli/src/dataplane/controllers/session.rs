@@ -170,7 +170,8 @@ mod tests {
             switch.add_bridge("br0").unwrap();
             let (start, live) = (std::time::Instant::now(), Arc::new(Vec::new));
             let queues: LiveQueues = Arc::new(|_| Vec::new());
-            let plane = Plane { switch: switch.clone(), start, live, queues };
+            let (switch_of_plane, events) = (switch.clone(), Arc::default());
+            let plane = Plane { switch: switch_of_plane, start, events, live, queues };
             let bridge = Rc::new(Bridge::new("br0", OpenflowSettings::default(), plane, Vec::new()));
             let (peer, stream) = duplex(1024);
             let (of, session) = (bridge.clone(), bridge.open(Kind::Controller));

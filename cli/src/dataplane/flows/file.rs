@@ -5,9 +5,11 @@
 
 use super::{Flows, Names, refused};
 use crate::dataplane::interface::DataPlaneError;
+use crate::dataplane::state::{Continued, Numbers};
 use crate::settings::flows::{FileFlows, differences};
 use crate::settings::topology::Topology;
 use console::Diagnostic;
+use flow::PortNo;
 use std::sync::PoisonError;
 
 /// What the flows of a file on one bridge depend on.
@@ -17,20 +19,28 @@ pub(super) struct FlowsOfFile {
     /// Zone of the connections of the access list.
     zone: u16,
     names: Names,
-    /// Number of flows.
-    count: usize,
 }
 
 impl FlowsOfFile {
-    fn new(bridge: &str, topology: &Topology, names: Names, count: usize) -> Self {
-        Self { file: topology.flows.clone(), zone: topology.acl_zone(bridge), names, count }
+    fn new(bridge: &str, topology: &Topology, names: Names) -> Self {
+        Self { file: topology.flows.clone(), zone: topology.acl_zone(bridge), names }
+    }
+
+    /// Numbers of the ports.
+    pub(super) fn numbers(&self) -> Numbers {
+        self.names.by_name.iter().map(|(name, number)| (name.clone(), number.0)).collect()
     }
 }
 
 impl Flows {
     /// Adds the flows of a file to each bridge, all of a bridge or none. Must be called before the first port is added,
-    /// so that no packet passes without them. Ports get their numbers in the order of the file, from 1.
-    pub(in crate::dataplane) fn load(&self, topology: &Topology) -> Result<(), Diagnostic> {
+    /// so that no packet passes without them. Ports get their numbers in the order of the file, from 1. A
+    /// bridge that another process had gets the flows and numbers of that one before the first packet.
+    pub(in crate::dataplane) fn load(
+        &self,
+        topology: &Topology,
+        continued: &Continued,
+    ) -> Result<(), Diagnostic> {
         let remedy = "correct the [[flow]] and [[acl]] sections; see `linerate check`";
         for bridge in &self.bridges {
             let failed = |reason: &dyn std::fmt::Display| {
@@ -44,8 +54,11 @@ impl Flows {
                 self.switch.modify(bridge, &changes, self.now()).map_err(|e| failed(&e))?;
             }
             let mut names = Names::default();
-            topology.numbers_on(bridge).into_iter().for_each(|(name, number)| names.insert(name, number));
-            self.remember(bridge, FlowsOfFile::new(bridge, topology, names, changes.len()));
+            match continued.of_file.get(bridge) {
+                Some(known) => known.iter().for_each(|(name, number)| names.insert(name, PortNo(*number))),
+                None => topology.numbers_on(bridge).into_iter().for_each(|(name, no)| names.insert(name, no)),
+            }
+            self.remember(bridge, FlowsOfFile::new(bridge, topology, names));
         }
         Ok(())
     }
@@ -57,8 +70,7 @@ impl Flows {
         topology: &Topology,
         names: Names,
     ) -> Result<(), DataPlaneError> {
-        let count = topology.flow_changes(bridge).map_or(0, |changes| changes.len());
-        let new = FlowsOfFile::new(bridge, topology, names, count);
+        let new = FlowsOfFile::new(bridge, topology, names);
         let changes = {
             let of_file = self.of_file.lock().unwrap_or_else(PoisonError::into_inner);
             let none = FlowsOfFile::default();
@@ -71,12 +83,6 @@ impl Flows {
         }
         self.remember(bridge, new);
         Ok(())
-    }
-
-    /// Number of flows that a bridge has from the file.
-    pub(super) fn flows_of_file(&self, bridge: &str) -> usize {
-        let of_file = self.of_file.lock().unwrap_or_else(PoisonError::into_inner);
-        of_file.get(bridge).map_or(0, |flows| flows.count)
     }
 
     fn remember(&self, bridge: &str, flows: FlowsOfFile) {

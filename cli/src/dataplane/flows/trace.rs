@@ -69,7 +69,7 @@ fn in_port(request: &TraceRequest, names: &Names) -> Result<PortNo, DataPlaneErr
 }
 
 /// The bytes of hexadecimal digits.
-fn bytes(text: &str) -> Option<Vec<u8>> {
+pub(super) fn bytes(text: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u8>> = text.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect();
     let digits = digits.filter(|digits| digits.len().is_multiple_of(2))?;
     Some(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())

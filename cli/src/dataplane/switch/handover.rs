@@ -2,11 +2,11 @@
 
 use super::Switch;
 use super::ports::open_first;
-use crate::dataplane::flows::Flows;
 use crate::dataplane::handover::Lost;
 use crate::dataplane::interface::DataPlaneError;
 use crate::dataplane::open::deferred_until;
 use crate::dataplane::report::{FdbEntry, Origin};
+use crate::dataplane::state::Continued;
 use crate::settings::kinds::kind::OpenError;
 use crate::settings::topology::{PortSettings, Topology};
 use console::Diagnostic;
@@ -22,12 +22,13 @@ pub(crate) struct Succession {
     reopened: Vec<String>,
     /// Whether the other process has closed them.
     released: Arc<AtomicBool>,
+    continued: Continued,
 }
 
 impl Succession {
     /// A succession whose ports `reopened` are opened after [`Succession::released`].
-    pub(crate) fn new(reopened: Vec<String>) -> Self {
-        Self { reopened, released: Arc::default() }
+    pub(crate) fn new(reopened: Vec<String>, continued: Continued) -> Self {
+        Self { reopened, released: Arc::default(), continued }
     }
 
     /// Lets the ports be opened that the other process has closed.
@@ -51,7 +52,8 @@ impl Succession {
 impl Switch {
     /// Starts a switch as [`Switch::start`] does, whose ports take over those of another process.
     pub(crate) fn succeed(topology: &Topology, succession: &Succession) -> Result<Self, Diagnostic> {
-        let (switch, errors) = Self::start_with(topology, |port| succession.open(port))?;
+        let (switch, errors) =
+            Self::start_with(topology, &succession.continued, |port| succession.open(port))?;
         if errors.is_empty() { Ok(switch) } else { Err(Diagnostic::all(errors)) }
     }
 
@@ -94,9 +96,12 @@ impl Switch {
         let named = |(id, why): (PortId, NotHandedOver)| {
             Lost::Port(names.get(&id.0).cloned().unwrap_or_default(), why.to_string())
         };
-        let tables = self.flows.iter().flat_map(Flows::losses);
+        let groups = self.links.multicast(&names).into_iter().filter(|bridge| bridge.total > 0);
+        let groups = groups.map(|bridge| {
+            Lost::Bridge(bridge.bridge, format!("{} multicast groups are learned again", bridge.total))
+        });
         let trees = self.bridge_names().into_iter().filter(|bridge| self.links.has_tree(bridge));
         let trees = trees.map(|bridge| Lost::Bridge(bridge, "its spanning tree starts again".to_owned()));
-        Ok(refused.map(named).chain(tables).chain(trees).collect())
+        Ok(refused.map(named).chain(groups).chain(trees).collect())
     }
 }

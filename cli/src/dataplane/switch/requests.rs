@@ -18,6 +18,7 @@ use crate::dataplane::report::CaptureRequest;
 use crate::dataplane::report::{
     BridgePort, BridgeReport, FdbEntry, FdbFilter, FlowEntry, FlowFilter, FlowRequest, MoveEvent, Origin,
 };
+use crate::dataplane::state::{Continued, SaveStep, StateMessage};
 use crate::dataplane::tunnels::{OptionEntry, OptionFilter, OptionRequest, TunnelEntry};
 use crate::settings::bonds::BondSettings;
 use crate::settings::conntrack::ConntrackSettings;
@@ -285,6 +286,26 @@ impl DataPlane for Switch {
 
     fn restore_counters(&self, before: &Snapshot) {
         self.engine.restore_counters(before);
+    }
+
+    fn continued(&self) -> Continued {
+        self.continued()
+    }
+
+    fn save_state(
+        &self,
+        step: SaveStep,
+        send: &mut dyn FnMut(StateMessage) -> Result<(), DataPlaneError>,
+    ) -> Result<(), DataPlaneError> {
+        self.send_state(step, send)
+    }
+
+    fn keep_state(&self, topology: &Topology) {
+        self.keep(topology);
+    }
+
+    fn restore_state(&self, message: StateMessage) -> Result<(), DataPlaneError> {
+        self.continue_state(message)
     }
 
     fn losses(&self) -> Result<Vec<Lost>, DataPlaneError> {
