@@ -70,6 +70,7 @@ mod testpmd_switch;
 mod trace_live;
 mod tunnels;
 mod upgrade;
+mod upgrade_state;
 mod virtio_user_offloads;
 mod virtio_user_switch;
 mod web;
