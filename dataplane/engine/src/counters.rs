@@ -248,6 +248,13 @@ impl WorkerCounters {
         }
     }
 
+    /// Counts a ring of a port in which `entries` are with the peer.
+    pub(crate) fn count_depth(&self, port: PortId, entries: usize) {
+        if let Some(counters) = self.latency(port) {
+            counters.add_depth(entries as u64);
+        }
+    }
+
     /// Adds counts of a buffer cache.
     pub(crate) fn count_pool(&self, news: &mem::pool::Counters) {
         self.pool_hits.add(news.hits);

@@ -23,11 +23,19 @@ const BUCKETS: usize = OCTAVES * PARTS + 2;
 pub(crate) struct LatencyCounters {
     buckets: [Counter; BUCKETS],
     sum_ns: Counter,
+    /// Sampled rings, and their entries with the peer.
+    rings: Counter,
+    entries: Counter,
 }
 
 impl Default for LatencyCounters {
     fn default() -> Self {
-        Self { buckets: std::array::from_fn(|_| Counter::default()), sum_ns: Counter::default() }
+        Self {
+            buckets: std::array::from_fn(|_| Counter::default()),
+            sum_ns: Counter::default(),
+            rings: Counter::default(),
+            entries: Counter::default(),
+        }
     }
 }
 
@@ -36,6 +44,12 @@ impl LatencyCounters {
     pub(crate) fn add(&self, ns: u64, packets: u64) {
         self.buckets[bucket(ns)].add(packets);
         self.sum_ns.add(ns.saturating_mul(packets));
+    }
+
+    /// Counts a ring with this number of entries with the peer.
+    pub(crate) fn add_depth(&self, entries: u64) {
+        self.rings.add(1);
+        self.entries.add(entries);
     }
 }
 
@@ -59,12 +73,13 @@ pub(crate) struct LatencyTotals {
     buckets: Box<[u64]>,
     sum_ns: u64,
     depth: DepthSnapshot,
+    transmit: RingDepthSnapshot,
 }
 
 impl LatencyTotals {
     pub(crate) fn of(id: PortId, workers: &[Arc<WorkerCounters>]) -> Self {
-        let mut totals =
-            Self { buckets: vec![0; BUCKETS].into(), sum_ns: 0, depth: DepthSnapshot::default() };
+        let (depth, transmit) = (DepthSnapshot::default(), RingDepthSnapshot::default());
+        let mut totals = Self { buckets: vec![0; BUCKETS].into(), sum_ns: 0, depth, transmit };
         for port in workers.iter().map(|worker| worker.port(id)) {
             totals.depth.polls += port.sampled_polls.get();
             totals.depth.packets += port.sampled_packets.get();
@@ -74,6 +89,8 @@ impl LatencyTotals {
                 *total += counter.get();
             }
             totals.sum_ns = totals.sum_ns.wrapping_add(counters.sum_ns.get());
+            totals.transmit.rings += counters.rings.get();
+            totals.transmit.entries += counters.entries.get();
         }
         totals
     }
@@ -83,6 +100,13 @@ impl LatencyTotals {
         let polls = self.depth.polls.wrapping_sub(before.depth.polls);
         let packets = self.depth.packets.wrapping_sub(before.depth.packets);
         (polls > 0).then_some(DepthSnapshot { polls, packets })
+    }
+
+    /// Depth of the transmit rings since the totals `before`; `None` if no ring was sampled.
+    pub(crate) fn transmit_since(&self, before: &Self) -> Option<RingDepthSnapshot> {
+        let rings = self.transmit.rings.wrapping_sub(before.transmit.rings);
+        let entries = self.transmit.entries.wrapping_sub(before.transmit.entries);
+        (rings > 0).then_some(RingDepthSnapshot { rings, entries })
     }
 
     /// The histogram since the totals `before`; `None` if no packet was sampled.
@@ -115,6 +139,17 @@ pub struct DepthSnapshot {
     pub polls: u64,
     /// Packets that they found.
     pub packets: u64,
+}
+
+/// Entries of transmit rings of a port that the peer had not returned when a sampled burst had been sent: packets that
+/// wait, and in the ring of a guest also buffers that it has not offered again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct RingDepthSnapshot {
+    /// Sampled rings.
+    pub rings: u64,
+    /// Sum of their entries.
+    pub entries: u64,
 }
 
 /// One bucket of a histogram: packets with at most this latency and more than that of the buckets before.

@@ -50,7 +50,7 @@ pub use handoff::{Doorbell, Exchange};
 pub use history::PortEvent;
 pub use injector::Injector;
 pub use inline::Inline;
-pub use latency::{DepthSnapshot, LatencyBucket, LatencySnapshot};
+pub use latency::{DepthSnapshot, LatencyBucket, LatencySnapshot, RingDepthSnapshot};
 pub use local::{AttachedQueues, LocalPort};
 pub use model::{HandoffConfig, Model, Order, PipelineConfig, Role, Roles};
 pub use port::{

@@ -2,7 +2,7 @@
 
 use crate::counters::{Totals, WorkerCounters};
 use crate::history::{History, PortEvent, state_name};
-use crate::latency::{DepthSnapshot, LatencySnapshot, LatencyTotals};
+use crate::latency::{DepthSnapshot, LatencySnapshot, LatencyTotals, RingDepthSnapshot};
 use crate::model::Role;
 use port::{DropReason, PortDetails, PortId, PortStatus};
 use serde::{Deserialize, Serialize};
@@ -200,6 +200,9 @@ pub struct PortSnapshot {
     /// Packets found waiting in its receive queues, in sampled polls; absent if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depth: Option<DepthSnapshot>,
+    /// Entries of its transmit rings that the peer has not returned, in samples; absent if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transmit_depth: Option<RingDepthSnapshot>,
     /// Port-specific details, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub details: BTreeMap<String, String>,
@@ -359,7 +362,9 @@ impl Registry {
                 let sampled = LatencyTotals::of(id, counters);
                 let latency = sampled.since(&entry.latency_before);
                 let depth = sampled.depth_since(&entry.latency_before);
-                shown.push(PortSnapshot { history, latency, depth, details, ..shown_port });
+                let transmit_depth = sampled.transmit_since(&entry.latency_before);
+                let sampled = PortSnapshot { latency, depth, transmit_depth, ..shown_port };
+                shown.push(PortSnapshot { history, details, ..sampled });
             }
             (shown, removed_snapshot(&removed))
         })
@@ -389,6 +394,7 @@ fn port_snapshot(id: PortId, name: &str, status: &PortStatus, counted: &Totals) 
         history: Vec::new(),
         latency: None,
         depth: None,
+        transmit_depth: None,
         details: BTreeMap::new(),
     }
 }

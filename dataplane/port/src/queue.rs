@@ -179,6 +179,12 @@ pub trait TxQueue: Send {
         usize::MAX
     }
 
+    /// Entries of the ring that the peer has not returned: packets that it has not taken, and in the ring of a guest
+    /// also buffers that it has not offered again. `None` without such a ring. Reads lines of the peer: for samples.
+    fn depth(&mut self) -> Option<usize> {
+        None
+    }
+
     /// Reserves slots for frames of these lengths, in order, to be written by the caller ([`Slots::write`],
     /// [`Slots::write_packet`]). Returns the number of lengths processed; the queue had no room for the rest. A frame
     /// that the queue can never take is counted in `stats` and has no slot.

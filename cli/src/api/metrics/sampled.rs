@@ -1,4 +1,4 @@
-//! Metrics of sampled bursts: latencies, depths of receive queues, and cycles of workers by step.
+//! Metrics of sampled bursts: latencies, depths of queues and rings, and cycles of workers by step.
 
 use super::page::Sample;
 use super::{COUNTER, Page};
@@ -24,6 +24,14 @@ pub(super) fn sampled(now: &Snapshot, page: &mut Page) {
             "Packets that sampled polls of the port have found, at most 64.",
         ),
         now.ports.iter().flat_map(depth),
+    );
+    page.add_distribution(
+        (
+            "port_transmit_depth_entries",
+            SUMMARY,
+            "Entries of a transmit ring of the port that its peer has not returned, in samples.",
+        ),
+        now.ports.iter().flat_map(transmit_depth),
     );
     let packets =
         now.workers.iter().map(|worker| ([("worker", &worker.index as &dyn Display)], worker.steps.packets));
@@ -56,7 +64,14 @@ fn latency(port: &PortSnapshot) -> Vec<Sample> {
 }
 
 fn depth(port: &PortSnapshot) -> Vec<Sample> {
-    let values = port.depth.map(|depth| [("_sum", depth.packets), ("_count", depth.polls)]);
+    summary(port, port.depth.map(|depth| [("_sum", depth.packets), ("_count", depth.polls)]))
+}
+
+fn transmit_depth(port: &PortSnapshot) -> Vec<Sample> {
+    summary(port, port.transmit_depth.map(|depth| [("_sum", depth.entries), ("_count", depth.rings)]))
+}
+
+fn summary(port: &PortSnapshot, values: Option<[(&'static str, u64); 2]>) -> Vec<Sample> {
     let sample = |(suffix, value): (_, u64)| Sample {
         port: port.name.clone(),
         suffix,
@@ -70,7 +85,9 @@ fn depth(port: &PortSnapshot) -> Vec<Sample> {
 mod tests {
     use super::super::{Format, Sources, text};
     use super::*;
-    use engine::{DepthSnapshot, LatencyBucket, LatencySnapshot, StepSnapshot, WorkerSnapshot};
+    use engine::{
+        DepthSnapshot, LatencyBucket, LatencySnapshot, RingDepthSnapshot, StepSnapshot, WorkerSnapshot,
+    };
 
     #[test]
     fn a_histogram_is_cumulative_and_ports_without_samples_are_left_out() {
@@ -80,6 +97,7 @@ mod tests {
             name: "a".to_owned(),
             latency: Some(LatencySnapshot { sum_ns: 1_500, buckets }),
             depth: Some(DepthSnapshot { polls: 2, packets: 65 }),
+            transmit_depth: Some(RingDepthSnapshot { rings: 3, entries: 700 }),
             ..PortSnapshot::default()
         };
         let steps = StepSnapshot { packets: 9, receive: 10, pipeline: 11, transmit: 12 };
@@ -98,6 +116,8 @@ mod tests {
             "linerate_port_latency_seconds_count{port=\"a\"} 8",
             "linerate_port_receive_depth_packets_sum{port=\"a\"} 65",
             "linerate_port_receive_depth_packets_count{port=\"a\"} 2",
+            "linerate_port_transmit_depth_entries_sum{port=\"a\"} 700",
+            "linerate_port_transmit_depth_entries_count{port=\"a\"} 3",
             "linerate_worker_sampled_packets_total{worker=\"0\"} 9",
             "linerate_worker_step_cycles_total{worker=\"0\",step=\"pipeline\"} 11",
         ] {

@@ -6,7 +6,7 @@ use crate::dataplane::link_report::StpPortReport;
 use crate::dataplane::report::BridgePort;
 use console::table;
 use console::units::{bytes, count, nanoseconds};
-use engine::{DepthSnapshot, LatencySnapshot, PortEvent, PortSnapshot};
+use engine::{DepthSnapshot, LatencySnapshot, PortEvent, PortSnapshot, RingDepthSnapshot};
 
 /// `linerate ports show`
 pub(crate) fn ports(ports: &[PortReport]) -> String {
@@ -68,6 +68,7 @@ fn live(live: &PortSnapshot, addresses: Option<&BridgePort>) -> Vec<String> {
     ];
     rows.extend(live.latency.iter().map(|latency| ("latency".to_owned(), latencies(latency))));
     rows.extend(live.depth.iter().map(|depth| ("waiting".to_owned(), waiting(*depth))));
+    rows.extend(live.transmit_depth.iter().map(|depth| ("unreturned".to_owned(), unreturned(*depth))));
     rows.extend(addresses.map(|port| ("addresses".to_owned(), learned(port))));
     rows.extend(live.details.iter().map(|(name, value)| (name.clone(), value.clone())));
     let running = |yes| if yes { "runs" } else { "stopped" };
@@ -104,6 +105,12 @@ fn waiting(depth: DepthSnapshot) -> String {
     format!("{mean:.1} packets found by a poll, of {} sampled polls that found some", count(depth.polls))
 }
 
+/// Mean number of entries with the peer in the transmit rings.
+fn unreturned(depth: RingDepthSnapshot) -> String {
+    let mean = depth.entries as f64 / depth.rings.max(1) as f64;
+    format!("{mean:.1} entries of a transmit ring after sending, of {} samples", count(depth.rings))
+}
+
 /// A change of the state with its time, and its reason in parentheses.
 fn happened(event: &PortEvent) -> String {
     let reason = event.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
@@ -132,10 +139,12 @@ mod tests {
         let bucket = |up_to_ns, packets| engine::LatencyBucket { up_to_ns: Some(up_to_ns), packets };
         let latency = LatencySnapshot { sum_ns: 0, buckets: vec![bucket(1024, 98), bucket(1_310_720, 2)] };
         let depth = Some(DepthSnapshot { polls: 2, packets: 65 });
-        let port = PortSnapshot { latency: Some(latency), depth, ..PortSnapshot::default() };
+        let transmit_depth = Some(RingDepthSnapshot { rings: 4, entries: 10 });
+        let port = PortSnapshot { latency: Some(latency), depth, transmit_depth, ..PortSnapshot::default() };
         let lines = live(&port, None).join("\n");
         let expected = "p50 1.02 us, p99 1.31 ms, max 1.31 ms to this port, of 100 sampled packets";
         assert!(lines.contains(expected) && lines.contains("32.5 packets found by a poll"), "{lines}");
+        assert!(lines.contains("unreturned  2.5 entries of a transmit ring"), "{lines}");
     }
 
     #[test]

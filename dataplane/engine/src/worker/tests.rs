@@ -153,6 +153,10 @@ impl TxQueue for Sink {
         self.0.lock().unwrap().room
     }
 
+    fn depth(&mut self) -> Option<usize> {
+        Some(7)
+    }
+
     fn notify(&mut self) {}
 
     fn fork(&mut self) -> Box<dyn TxQueue> {

@@ -233,6 +233,15 @@ impl<K: Kernel> TxQueue for Tx<K> {
         }
     }
 
+    fn depth(&mut self) -> Option<usize> {
+        let waiting = match &mut self.ownership {
+            Ownership::Alone(core) => core.to_send.waiting(),
+            Ownership::Shared(common) => lock(common).to_send.waiting(),
+            Ownership::Taken => return None,
+        };
+        Some(waiting as usize)
+    }
+
     fn reap(&mut self) -> Result<(), PortFault> {
         match &mut self.ownership {
             Ownership::Alone(core) => core.reclaim(&self.umem),

@@ -238,6 +238,13 @@ impl<B: Buffers> TxRing for Core<B> {
         }
     }
 
+    #[cold]
+    fn depth(&mut self) -> usize {
+        let (theirs, size) = (self.ring.theirs::<B::End>(), self.ring.size());
+        let limit = if B::End::OWNS_BUFFERS { theirs.wrapping_add(size) } else { theirs };
+        size.saturating_sub(limit.wrapping_sub(self.posted)).into()
+    }
+
     /// The peer chooses the size of its buffers.
     #[inline(always)]
     fn take_work(&mut self) -> u64 {

@@ -125,6 +125,10 @@ impl<R: TxRing, K: Kernel> TxQueue for RingTx<R, K> {
         self.with_ring(|ring| ring.room(len)).unwrap_or(0)
     }
 
+    fn depth(&mut self) -> Option<usize> {
+        self.with_ring(TxRing::depth)
+    }
+
     fn reserve(
         &mut self,
         lengths: &[u32],

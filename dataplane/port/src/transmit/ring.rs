@@ -49,6 +49,9 @@ pub(crate) trait TxRing: Send + 'static {
     /// Minimum number of frames of `len` bytes that can be reserved now.
     fn room(&mut self, len: usize) -> usize;
 
+    /// As [`crate::TxQueue::depth`].
+    fn depth(&mut self) -> usize;
+
     /// Units of work for reserving buffers since the last call ([`crate::work`]).
     fn take_work(&mut self) -> u64;
 

@@ -23,6 +23,7 @@ pub(crate) fn hang<R: TxRing>(ring: R, visible: impl Fn(&mut R) -> usize) {
     hung.commit(&mut slots, &mut stats).unwrap();
     assert_eq!((other.open_tickets(), other.with_ring(&visible), stats.packets), (0, Some(SIZE.into()), 4));
     assert_eq!((stats.bytes, slots.len()), (240, 0));
+    assert_eq!(other.depth(), Some(SIZE.into()), "the peer has taken none");
 }
 
 /// A queue without reservable memory that takes `room` packets.

@@ -43,6 +43,8 @@ pub(super) struct Core<R> {
     translator: Translator,
     plain: AvailCache,
     on_one_line: bool,
+    /// Entries of the ring.
+    size: u32,
     /// The chain after the plain buffers.
     chain: Option<BufId>,
     chain_descriptors: Vec<Descriptor>,
@@ -73,6 +75,7 @@ impl<R: DeviceRing> Core<R> {
             translator,
             plain: AvailCache::new(),
             on_one_line: false,
+            size: setup.size.into(),
             chain: None,
             chain_descriptors: Vec::with_capacity(ring::MAX_CHAIN),
             failed: None,
@@ -279,6 +282,22 @@ impl<R: DeviceRing> TxRing for Core<R> {
             0 => usize::from(self.can_gather(need)),
             plain => plain,
         }
+    }
+
+    #[cold]
+    fn depth(&mut self) -> usize {
+        // The guest offers entries in order: this finds the first that it has not offered.
+        let (mut least, mut most) = (0, self.size);
+        while least < most {
+            let middle = least.midpoint(most);
+            if self.ring.has_beyond(middle) {
+                least = middle + 1;
+            } else {
+                most = middle;
+            }
+        }
+        let taken = self.plain.held + usize::from(self.chain.is_some());
+        (self.size as usize).saturating_sub(least as usize + taken)
     }
 
     #[inline(always)]

@@ -286,6 +286,13 @@ impl<R: DriverRing> TxRing for Core<R> {
         }
     }
 
+    #[cold]
+    fn depth(&mut self) -> usize {
+        // The next call that sends finds and reports a fault again.
+        let _ = self.gather(self.free.size);
+        self.free.size - self.free.held
+    }
+
     #[inline(always)]
     fn take_work(&mut self) -> u64 {
         std::mem::take(&mut self.walked) * work::PIECE

@@ -171,6 +171,10 @@ impl<K: Kernel> TxQueue for FaultTx<K> {
         self.inner.room(len)
     }
 
+    fn depth(&mut self) -> Option<usize> {
+        self.inner.depth()
+    }
+
     fn reap(&mut self) -> Result<(), PortFault> {
         self.inner.reap()
     }

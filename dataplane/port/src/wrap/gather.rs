@@ -212,6 +212,10 @@ impl<K: Kernel> TxQueue for GatherTx<K> {
         }
     }
 
+    fn depth(&mut self) -> Option<usize> {
+        self.inner.depth()
+    }
+
     fn reap(&mut self) -> Result<(), PortFault> {
         self.inner.reap()
     }

@@ -104,6 +104,10 @@ impl<K: Kernel> TxQueue for RecordTx<K> {
         self.inner.room(len)
     }
 
+    fn depth(&mut self) -> Option<usize> {
+        self.inner.depth()
+    }
+
     fn reap(&mut self) -> Result<(), PortFault> {
         self.inner.reap()
     }

@@ -78,6 +78,10 @@ impl<K: Kernel> TxQueue for ShapeTx<K> {
         Ok(indices.len())
     }
 
+    fn depth(&mut self) -> Option<usize> {
+        self.inner.depth()
+    }
+
     fn reap(&mut self) -> Result<(), PortFault> {
         self.inner.reap()
     }

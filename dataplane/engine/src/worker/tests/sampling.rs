@@ -1,7 +1,7 @@
 //! Samples of bursts: their latency by output port, and the cycles of their steps.
 
 use super::*;
-use crate::latency::LatencyTotals;
+use crate::latency::{LatencyTotals, RingDepthSnapshot};
 
 /// Sampled packets that were sent to a port.
 fn sampled(bench: &Bench, port: usize) -> u64 {
@@ -21,6 +21,9 @@ fn one_burst_in_a_millisecond_is_sampled_at_each_output() {
     bench.worker.finish();
     let sent = bench.outputs[2].lock().unwrap().packets as u64;
     assert_eq!((sampled(&bench, 2), sampled(&bench, 3)), (10 * 64, 10 * 64), "of {sent}");
+    let totals = |workers: &[_]| LatencyTotals::of(PortId(2), workers);
+    let depth = totals(std::slice::from_ref(&bench.worker.counters)).transmit_since(&totals(&[]));
+    assert_eq!(depth, Some(RingDepthSnapshot { rings: 10, entries: 70 }));
     let counters = &bench.worker.counters;
     let port = counters.port(PortId(0));
     assert_eq!((port.sampled_polls.get(), port.sampled_packets.get()), (10, 640));

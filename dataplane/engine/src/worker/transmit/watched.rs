@@ -153,7 +153,7 @@ impl Transmit {
     }
 
     /// [`TxQueue::tx`] on the queue at index `at` of a port, with its captures and samples. A queue that delays packets
-    /// is not sampled, because it has not sent what it has taken.
+    /// has no latency, because it has not sent what it has taken.
     #[cold]
     pub(super) fn send_watched(
         &mut self,
@@ -167,8 +167,13 @@ impl Transmit {
         let (current, origins) = (self.watch.current, self.watch.origins);
         let key = |index| packet(current, origins.as_ref(), index);
         let sent = send_captured(queue, burst, (to, indices), stats, captures, key);
-        if let Some(age) = self.watch.sampler.age().filter(|_| stats.packets > 0 && !queue.keeps_back()) {
-            self.counters.count_latency(to, (age as f64 / self.watch.ticks_per_ns) as u64, stats.packets);
+        if let Some(age) = self.watch.sampler.age().filter(|_| stats.packets > 0) {
+            if !queue.keeps_back() {
+                self.counters.count_latency(to, (age as f64 / self.watch.ticks_per_ns) as u64, stats.packets);
+            }
+            if let Some(entries) = queue.depth() {
+                self.counters.count_depth(to, entries);
+            }
         }
         sent
     }
