@@ -66,6 +66,9 @@ pub(crate) struct Offer {
     pub(crate) continued: Continued,
     /// Names of ports that are closed here and opened by the successor.
     pub(crate) reopened: Vec<String>,
+    /// Captures that the successor begins before its ports run: their keys, and the parameters of their requests.
+    #[serde(default)]
+    pub(crate) captures: Vec<(u64, String)>,
     /// Listening sockets, in the order of the descriptors.
     pub(crate) sockets: Vec<SocketName>,
     /// Token of the web page, unless it is in a file.

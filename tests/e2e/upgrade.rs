@@ -1,5 +1,5 @@
 //! `linerate upgrade`: another process takes over the ports of a running switch. Guests and interfaces lose no packet,
-//! and a process that cannot take over leaves the switch as it was.
+//! a process that cannot take over leaves the switch as it was, and captures go on.
 
 mod successor;
 
@@ -12,8 +12,9 @@ use std::thread;
 use std::time::Duration;
 
 use linerate_tests::netns::Netns;
+use linerate_tests::process::Process;
 use linerate_tests::switch::{Port, Switch, configuration};
-use linerate_tests::{binary, folder};
+use linerate_tests::{binary, folder, need, wait};
 use serde_json::Value;
 
 const SWITCH_CPU: usize = 0;
@@ -23,6 +24,8 @@ const ALONE: &str = "\n[[worker]]\ncpu = 0\n";
 const REACTION: Duration = Duration::from_secs(10);
 /// Pause between two upgrades, so that packets pass in each process.
 const PAUSE: Duration = Duration::from_millis(300);
+/// Packets of a limited capture: more than one process forwards.
+const LIMIT: u64 = 9_000;
 /// Ports beside those under load.
 const OTHERS: usize = 61;
 
@@ -143,6 +146,57 @@ fn interfaces_stay_and_lose_no_packet() {
     let mut pings = pings;
     let status = pings.finish(REACTION);
     assert!(status.success() && pings.output().contains("1000 received"), "{}", pings.output());
+    switch.stop();
+}
+
+/// Packets of a capture that is complete, or written now.
+fn packets(file: &Path) -> u64 {
+    let output = Command::new("tcpdump").args(["-n", "-r"]).arg(file).output().expect("tcpdump runs");
+    String::from_utf8_lossy(&output.stdout).lines().count() as u64
+}
+
+#[test]
+#[ignore = "needs two CPUs and tcpdump: run by `cargo xtask test`"]
+fn captures_go_on_in_the_new_process_with_its_first_packet() {
+    need::program("tcpdump");
+    let folder = folder();
+    let (red, blue) = (folder.path().join("red"), folder.path().join("blue"));
+    let ports = [vhost("red", &red), vhost("blue", &blue)];
+    let mut switch = Switch::start_from(folder.path(), &configuration(&[SWITCH_CPU], &ports));
+    let capture = |name: &str, words: &[&str]| {
+        let (file, control) = (folder.path().join(name), folder.path().join("control.sock"));
+        let (path, control) = (file.display().to_string(), control.display().to_string());
+        let words = [&["--control", &control, "capture"], words, &["-w", &path]].concat();
+        let capture = Process::spawn(folder.path(), &format!("{name}-log"), binary::linerate(), &words);
+        let begun = wait::until(REACTION, || file.exists().then_some(()));
+        assert!(begun.is_some(), "{}", capture.output());
+        (capture, file)
+    };
+    let (mut all, received) = capture("all.pcapng", &["red", "--direction", "in"]);
+    let limit = LIMIT.to_string();
+    let (mut some, sent) = capture("some.pcapng", &["blue", "--direction", "out", "--limit", &limit]);
+    let report = under_load(&mut switch, [&red, &blue], "", |switch| {
+        for _ in 0..2 {
+            switch.upgrade(&[]).expect("an upgrade");
+            thread::sleep(PAUSE);
+        }
+    });
+    assert_eq!(report["lost"], 0, "{report}");
+    assert!(some.finish(REACTION).success(), "{}", some.output());
+    assert_eq!(packets(&sent), LIMIT, "{}", some.output());
+    let expected = switch.settled(&["red"])[0].rx_packets;
+    let complete = wait::until(REACTION, || (packets(&received) == expected).then_some(()));
+    assert!(complete.is_some(), "{} of {expected}: {}", packets(&received), all.output());
+    assert!(all.terminate(REACTION).success(), "{}", all.output());
+    assert_eq!(packets(&received), expected);
+    let noted = all.output();
+    assert_eq!(noted.matches("the capture goes on").count(), 2, "{noted}");
+    assert!(!noted.contains("interrupted"), "{noted}");
+    let metrics = switch.request("GET /metrics HTTP/1.0\r\n\r\n");
+    let depth = "linerate_port_transmit_depth_entries_count{port=\"blue\"}";
+    assert!(metrics.contains(depth), "{metrics}");
+    // The last process counts the packets of all three.
+    switch.wait_logged(&["a capture has ended", &format!("\"packets\":{expected},\"missed\":0")], REACTION);
     switch.stop();
 }
 

@@ -3,7 +3,8 @@
 use super::endpoint::{Credentials, CredentialsError, Stream, connect, header, is_remote};
 use console::{BAD_INPUT, Diagnostic, FAILED};
 use http_body_util::{BodyExt, Full};
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Frame};
+use hyper::header::{HeaderMap, HeaderValue, TE};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -19,6 +20,9 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Timeout of a request that may read a large file.
 const LONG_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Longest time without a piece of a body without end.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// The kind of a process with a control socket, for errors.
 #[derive(Clone, Copy, Debug)]
@@ -80,30 +84,48 @@ impl Client {
         self.decode(&self.ask(Method::GET, path, Bytes::new())?)
     }
 
-    /// `GET` of a body without end, which is passed to `take` in pieces until it ends or `take` returns an error.
+    /// `GET` of a body without end, which is passed to `take` in pieces until it ends or `take` returns an error. `take`
+    /// gets an empty piece after each [`PAUSE`] without bytes, so that it can end then. `begin` gets the headers first.
+    /// Returns the trailers.
     pub(crate) fn stream(
         &self,
         path: &str,
+        begin: impl FnOnce(&HeaderMap),
         mut take: impl FnMut(&[u8]) -> std::io::Result<()>,
-    ) -> Result<std::io::Result<()>, Diagnostic> {
+    ) -> Result<std::io::Result<HeaderMap>, Diagnostic> {
         self.runtime()?.block_on(async {
             let (mut sender, connection) = self.open().await.map_err(|e| self.unreached(&*e))?;
             // It ends with the runtime at the latest.
             drop(tokio::spawn(connection));
-            let request = self.request(&Method::GET, path, Bytes::new()).map_err(|e| self.unreached(&*e))?;
+            let request = self.request(&Method::GET, path, Bytes::new());
+            let mut request = request.map_err(|e| self.unreached(&*e))?;
+            request.headers_mut().insert(TE, HeaderValue::from_static("trailers"));
             let mut response = sender.send_request(request).await.map_err(|e| self.silent(&e))?;
             let status = response.status();
-            let mut refusal = Vec::new();
-            while let Some(frame) = response.frame().await {
-                let frame = frame.map_err(|e| self.broken(&e))?;
-                let Some(piece) = frame.data_ref() else { continue };
+            let (mut refusal, mut trailers) = (Vec::new(), HeaderMap::new());
+            if status.is_success() {
+                begin(response.headers());
+            }
+            loop {
+                let frame = match tokio::time::timeout(PAUSE, response.frame()).await {
+                    Ok(None) => break,
+                    Ok(Some(frame)) => frame.map_err(|e| self.broken(&e))?,
+                    Err(_) => Frame::data(Bytes::new()),
+                };
+                let piece = match frame.into_data() {
+                    Ok(piece) => piece,
+                    Err(last) => {
+                        trailers.extend(last.into_trailers().unwrap_or_default());
+                        continue;
+                    }
+                };
                 if !status.is_success() {
-                    refusal.extend_from_slice(piece);
-                } else if let Err(error) = take(piece) {
+                    refusal.extend_from_slice(&piece);
+                } else if let Err(error) = take(&piece) {
                     return Ok(Err(error));
                 }
             }
-            if status.is_success() { Ok(Ok(())) } else { Err(self.refused(status, &refusal)) }
+            if status.is_success() { Ok(Ok(trailers)) } else { Err(self.refused(status, &refusal)) }
         })
     }
 

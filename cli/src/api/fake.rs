@@ -2,6 +2,7 @@
 //! reports a hanging worker; removal of a port named [`STAYS`] fails.
 
 use crate::dataplane::bond_report::BondState;
+use crate::dataplane::capture_report::{CaptureEnd, CaptureRequest, Captured, Continuation};
 use crate::dataplane::connections::{ConnectionFilter, ConnectionLimits, ConnectionReport};
 use crate::dataplane::export_report::ExportReport;
 use crate::dataplane::flow_report::{FlowCounts, TraceReport, TraceRequest};
@@ -10,8 +11,6 @@ use crate::dataplane::interface::{DataPlane, DataPlaneError};
 use crate::dataplane::link_report::{NeighborsReport, StpPortReport};
 use crate::dataplane::multicast_report::MulticastReport;
 use crate::dataplane::offload_report::OffloadReport;
-use crate::dataplane::report::CaptureRequest;
-use crate::dataplane::report::Captured;
 use crate::dataplane::report::{
     BridgeReport, FdbEntry, FdbFilter, FlowEntry, FlowFilter, FlowRequest, MoveEvent, Origin,
 };
@@ -285,8 +284,15 @@ impl DataPlane for Fake {
         ExportReport::default()
     }
 
-    fn capture(&self, _: &CaptureRequest) -> Result<Captured, DataPlaneError> {
-        Ok(Captured { pipe: rustix::pipe::pipe().unwrap().0, failure: std::sync::Arc::default() })
+    /// Ends at once. A capture of a client that connects again continues once, after an interruption.
+    fn capture(&self, request: &CaptureRequest) -> Result<Captured, DataPlaneError> {
+        let (pipe, end) = (rustix::pipe::pipe().unwrap().0, std::sync::OnceLock::new());
+        let interruption = request.continues.map(|before| Duration::from_micros(before.time));
+        if request.query.is_some() && request.continues.is_none() {
+            let part = Continuation { key: 1, packets: 2, missed: 3, time: 4 };
+            end.set(CaptureEnd::Continues(part)).unwrap();
+        }
+        Ok(Captured { pipe, end: end.into(), interruption })
     }
 
     fn continued(&self) -> Continued {

@@ -13,7 +13,7 @@
 
 mod answer;
 mod bonds;
-mod capture;
+pub(crate) mod capture;
 pub(crate) mod client;
 pub(crate) mod config;
 pub(crate) mod control;

@@ -4,6 +4,7 @@ mod grants;
 mod status;
 mod web;
 
+use super::capture::{CONTINUES, INTERRUPTION};
 use super::client::Client;
 use super::fake::{Fake, HELD, STAYS, topology};
 use super::model::MirrorReport;
@@ -17,6 +18,7 @@ use crate::settings::topology::{PortSettings, StaticEntry};
 use console::{BAD_INPUT, FAILED};
 use engine::Snapshot;
 use engine::balance::Balance;
+use hyper::header::{HeaderMap, HeaderValue};
 use serde_json::json;
 use std::io::{Read, Seek, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -72,6 +74,22 @@ fn rejected_moves_name_both_ports() {
     let bridges: Vec<BridgeReport> = running.client.get("/v1/bridges").unwrap();
     let refused = &bridges[0].refused_moves[0];
     assert_eq!((refused.old_port.as_str(), refused.new_port.as_str(), refused.age), ("a", "b", 3));
+}
+
+#[test]
+fn a_capture_that_goes_on_has_a_trailer_and_one_that_was_interrupted_a_header() {
+    let switch = running();
+    let stream = |path: &str| {
+        let mut missing = None;
+        let begin = |headers: &HeaderMap| missing = headers.get(INTERRUPTION).cloned();
+        let trailers = switch.client.stream(path, begin, |_| Ok(())).unwrap().unwrap();
+        (trailers.get(CONTINUES).cloned(), missing)
+    };
+    assert_eq!(stream("/v1/capture?limit=5"), (Some(HeaderValue::from_static("1-2-3-4")), None));
+    let missing = Some(HeaderValue::from_static("4"));
+    assert_eq!(stream("/v1/capture?limit=5&continues=1-2-3-4"), (None, missing));
+    let refused = switch.client.stream("/v1/capture?continues=1", |_| {}, |_| Ok(())).unwrap_err();
+    assert!(refused.code == BAD_INPUT && refused.reason.contains("linerate-continues"), "{refused}");
 }
 
 #[test]

@@ -1,29 +1,58 @@
 //! `linerate capture`: packets of running ports into a file or a pipe.
 
+use crate::api::capture::{CONTINUES, INTERRUPTION};
 use crate::api::client::{Client, query};
 use crate::args::capture::CaptureArgs;
+use crate::dataplane::capture_report::Continuation;
 use console::Diagnostic;
+use hyper::header::HeaderMap;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A capture file without packets, for Ethernet, which tells `tcpdump` for what it compiles.
 const EMPTY: [u8; 24] =
     [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 1, 0, 0, 0];
 
-/// Captures until the limit, a signal, or the end of the reader.
+/// Captures until the limit, a signal, or the end of the reader. If another process takes the switch over, the capture
+/// goes on there.
 pub(crate) fn run(args: &CaptureArgs, client: &Client) -> anyhow::Result<()> {
-    let path = format!("/v1/capture?{}", parameters(args)?);
-    let mut to = Destination::Unopened(&args.write);
-    let written = client.stream(&path, |piece| to.write(piece))?;
-    match written {
-        // A reader such as `tcpdump -c 5` ends when it has enough.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => written.map_err(|error| {
-            let remedy = "free space, or name another file";
-            Diagnostic::failed(format!("-w {}", args.write.display()), error, remedy).into()
-        }),
+    let request = format!("/v1/capture?{}", parameters(args)?);
+    let mut to = Destination::new(&args.write, console::stop_on_signals()?);
+    let mut path = request.clone();
+    loop {
+        let written = client.stream(&path, note_interruption, |piece| to.write(piece))?;
+        let ended = match written {
+            // A reader such as `tcpdump -c 5` ends when it has enough.
+            Err(error) if [ErrorKind::BrokenPipe, ErrorKind::Interrupted].contains(&error.kind()) => {
+                return Ok(());
+            }
+            ended => ended.map_err(|error| {
+                let remedy = "free space, or name another file";
+                Diagnostic::failed(format!("-w {}", args.write.display()), error, remedy)
+            })?,
+        };
+        let Some(end) = ended.get(CONTINUES).and_then(|value| value.to_str().ok()) else { return Ok(()) };
+        if let Ok(Continuation { packets, missed, .. }) = end.parse() {
+            console::note(&format!(
+                "another process has taken the switch over; the capture goes on, {packets} packets so far, {missed} missed"
+            ));
+        }
+        path = format!("{request}&{}", query([("continues", Some(end))]));
+    }
+}
+
+/// Reports packets that are missing between two parts of the file.
+fn note_interruption(headers: &HeaderMap) {
+    let us = headers.get(INTERRUPTION).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    if let Some(us) = us {
+        let ms = us as f64 / 1000.0;
+        console::warn(&format!("linerate: the capture was interrupted: packets of {ms:.3} ms are missing"));
     }
 }
 
@@ -76,39 +105,112 @@ pub(super) fn compile(expression: &str) -> Result<String, Diagnostic> {
     Ok(text.lines().skip(1).collect::<Vec<_>>().join(";"))
 }
 
-/// Where packets are written. A file is created with the first bytes, so that a refused capture leaves none behind.
-enum Destination<'a> {
-    Unopened(&'a Path),
-    Open(Box<dyn Write>),
+/// Where packets are written, in whole blocks, so that a signal leaves a file that can be read. A file is created with
+/// the first bytes, so that a refused capture leaves none behind.
+struct Destination<'a> {
+    path: &'a Path,
+    stop: Arc<AtomicBool>,
+    file: Option<File>,
+    /// The beginning of a block.
+    rest: Vec<u8>,
 }
 
-impl Destination<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if let Self::Unopened(path) = self {
-            *self = Self::Open(if path.as_os_str() == "-" {
-                Box::new(io::stdout())
-            } else {
-                Box::new(File::create(path)?)
-            });
-        }
-        let Self::Open(to) = self else { return Ok(()) };
-        to.write_all(bytes)?;
-        to.flush()
+impl<'a> Destination<'a> {
+    fn new(path: &'a Path, stop: Arc<AtomicBool>) -> Self {
+        Self { path, stop, file: None, rest: Vec::new() }
     }
+
+    /// Writes bytes of the capture, or returns `Interrupted` after a signal, and `BrokenPipe` if nothing reads.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(ErrorKind::Interrupted.into());
+        }
+        let file = match &mut self.file {
+            Some(file) => file,
+            None if bytes.is_empty() => return Ok(()),
+            empty => empty.insert(open(self.path)?),
+        };
+        if is_unread(file) {
+            return Err(ErrorKind::BrokenPipe.into());
+        }
+        self.rest.extend_from_slice(bytes);
+        let whole = whole(&self.rest);
+        file.write_all(&self.rest[..whole])?;
+        self.rest.drain(..whole);
+        Ok(())
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    if path.as_os_str() == "-" {
+        return Ok(io::stdout().as_fd().try_clone_to_owned()?.into());
+    }
+    File::create(path)
+}
+
+/// Whether this is a pipe whose other end is closed.
+fn is_unread(file: &File) -> bool {
+    let mut polled = [PollFd::new(file, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().contains(PollFlags::ERR)
+}
+
+/// Length of the complete blocks of pcapng at the beginning of `bytes`.
+fn whole(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(length) = bytes.get(at + 4..at + 8).and_then(|field| field.try_into().ok()) {
+        // A block has its length at both ends.
+        let next = at.saturating_add((u32::from_le_bytes(length) as usize).max(12));
+        if next > bytes.len() {
+            break;
+        }
+        at = next;
+    }
+    at
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn block(body: &[u8]) -> Vec<u8> {
+        let length = (body.len() as u32 + 12).to_le_bytes();
+        [&6_u32.to_le_bytes(), &length[..], body, &length].concat()
+    }
+
     #[test]
     fn a_refused_capture_leaves_no_file_behind() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x.pcapng");
-        let mut to = Destination::Unopened(&path);
+        let mut to = Destination::new(&path, Arc::default());
+        to.write(b"").unwrap();
         assert!(!path.exists());
-        to.write(b"first").unwrap();
-        to.write(b"second").unwrap();
-        assert_eq!(std::fs::read(&path).unwrap(), b"firstsecond");
+        to.write(&block(b"head")).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), block(b"head"));
+    }
+
+    #[test]
+    fn a_signal_leaves_whole_blocks() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.pcapng");
+        let stop = Arc::<AtomicBool>::default();
+        let mut to = Destination::new(&path, stop.clone());
+        let bytes = [block(b"head"), block(b"12345678"), block(b"9012")].concat();
+        for piece in bytes[..50].chunks(7) {
+            to.write(piece).unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(to.write(&bytes[50..]).unwrap_err().kind(), ErrorKind::Interrupted);
+        assert_eq!(std::fs::read(&path).unwrap(), bytes[..36]);
+    }
+
+    #[test]
+    fn a_pipe_that_is_closed_ends_the_capture() {
+        let (read, write) = rustix::pipe::pipe().unwrap();
+        let mut to = Destination::new(Path::new("-"), Arc::default());
+        to.file = Some(write.into());
+        to.write(b"").unwrap();
+        drop(read);
+        assert_eq!(to.write(b"").unwrap_err().kind(), ErrorKind::BrokenPipe);
     }
 }

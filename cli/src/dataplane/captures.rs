@@ -1,9 +1,11 @@
 //! Captures of packets at running ports, each to a pipe that a client reads.
 //!
-//! A thread writes the file of a capture. It ends with its limit, when the reader closes the pipe, or with the switch.
+//! A thread writes the file of a capture. It ends with its limit, when the reader closes the pipe, with the switch, or
+//! when another process has taken over. That process has begun a capture with the same parameters before its ports run,
+//! whose packets wait in its rings until the client has connected again.
 
+use super::capture_report::{CaptureEnd, CaptureRequest, Captured, Continuation, time_of_day};
 use super::interface::DataPlaneError;
-use super::report::{CaptureRequest, Captured};
 use console::Diagnostic;
 use engine::{CaptureOptions, Engine, TraceOptions};
 use port::pcap::CaptureFile;
@@ -11,86 +13,196 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::File;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{Builder, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// Captures at one time. Each has rings of 4 MiB for each worker.
 const MOST: usize = 4;
 /// Interval in which the end of a capture is noticed.
-const INTERVAL: Duration = Duration::from_millis(100);
+const INTERVAL: Duration = Duration::from_millis(10);
 /// Time for workers to drop their ends.
 const DRAIN: Duration = Duration::from_secs(1);
+/// How long a capture of the process before waits for its client.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The running captures of a switch.
 #[derive(Default)]
 pub(super) struct Captures {
-    stop: Arc<AtomicBool>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Why all of them end.
+    stop: Arc<OnceLock<Stop>>,
+    running: Mutex<Vec<Running>>,
+}
+
+/// Why all captures end.
+#[derive(Clone, Copy, Debug)]
+enum Stop {
+    /// The switch ends.
+    End,
+    /// Another process has taken over, at this time of day.
+    HandedOver(u64),
+}
+
+struct Running {
+    key: u64,
+    /// Parameters for a process that takes over.
+    query: Option<String>,
+    thread: JoinHandle<()>,
+    /// Until its client has connected again.
+    waiting: Option<(Sender<Begin>, Captured)>,
+}
+
+/// The beginning of the file.
+#[derive(Clone, Copy)]
+struct Begin {
+    limit: Option<u64>,
+    before: Continuation,
+}
+
+/// The ports of a capture, as numbers and names, and those whose received packets are followed.
+pub(super) struct Sources {
+    pub(super) ports: Vec<(u16, String)>,
+    pub(super) from: Option<Vec<u16>>,
+}
+
+/// What the thread of a capture needs.
+struct Task {
+    key: u64,
+    engine: Arc<Engine>,
+    options: CaptureOptions,
+    begin: Receiver<Begin>,
+    stop: Arc<OnceLock<Stop>>,
+    end: Arc<OnceLock<CaptureEnd>>,
 }
 
 impl Captures {
-    /// Starts a capture of `ports`, which are numbers and names; packets are followed that the ports `from` have
-    /// received. Returns the end to be read.
+    /// Starts a capture, or returns the one that was prepared for the client. Returns the end to be read.
     pub(super) fn start(
         &self,
         engine: &Arc<Engine>,
         request: &CaptureRequest,
-        ports: &[(u16, String)],
-        from: Option<Vec<u16>>,
+        sources: &Sources,
     ) -> Result<Captured, DataPlaneError> {
+        let before = request.continues.unwrap_or_default();
+        let limit = request.limit.map(|limit| limit.saturating_sub(before.packets));
+        let begin = Begin { limit, before };
+        if let Some(prepared) = self.prepared(begin) {
+            return Ok(prepared);
+        }
+        let now = time_of_day();
+        let interruption =
+            request.continues.map(|before| Duration::from_nanos(now.saturating_sub(before.time)));
+        let comment = interruption.map(|missing| interrupted(before.time, missing));
+        let (sender, captured) = self.spawn(now, engine, request, sources, comment)?;
+        // The thread waits for it.
+        let _ = sender.send(begin);
+        Ok(Captured { interruption, ..captured })
+    }
+
+    /// Starts a capture of the process before, which waits for its client.
+    pub(super) fn prepare(
+        &self,
+        key: u64,
+        engine: &Arc<Engine>,
+        request: &CaptureRequest,
+        sources: &Sources,
+    ) -> Result<(), DataPlaneError> {
+        let waiting = self.spawn(key, engine, request, sources, None)?;
+        if let Some(running) = self.running().iter_mut().find(|running| running.key == key) {
+            running.waiting = Some(waiting);
+        }
+        Ok(())
+    }
+
+    /// The capture that waits for this client.
+    fn prepared(&self, begin: Begin) -> Option<Captured> {
+        let mut running = self.running();
+        let found = running.iter_mut().find(|running| running.key == begin.before.key)?;
+        let (sender, captured) = found.waiting.take()?;
+        // Fails if it has waited too long.
+        sender.send(begin).ok().map(|()| captured)
+    }
+
+    fn spawn(
+        &self,
+        key: u64,
+        engine: &Arc<Engine>,
+        request: &CaptureRequest,
+        sources: &Sources,
+        comment: Option<String>,
+    ) -> Result<(Sender<Begin>, Captured), DataPlaneError> {
         let failed = |e: &dyn std::fmt::Display| {
             let remedy = "end other captures, or raise the limits on threads and descriptors";
             DataPlaneError::Refused(Diagnostic::failed("capture", e, remedy))
         };
-        let mut threads = self.threads();
-        threads.retain(|thread| !thread.is_finished());
-        if threads.len() >= MOST {
+        let mut running = self.running();
+        running.retain(|running| !running.thread.is_finished());
+        if running.len() >= MOST {
             return Err(failed(&format!("there are {MOST} captures already, which is the maximum")));
         }
         let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| failed(&e))?;
         let watched = write.try_clone().map_err(|e| failed(&e))?;
-        let (options, names) = options(request, ports, from);
-        let (snap, limit) = (request.snap, request.limit);
-        let (engine, stop) = (engine.clone(), self.stop.clone());
-        let failure = Arc::<OnceLock<String>>::default();
-        let known = failure.clone();
+        let (options, names) = options(request, sources);
+        let (snap, (sender, begin)) = (request.snap, channel());
+        let (stop, end) = (self.stop.clone(), Arc::<OnceLock<CaptureEnd>>::default());
+        let task = Task { key, engine: engine.clone(), options, begin, stop, end: end.clone() };
         let run = move || {
             // The head of a file with many ports does not fit into the pipe, so it is written once there is a reader.
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            match CaptureFile::stream(File::from(write), &names, snap, limit) {
-                Ok(file) => run(&engine, file, options, (&watched, &stop), &known),
-                Err(error) => broke_off(&known, error.to_string()),
+            match CaptureFile::stream(File::from(write), &names, snap, comment.as_deref()) {
+                Ok(file) => task.run(file, &watched),
+                Err(error) => task.broke_off(error.to_string()),
             }
             // Only now the reader sees the end, and knows why.
             drop(watched);
         };
-        threads.push(Builder::new().name("capture".to_owned()).spawn(run).map_err(|e| failed(&e))?);
-        Ok(Captured { pipe: read, failure })
+        let thread = Builder::new().name("capture".to_owned()).spawn(run).map_err(|e| failed(&e))?;
+        running.push(Running { key, query: request.query.clone(), thread, waiting: None });
+        Ok((sender, Captured { pipe: read, end, interruption: None }))
+    }
+
+    /// Captures that another process can continue: their keys, and the parameters of their requests.
+    pub(super) fn handed_over(&self) -> Vec<(u64, String)> {
+        let mut running = self.running();
+        running.retain(|running| !running.thread.is_finished());
+        let handed = running.iter().filter(|running| running.waiting.is_none());
+        handed.filter_map(|one| Some((one.key, one.query.clone()?))).collect()
+    }
+
+    /// Ends all captures, because another process has taken over.
+    pub(super) fn hand_over(&self) {
+        // It is set once.
+        let _ = self.stop.set(Stop::HandedOver(time_of_day()));
     }
 
     /// Ends all captures.
     pub(super) fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads().drain(..) {
+        // Fails if another process has taken over.
+        let _ = self.stop.set(Stop::End);
+        for Running { thread, waiting, .. } in self.running().drain(..) {
+            drop(waiting);
             // A panic of the thread was printed already.
             let _ = thread.join();
         }
     }
 
-    fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    fn running(&self) -> MutexGuard<'_, Vec<Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Comment of a file that does not continue at the end of the part before.
+fn interrupted(since: u64, missing: Duration) -> String {
+    let since = humantime::format_rfc3339_micros(UNIX_EPOCH + Duration::from_nanos(since));
+    let ms = missing.as_secs_f64() * 1000.0;
+    format!("the switch was replaced: packets are missing from {since} on, for {ms:.3} ms")
 }
 
 /// Options of the engine, and the names of the file's interfaces. A capture of all ports has one more interface, for
 /// ports that are added later.
-fn options(
-    request: &CaptureRequest,
-    ports: &[(u16, String)],
-    from: Option<Vec<u16>>,
-) -> (CaptureOptions, Vec<String>) {
+fn options(request: &CaptureRequest, sources: &Sources) -> (CaptureOptions, Vec<String>) {
+    let Sources { ports, from } = sources;
     let mut names: Vec<String> = ports.iter().map(|(_, name)| name.clone()).collect();
     let other = (request.ports.is_empty() || request.trace.is_some()).then_some(names.len() as u16);
     let numbers = ports.iter().map(|(id, _)| usize::from(*id)).max().map_or(1, |most| most + 2);
@@ -100,39 +212,50 @@ fn options(
     }
     names.extend(other.map(|_| "ports added later".to_owned()));
     let CaptureRequest { received, sent, dropped, .. } = *request;
-    let trace = request.trace.map(|rate| TraceOptions { rate, ports: from, numbers: Arc::default() });
+    let trace = request.trace.map(|rate| TraceOptions { rate, ports: from.clone(), numbers: Arc::default() });
     (CaptureOptions { interfaces, received, sent, dropped, filter: request.filter.clone(), trace }, names)
 }
 
-/// Writes packets until the capture ends.
-fn run(
-    engine: &Engine,
-    mut file: CaptureFile,
-    options: CaptureOptions,
-    (pipe, stop): (&OwnedFd, &AtomicBool),
-    failure: &OnceLock<String>,
-) {
-    let id = engine.start_capture(options, || file.feed());
-    while !file.has_ended() && !is_closed(pipe) && !stop.load(Ordering::Relaxed) {
-        file.write(INTERVAL);
+impl Task {
+    /// Writes packets until the capture ends.
+    fn run(&self, mut file: CaptureFile, pipe: &OwnedFd) {
+        let id = self.engine.start_capture(self.options.clone(), || file.feed());
+        let before = self.begin.recv_timeout(PATIENCE).map(|Begin { limit, before }| {
+            file.limit(limit);
+            while !file.has_ended() && !is_closed(pipe) && self.stop.get().is_none() {
+                file.write(INTERVAL);
+            }
+            before
+        });
+        self.engine.stop_capture(id);
+        let Ok(before) = before else { return tracing::info!("a capture ends, because its client is gone") };
+        let until = Instant::now() + DRAIN;
+        while file.has_feeds() && Instant::now() < until && !is_closed(pipe) {
+            file.write(Duration::from_millis(1));
+        }
+        let is_complete = file.has_ended();
+        let counts = file.close();
+        let (packets, missed) = (before.packets + counts.written, before.missed + counts.missed);
+        // A reader that has enough closes the pipe.
+        if let Some(reason) = counts.failure.filter(|_| !is_closed(pipe)) {
+            return self.broke_off(reason);
+        }
+        match self.stop.get() {
+            Some(&Stop::HandedOver(time)) if !is_complete => {
+                tracing::info!(packets, missed, "a capture goes on in another process");
+                // It is empty until here.
+                let end = CaptureEnd::Continues(Continuation { key: self.key, packets, missed, time });
+                let _ = self.end.set(end);
+            }
+            _ => tracing::info!(packets, missed, "a capture has ended"),
+        }
     }
-    engine.stop_capture(id);
-    let until = Instant::now() + DRAIN;
-    while file.has_feeds() && Instant::now() < until && !is_closed(pipe) {
-        file.write(Duration::from_millis(1));
-    }
-    let counts = file.close();
-    tracing::info!(packets = counts.written, missed = counts.missed, "a capture has ended");
-    // A reader that has enough closes the pipe.
-    if let Some(reason) = counts.failure.filter(|_| !is_closed(pipe)) {
-        broke_off(failure, reason);
-    }
-}
 
-fn broke_off(failure: &OnceLock<String>, reason: String) {
-    tracing::warn!(%reason, "a capture broke off");
-    // It is empty until here.
-    let _ = failure.set(reason);
+    fn broke_off(&self, reason: String) {
+        tracing::warn!(%reason, "a capture broke off");
+        // It is empty until here.
+        let _ = self.end.set(CaptureEnd::BrokeOff(reason));
+    }
 }
 
 /// Whether the reader has closed the pipe.

@@ -3,6 +3,7 @@
 //! Calls wait at most for a burst boundary of every worker. Workers do not call this interface.
 
 use super::bond_report::BondState;
+use super::capture_report::{CaptureRequest, Captured};
 use super::connections::{ConnectionFilter, ConnectionLimits, ConnectionReport};
 use super::export_report::ExportReport;
 use super::flow_report::{FlowCounts, TraceReport, TraceRequest};
@@ -10,8 +11,7 @@ use super::handover::Lost;
 use super::link_report::{NeighborsReport, StpPortReport};
 use super::multicast_report::MulticastReport;
 use super::offload_report::OffloadReport;
-use super::report::Captured;
-use super::report::{BridgeReport, CaptureRequest, FdbEntry, FdbFilter, FlowEntry, FlowFilter, FlowRequest};
+use super::report::{BridgeReport, FdbEntry, FdbFilter, FlowEntry, FlowFilter, FlowRequest};
 use super::state::{Continued, SaveStep, StateMessage};
 use super::tunnels::{OptionEntry, OptionFilter, OptionRequest, TunnelEntry};
 use crate::remedy;
@@ -153,6 +153,14 @@ pub(crate) trait DataPlane: Send + Sync {
     /// Captures packets of running ports. Returns the end of a pipe with a pcapng file; the capture ends when it is
     /// closed.
     fn capture(&self, request: &CaptureRequest) -> Result<Captured, DataPlaneError>;
+    /// Running captures that another process can continue: their keys, and the parameters of their requests.
+    fn captures(&self) -> Vec<(u64, String)> {
+        Vec::new()
+    }
+    /// Begins a capture of another process, which waits for its client.
+    fn continue_capture(&self, _key: u64, _request: &CaptureRequest) -> Result<(), DataPlaneError> {
+        Ok(())
+    }
     /// What another process must know at its start to continue this switch.
     fn continued(&self) -> Continued;
     /// Passes state that another process continues to `send`, in the order of the steps. Controllers are not connected

@@ -1,7 +1,7 @@
 //! The running switch: creates an engine with bridges and ports from settings.
 //!
-//! `interface` is the interface used by the control API and `run`, `report`, `bond_report`, `export_report`,
-//! `flow_report`, `link_report` and `offload_report` its results, and `switch` its implementation. `flows` has the flow
+//! `interface` is the interface used by the control API and `run`, `report`, `bond_report`, `capture_report`,
+//! `export_report`, `flow_report`, `link_report` and `offload_report` its results, and `switch` its implementation. `flows` has the flow
 //! tables of OpenFlow bridges, `controllers` the connections to their controllers, `connections` lists what they track,
 //! and `tunnels` their tunnels. `links` runs the protocols between neighbours and the timers of bonds, `export` sends
 //! samples and counters to collectors, and `offload` is the kernel fast path. `handover` and `state` are what a
@@ -10,6 +10,7 @@
 
 pub(crate) mod bond_changes;
 pub(crate) mod bond_report;
+pub(crate) mod capture_report;
 pub(crate) mod captures;
 pub(crate) mod connections;
 mod controllers;

@@ -3,10 +3,7 @@
 use super::flow_report::FlowRate;
 use super::link_report::{StpPortReport, StpReport};
 use console::Span;
-use port::pcap::Filter;
-use rustix::fd::OwnedFd;
 use serde::{Deserialize, Serialize};
-use std::sync::{Arc, OnceLock};
 use utoipa::{IntoParams, ToSchema};
 use wire::MacAddress;
 
@@ -258,29 +255,4 @@ impl FdbFilter {
         let vlan = self.vlan.map(|vlan| format!(" in VLAN {vlan}")).unwrap_or_default();
         table.unwrap_or_else(|| "any forwarding table".to_owned()) + &port + &vlan
     }
-}
-
-/// A capture to be read.
-pub(crate) struct Captured {
-    /// The packets, as a file.
-    pub(crate) pipe: OwnedFd,
-    /// Why the file is not whole, once the pipe has ended.
-    pub(crate) failure: Arc<OnceLock<String>>,
-}
-
-/// What a client captures.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct CaptureRequest {
-    /// Names of ports; empty: all.
-    pub(crate) ports: Vec<String>,
-    pub(crate) received: bool,
-    pub(crate) sent: bool,
-    pub(crate) dropped: bool,
-    /// Maximum bytes of a packet.
-    pub(crate) snap: Option<u32>,
-    /// Maximum number of packets.
-    pub(crate) limit: Option<u64>,
-    pub(crate) filter: Option<Filter>,
-    /// Maximum number of packets per second of a worker that are followed; `None`: packets are not followed.
-    pub(crate) trace: Option<u32>,
 }

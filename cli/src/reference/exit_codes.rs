@@ -3,9 +3,10 @@
 use console::markdown;
 
 /// Commands that handle signals, with their exit codes after one.
-const SIGNALLED: [(&str, &str, &str); 6] = [
+const SIGNALLED: [(&str, &str, &str); 7] = [
     ("`run`", "0", "The switch stops and removes its sockets."),
     ("`serve`", "0", "The server closes its port, removes its sockets and prints the summary."),
+    ("`capture`", "0", "The capture ends; its file ends with a complete packet."),
     ("`stack capture`", "0", "The capture ends, and its file is complete."),
     (
         "`stack counters --interval`, `top --once`, `doctor`",

@@ -3,6 +3,7 @@
 
 use super::Prepared;
 use super::sockets::Sockets;
+use crate::api::capture;
 use crate::api::source::{Overrides, Source};
 use crate::commands::confinement;
 use crate::dataplane::interface::{DataPlane, DataPlaneError};
@@ -29,6 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) struct Takeover {
     channel: Channel,
     succession: Succession,
+    captures: Vec<(u64, String)>,
     /// Names of the ports that continue, if the exchange was stored: other ports of it are closed, and the process
     /// that has written it reads no answers.
     stored: Option<Vec<String>>,
@@ -37,7 +39,7 @@ pub(super) struct Takeover {
 impl Takeover {
     /// The rest of a stored exchange.
     pub(super) fn stored(channel: Channel, succession: Succession, continued: Vec<String>) -> Self {
-        Self { channel, succession, stored: Some(continued) }
+        Self { channel, succession, captures: Vec::new(), stored: Some(continued) }
     }
 
     /// Prepares everything but the ports. A failure is reported to the running switch.
@@ -46,12 +48,15 @@ impl Takeover {
             let remedy = "this option is for `linerate upgrade`; start a switch without it";
             Diagnostic::bad("--take-over", format!("standard input is not a socket of a switch: {e}"), remedy)
         })?;
-        let prepared = receive_offer(&channel).and_then(|(offer, sockets)| prepare(&offer, sockets, format));
-        let (mut prepared, succession) = prepared.inspect_err(|error| {
+        let prepared = receive_offer(&channel).and_then(|(offer, sockets)| {
+            let (prepared, succession) = prepare(&offer, sockets, format)?;
+            Ok((prepared, succession, offer.captures))
+        });
+        let (mut prepared, succession, captures) = prepared.inspect_err(|error| {
             // The error is also that of this process.
             let _ = channel.send(&Answer::now(Some(error.clone())), Vec::new());
         })?;
-        prepared.takeover = Some(Self { channel, succession, stored: None });
+        prepared.takeover = Some(Self { channel, succession, captures, stored: None });
         Ok(prepared)
     }
 
@@ -64,6 +69,9 @@ impl Takeover {
         let (addresses, _): (Vec<FdbEntry>, _) = self.channel.receive().map_err(|e| failed(&e))?;
         data_plane.restore_addresses(&addresses);
         let prepared = data_plane.prepare(self.ports()?).map_err(DataPlaneError::into_diagnostic);
+        for (key, query) in &self.captures {
+            continue_capture(data_plane, *key, query);
+        }
         self.answer(prepared.clone().err())?;
         prepared?;
         let (state, ports) = (self.receive_state(data_plane)?, self.ports()?);
@@ -131,6 +139,18 @@ impl Takeover {
             ports.retain(|(name, _)| continued.contains(name));
         }
         Ok(ports)
+    }
+}
+
+/// Begins a capture before ports run, so that it misses none of their packets. Its client starts another one if this
+/// fails.
+fn continue_capture(data_plane: &dyn DataPlane, key: u64, query: &str) {
+    let request = capture::parse(query);
+    let begun = request.and_then(|request| {
+        data_plane.continue_capture(key, &request).map_err(DataPlaneError::into_diagnostic)
+    });
+    if let Err(error) = begun {
+        error!(reason = %error, "a capture does not go on without interruption");
     }
 }
 

@@ -39,7 +39,7 @@ pub(super) fn run(args: &TraceArgs, client: &Client) -> anyhow::Result<()> {
     let (path, own) = (format!("/v1/capture?{parameters}"), client.clone());
     let stream = std::thread::spawn(move || {
         let sent = |_| ErrorKind::BrokenPipe.into();
-        own.stream(&path, |piece| sender.send(piece.to_vec()).map_err(sent))
+        own.stream(&path, |_| {}, |piece| sender.send(piece.to_vec()).map_err(sent))
     });
     for piece in pieces {
         let shown = reader.read(&piece).and_then(|records| records.iter().try_for_each(|r| follower.show(r)));

@@ -1,8 +1,9 @@
 //! Requests of the control API and of reports to a running switch.
 
-use super::super::report::Captured;
 use super::{Switch, not_running};
 use crate::dataplane::bond_report::BondState;
+use crate::dataplane::capture_report::{CaptureRequest, Captured};
+use crate::dataplane::captures::Sources;
 use crate::dataplane::connections::{ConnectionFilter, ConnectionLimits, ConnectionReport};
 use crate::dataplane::convert::worker_config;
 use crate::dataplane::export_report::ExportReport;
@@ -14,7 +15,6 @@ use crate::dataplane::link_report::{NeighborsReport, StpPortReport};
 use crate::dataplane::multicast_report::MulticastReport;
 use crate::dataplane::offload_report::OffloadReport;
 use crate::dataplane::open::open_in_switch;
-use crate::dataplane::report::CaptureRequest;
 use crate::dataplane::report::{
     BridgePort, BridgeReport, FdbEntry, FdbFilter, FlowEntry, FlowFilter, FlowRequest, MoveEvent, Origin,
 };
@@ -268,14 +268,15 @@ impl DataPlane for Switch {
     }
 
     fn capture(&self, request: &CaptureRequest) -> Result<Captured, DataPlaneError> {
-        let wanted = |name: &String| request.ports.is_empty() || request.ports.contains(name);
-        let members = self.members();
-        let from = members.iter().filter(|member| wanted(&member.name)).map(|member| member.id.0);
-        let from = (!request.ports.is_empty()).then(|| from.collect());
-        let ports = members.iter().filter(|member| request.trace.is_some() || wanted(&member.name));
-        let ports: Vec<_> = ports.map(|member| (member.id.0, member.name.clone())).collect();
-        drop(members);
-        self.captures.start(&self.engine, request, &ports, from)
+        self.captures.start(&self.engine, request, &self.captured(request))
+    }
+
+    fn captures(&self) -> Vec<(u64, String)> {
+        self.captures.handed_over()
+    }
+
+    fn continue_capture(&self, key: u64, request: &CaptureRequest) -> Result<(), DataPlaneError> {
+        self.captures.prepare(key, &self.engine, request, &self.captured(request))
     }
 
     fn restore_addresses(&self, addresses: &[FdbEntry]) {
@@ -330,6 +331,7 @@ impl DataPlane for Switch {
     fn release(&self) {
         // As above.
         let _ = self.engine.release_ports();
+        self.captures.hand_over();
         self.flows.iter().for_each(Flows::stop_controllers);
     }
 
@@ -365,6 +367,18 @@ impl DataPlane for Switch {
         let remedy = "see `linerate workers show` for a hung worker";
         let found = self.engine.rebalance(over, threshold, moves);
         found.map_err(|e| DataPlaneError::refused("rebalance", &e, remedy))
+    }
+}
+
+impl Switch {
+    /// The ports of a capture.
+    fn captured(&self, request: &CaptureRequest) -> Sources {
+        let wanted = |name: &String| request.ports.is_empty() || request.ports.contains(name);
+        let members = self.members();
+        let from = members.iter().filter(|member| wanted(&member.name)).map(|member| member.id.0);
+        let from = (!request.ports.is_empty()).then(|| from.collect());
+        let ports = members.iter().filter(|member| request.trace.is_some() || wanted(&member.name));
+        Sources { ports: ports.map(|member| (member.id.0, member.name.clone())).collect(), from }
     }
 }
 

@@ -51,7 +51,7 @@ impl CaptureFile {
         Ok(Self { spool, doorbell })
     }
 
-    /// Writes packets of the interfaces `names` to a pipe or socket until it is closed, or `limit` packets were written.
+    /// Writes packets of the interfaces `names` to a pipe or socket until it is closed. The file has a `comment`.
     ///
     /// # Errors
     /// If the kernel is out of descriptors, or the other end is closed.
@@ -59,11 +59,16 @@ impl CaptureFile {
         file: File,
         names: &[&str],
         snap: Option<u32>,
-        limit: Option<u64>,
+        comment: Option<&str>,
     ) -> std::io::Result<Self> {
         let doorbell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let spool = Spool::stream(file, names, snap, limit, doorbell.clone())?;
+        let spool = Spool::stream(file, names, snap, comment, doorbell.clone())?;
         Ok(Self { spool, doorbell })
+    }
+
+    /// Ends the file after this number of packets. Must be called before [`CaptureFile::write`].
+    pub fn limit(&mut self, packets: Option<u64>) {
+        self.spool.limit(packets);
     }
 
     /// Whether the file has ended: its limit was reached, or it could not be written.

@@ -67,24 +67,28 @@ impl Spool {
         doorbell: Arc<OwnedFd>,
     ) -> Result<Self, CreateError> {
         let head = match format {
-            Format::Pcapng => pcapng::head(&[name], snap.unwrap_or(0)),
+            Format::Pcapng => pcapng::head(&[name], snap.unwrap_or(0), None),
             Format::Text => Vec::new(),
         };
         let file = RecordFile::create(output, &head)?;
         Ok(Self::over(file, format, name, snap, doorbell))
     }
 
-    /// Writes packets of the interfaces `names` to a pipe or socket, in pcapng, until it is closed or `limit` packets
-    /// were written.
+    /// Writes packets of the interfaces `names` to a pipe or socket, in pcapng, until it is closed.
     pub(crate) fn stream(
         file: File,
         names: &[&str],
         snap: Option<u32>,
-        limit: Option<u64>,
+        comment: Option<&str>,
         doorbell: Arc<OwnedFd>,
     ) -> std::io::Result<Self> {
-        let file = RecordFile::stream(file, &pcapng::head(names, snap.unwrap_or(0)))?;
-        Ok(Self { limit, ..Self::over(file, Format::Pcapng, "stream", snap, doorbell) })
+        let file = RecordFile::stream(file, &pcapng::head(names, snap.unwrap_or(0), comment))?;
+        Ok(Self::over(file, Format::Pcapng, "stream", snap, doorbell))
+    }
+
+    /// Ends the file after this number of packets, before the first one.
+    pub(crate) fn limit(&mut self, packets: Option<u64>) {
+        self.limit = packets;
     }
 
     fn over(file: RecordFile, format: Format, name: &str, snap: Option<u32>, doorbell: Arc<OwnedFd>) -> Self {

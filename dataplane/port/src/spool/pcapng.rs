@@ -26,13 +26,16 @@ const RESOLUTION: u16 = 9;
 const FLAGS: u16 = 2;
 
 /// File header: packets of at most `snap` bytes from the interfaces `names`; 0 for no limit.
-pub(super) fn head(names: &[&str], snap: u32) -> Vec<u8> {
+pub(super) fn head(names: &[&str], snap: u32, comment: Option<&str>) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
     block(&mut out, SECTION, |out| {
         out.extend(BYTE_ORDER.to_le_bytes());
         out.extend([1, 0, 0, 0]);
         // Section length: unknown.
         out.extend(u64::MAX.to_le_bytes());
+        if let Some(comment) = comment {
+            option(out, COMMENT, comment.as_bytes());
+        }
         option(out, APPLICATION, concat!("linerate ", env!("CARGO_PKG_VERSION")).as_bytes());
         option(out, END, &[]);
     });
