@@ -1,8 +1,8 @@
 //! `linerate capture` on running ports: tcpdump and tshark read what a switch writes, with directions and reasons.
 
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use linerate_tests::netns::Netns;
@@ -126,5 +126,87 @@ fn filters_and_readers_end_captures_and_cost_nothing_afterwards() {
         let error = lab.switch.tell(&[&["capture"], words].concat()).expect_err("a mistake");
         assert!(error.contains(reason), "{error}");
     }
+    lab.switch.stop();
+}
+
+/// Wireshark's plug-in, for the switch of a lab.
+struct Plugin {
+    /// Words of `env` before those of the plug-in.
+    words: Vec<String>,
+    folder: PathBuf,
+}
+
+impl Plugin {
+    fn of(lab: &Lab) -> Plugin {
+        let programs = binary::linerate().parent().expect("a folder").display();
+        let path = std::env::var("PATH").expect("a path");
+        let folder = lab.folder.path().to_owned();
+        let control = folder.join("control.sock").display().to_string();
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../contrib/wireshark/linerate").to_owned();
+        let words = vec![format!("PATH={programs}:{path}"), format!("LINERATE_CONTROL={control}"), script];
+        Plugin { words, folder }
+    }
+
+    /// What a call prints that must succeed.
+    fn ask(&self, words: &[&str]) -> String {
+        let output = Command::new("env").args(&self.words).args(words).output().expect("env runs");
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    /// Captures red's ICMP packets into a new pipe, which `tcpdump` reads with `words`.
+    fn capture(&self, name: &str, words: &[&str]) -> (Process, Child) {
+        let fifo = self.folder.join(name).display().to_string();
+        assert!(Command::new("mkfifo").arg(&fifo).status().expect("mkfifo runs").success());
+        let mut reader = Command::new("tcpdump");
+        reader.args(["-n", "-r", &fifo]).args(words).stdout(Stdio::piped()).stderr(Stdio::null());
+        let reader = reader.spawn().expect("tcpdump runs");
+        let own = ["--capture", "--extcap-interface", "linerate-red", "--fifo", &fifo];
+        let settings = ["--extcap-capture-filter", "icmp", "--direction", "in", "--snaplen", "100"];
+        let words: Vec<&str> = self.words.iter().map(String::as_str).chain(own).chain(settings).collect();
+        (Process::spawn(&self.folder, &format!("{name}-log"), "env", &words), reader)
+    }
+}
+
+#[test]
+#[ignore = "needs root and tcpdump: run by `cargo xtask test`"]
+fn wireshark_finds_ports_and_captures_them() {
+    need::program("tcpdump");
+    let lab = lab();
+    let plugin = Plugin::of(&lab);
+    let interfaces = plugin.ask(&["--extcap-interfaces", "--extcap-version=4.0"]);
+    for name in ["linerate", "linerate-red", "linerate-blue"] {
+        assert!(interfaces.contains(&format!("interface {{value={name}}}")), "{interfaces}");
+    }
+    let links = plugin.ask(&["--extcap-dlts", "--extcap-interface", "linerate-red"]);
+    assert!(links.starts_with("dlt {number=1}{name=EN10MB}"), "{links}");
+    let settings = plugin.ask(&["--extcap-config", "--extcap-interface", "linerate-red"]);
+    for option in ["--direction", "--snaplen", "--filter", "--control"] {
+        assert!(settings.contains(&format!("{{call={option}}}")), "{settings}");
+    }
+    let validate =
+        |filter| plugin.ask(&["--extcap-interface", "linerate", "--extcap-capture-filter", filter]);
+    assert!(validate("icmp").is_empty() && validate("icmp or").contains("syntax error"));
+
+    // A reader that closes the pipe ends the capture, also without a further packet.
+    let (mut capture, reader) = plugin.capture("closed", &["-c", "3"]);
+    lab.switch.wait_logged(&["a capture begins"], LIMIT);
+    std::thread::sleep(Duration::from_millis(300));
+    lab.ends[0].ping("10.0.0.2", 5, &["-i", "0.1"]);
+    let text = String::from_utf8(reader.wait_with_output().expect("tcpdump ends").stdout).expect("text");
+    assert!(text.lines().count() == 3 && text.lines().all(|line| line.contains("echo request")), "{text}");
+    assert!(capture.finish(LIMIT).success(), "{}", capture.output());
+    assert_eq!(capture.output(), "", "Wireshark shows it as an error");
+
+    let (mut capture, reader) = plugin.capture("ended", &[]);
+    let begun = || (lab.switch.log().matches("a capture begins").count() == 2).then_some(());
+    assert!(wait::until(LIMIT, begun).is_some(), "{}", capture.output());
+    std::thread::sleep(Duration::from_millis(300));
+    lab.ends[0].ping("10.0.0.2", 5, &["-i", "0.1"]);
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(capture.terminate(LIMIT).success(), "{}", capture.output());
+    let read = reader.wait_with_output().expect("tcpdump ends");
+    let lines = String::from_utf8_lossy(&read.stdout).lines().count();
+    assert!(read.status.success() && lines == 5, "{read:?}");
     lab.switch.stop();
 }

@@ -2,6 +2,7 @@
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 /// Where packets are captured.
@@ -26,6 +27,14 @@ impl CaptureDirection {
     }
 }
 
+/// Range of `--snaplen`.
+pub(crate) const SNAPLEN: RangeInclusive<u64> = 14..=65_600;
+
+/// Parser of `--snaplen`.
+pub(super) fn snaplen() -> RangedU64ValueParser<u32> {
+    RangedU64ValueParser::new().range(SNAPLEN)
+}
+
 /// Arguments of `capture`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CaptureArgs {
@@ -40,7 +49,7 @@ pub(crate) struct CaptureArgs {
     #[arg(long, value_enum, value_delimiter = ',', value_name = "DIRECTIONS")]
     pub(crate) direction: Vec<CaptureDirection>,
     /// Maximum bytes of a packet [default: whole packets]
-    #[arg(long, value_name = "BYTES", value_parser = RangedU64ValueParser::<u32>::new().range(14..=65_600))]
+    #[arg(long, value_name = "BYTES", value_parser = snaplen())]
     pub(crate) snaplen: Option<u32>,
     /// End after this number of packets
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..))]

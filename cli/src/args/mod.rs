@@ -9,6 +9,7 @@ pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod end;
 pub(crate) mod events;
+pub(crate) mod extcap;
 pub(crate) mod generator;
 pub(crate) mod guest;
 pub(crate) mod import;
@@ -34,6 +35,7 @@ use config::{ApplyArgs, ConfigCommand};
 use console::{QuietArgs, ShowArgs, Span, duration};
 use doctor::DoctorArgs;
 use events::EventsArgs;
+use extcap::ExtcapArgs;
 use generator::GenArgs;
 use guest::{DemoArgs, GuestArgs};
 use import::ImportCommand;
@@ -200,8 +202,11 @@ pub(crate) enum Command {
     ///
     /// Packets are written as pcapng, with the port, the direction, and the reason of a drop. Traffic never waits for a
     /// capture; packets that it misses are counted in the log of the switch.
-    #[command(after_help = "SIGINT and SIGTERM end a capture.")]
+    #[command(after_help = "SIGINT and SIGTERM end a capture (exit code 0).")]
     Capture(CaptureArgs),
+    /// Capture for Wireshark, as a program in its folder for extcap
+    #[command(hide = true)]
+    Extcap(ExtcapArgs),
     /// Show bridges: learned addresses per port, and refused address moves
     #[command(subcommand)]
     Bridges(BridgesCommand),

@@ -17,6 +17,7 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod end;
 pub(crate) mod events;
+pub(crate) mod extcap;
 pub(crate) mod generate;
 pub(crate) mod guest;
 pub(crate) mod import;

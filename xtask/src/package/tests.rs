@@ -99,8 +99,9 @@ fn both_kinds_of_packages_have_the_same_programs_and_configuration() {
         let all = assets.iter().map(|(source, dest)| format!("{source} {}", dest.trim_start_matches('/')));
         all.map(|asset| asset.replace("../", "")).filter(|asset| is_wanted(asset)).collect()
     };
-    // Only Debian has AppArmor by default; zsh and licences have other directories.
-    let common = |asset: &str| !["apparmor", "/zsh/", "LICENSE"].iter().any(|word| asset.contains(word));
+    // Only Debian has AppArmor by default; zsh, Wireshark and licences have other directories.
+    let common =
+        |asset: &str| !["apparmor", "/zsh/", "/extcap/", "LICENSE"].iter().any(|word| asset.contains(word));
     assert_eq!(dests(&deb, &common), dests(&rpm, &common));
 }
 
