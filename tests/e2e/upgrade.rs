@@ -25,7 +25,7 @@ const REACTION: Duration = Duration::from_secs(10);
 /// Pause between two upgrades, so that packets pass in each process.
 const PAUSE: Duration = Duration::from_millis(300);
 /// Packets of a limited capture: more than one process forwards.
-const LIMIT: u64 = 9_000;
+const LIMIT: u64 = 6_000;
 /// Ports beside those under load.
 const OTHERS: usize = 61;
 

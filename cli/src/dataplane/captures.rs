@@ -235,7 +235,9 @@ impl Task {
         }
         let is_complete = file.has_ended();
         let counts = file.close();
-        let (packets, missed) = (before.packets + counts.written, before.missed + counts.missed);
+        // The counts before are those of a request.
+        let packets = before.packets.saturating_add(counts.written);
+        let missed = before.missed.saturating_add(counts.missed);
         // A reader that has enough closes the pipe.
         if let Some(reason) = counts.failure.filter(|_| !is_closed(pipe)) {
             return self.broke_off(reason);
@@ -263,4 +265,17 @@ fn is_closed(pipe: &OwnedFd) -> bool {
     let mut polled = [PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::empty())];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().contains(PollFlags::ERR)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interruption_is_named_with_its_beginning_and_length() {
+        let comment = interrupted(1_790_000_000_000_250_000, Duration::from_micros(2_500));
+        let expected =
+            "the switch was replaced: packets are missing from 2026-09-21T14:13:20.000250Z on, for 2.500 ms";
+        assert_eq!(comment, expected);
+    }
 }

@@ -198,6 +198,29 @@ mod tests {
     }
 
     #[test]
+    fn a_stream_has_its_comment_and_ends_with_its_limit() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.pcapng");
+        let (file, comment) = (File::create(&path).unwrap(), "2 ms are missing");
+        let mut file = CaptureFile::stream(file, &["web0", "web1"], None, Some(comment)).unwrap();
+        file.limit(Some(1));
+        let (mut feed, mut burst) = (file.feed(), Burst::new());
+        burst.begin(0);
+        assert!(burst.push_own(&[7; 60]) && burst.push_own(&[8; 60]));
+        feed.received::<Portable>(&burst, 0, 1);
+        feed.received::<Portable>(&burst, 1, 1);
+        drop(feed);
+        while !file.has_ended() {
+            file.write(Duration::ZERO);
+        }
+        assert_eq!(file.close().written, 1);
+        let read = crate::pcap::Recording::read(&path).unwrap();
+        assert_eq!(read.frames().collect::<Vec<_>>(), [vec![7; 60]]);
+        let bytes = std::fs::read(&path).unwrap();
+        assert_eq!(bytes.windows(comment.len()).filter(|part| *part == comment.as_bytes()).count(), 1);
+    }
+
+    #[test]
     fn a_file_that_is_not_used_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x.pcapng");
