@@ -16,7 +16,7 @@ use ring::driver::{DriverState, Used};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum QueueState {
     /// No state: the next queue starts with empty rings. The only state of kinds without rings in shared memory (AF_XDP,
-    /// packet sockets, streams, files).
+    /// packet sockets, files).
     #[default]
     Fresh,
     /// A virtqueue in the peer's memory (vhost-user).
@@ -33,6 +33,8 @@ pub enum QueueState {
     /// Frames that the kernel has passed to a TAP queue and that the queue has not received yet, each behind its offload
     /// header.
     Frames(Vec<Box<[u8]>>),
+    /// Bytes that a stream queue has read, behind the last frame that it has passed on.
+    Bytes(Box<[u8]>),
 }
 
 /// State of a virtio-user queue. Buffers that it does not name are free (transmit) or posted again (receive).

@@ -99,6 +99,15 @@ pub(crate) enum OpenError {
     Busy(Diagnostic),
 }
 
+/// The result of [`Kind::successor`] for the port `name`, which is `made`.
+pub(super) fn succeeding<P: PortControl + 'static, E: Remedy>(
+    name: &str,
+    made: Result<P, E>,
+) -> Option<Result<Box<dyn PortControl>, OpenError>> {
+    let boxed = made.map(|port| Box::new(port) as Box<dyn PortControl>);
+    Some(boxed.map_err(|error| OpenError::refused(name, &error)))
+}
+
 impl OpenError {
     /// A permanent error of the port `name`, from an error of a library.
     pub(crate) fn refused(name: &str, error: &dyn Remedy) -> Self {

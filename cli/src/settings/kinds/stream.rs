@@ -1,7 +1,7 @@
 //! `kind = "stream"`: frames over a Unix or TCP stream socket, in the format of QEMU's `-netdev stream` and `passt`.
 
 use super::claim::Claim;
-use super::kind::{Kind, Loaded, OpenError};
+use super::kind::{Kind, Loaded, OpenError, succeeding};
 use super::socket::{Mode, SERVER};
 use crate::settings::access::Access;
 use crate::settings::reader::fields::Fields;
@@ -98,6 +98,10 @@ impl Kind for Stream {
 
     fn place(&self) -> String {
         self.site().to_string()
+    }
+
+    fn successor(&self, port: PortCommon<'_>) -> Option<Result<Box<dyn PortControl>, OpenError>> {
+        succeeding(port.name, port_kind::Stream::successor(&self.site()))
     }
 
     fn open(&self, port: PortCommon<'_>, _: Loaded) -> Result<Box<dyn PortControl>, OpenError> {

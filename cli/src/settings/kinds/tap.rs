@@ -2,7 +2,7 @@
 
 use super::claim::Claim;
 use super::interface::NETNS;
-use super::kind::{Kind, Loaded, OpenError};
+use super::kind::{Kind, Loaded, OpenError, succeeding};
 use crate::settings::reader::fields::Fields;
 use crate::settings::reader::key::{Key, key, optional, required};
 use crate::settings::reader::validation::PortCommon;
@@ -97,9 +97,7 @@ impl Kind for Tap {
     }
 
     fn successor(&self, port: PortCommon<'_>) -> Option<Result<Box<dyn PortControl>, OpenError>> {
-        let made = port_kind::Tap::successor(self.options(port));
-        let boxed = made.map(|port| Box::new(port) as Box<dyn PortControl>);
-        Some(boxed.map_err(|error| OpenError::refused(port.name, &error)))
+        succeeding(port.name, port_kind::Tap::successor(self.options(port)))
     }
 
     fn namespaces(&self) -> Vec<(&'static str, &str)> {

@@ -1,7 +1,7 @@
 //! `kind = "vhost-user"`: a back end to which guests connect.
 
 use super::claim::Claim;
-use super::kind::{Kind, Loaded, OpenError, is_yes, yes};
+use super::kind::{Kind, Loaded, OpenError, is_yes, succeeding, yes};
 use super::socket::{Mode, SERVER, SOCKET, SocketSettings};
 use super::virtio_user::{self, OFFLOADS};
 use crate::settings::access::Access;
@@ -78,8 +78,7 @@ impl Kind for VhostUser {
     fn successor(&self, port: PortCommon<'_>) -> Option<Result<Box<dyn PortControl>, OpenError>> {
         let listens = self.socket.mode == Mode::Server;
         let made = port_kind::VhostUser::successor(&self.socket.path, listens, self.options(port));
-        let boxed = made.map(|port| Box::new(self.recording(port, false)) as Box<dyn PortControl>);
-        Some(boxed.map_err(|error| OpenError::refused(port.name, &error)))
+        succeeding(port.name, made.map(|port| self.recording(port, false)))
     }
 
     fn open(&self, port: PortCommon<'_>, _: Loaded) -> Result<Box<dyn PortControl>, OpenError> {

@@ -34,7 +34,7 @@ pub(super) fn thaw<B: Buffers>(queue: Queue<B>, state: QueueState) -> Result<Box
             let MemifQueue { at, done, held } = *state;
             (at, buffers.thaw(&ring, at, done, &held)?)
         }
-        QueueState::Ring { .. } | QueueState::Driver(_) | QueueState::Frames(_) => return Err(OTHER_KIND),
+        _ => return Err(OTHER_KIND),
     };
     let rx = Rx { ring, buffers, wake, at, done, seen: at };
     rx.ring.disable_notification();

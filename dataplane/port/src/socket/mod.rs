@@ -3,6 +3,7 @@
 //! Never blocks, never reads a clock, independent of protocols.
 
 mod connector;
+mod handover;
 mod listener;
 pub(crate) mod rights;
 pub(crate) mod sys;

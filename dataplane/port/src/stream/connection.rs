@@ -67,6 +67,22 @@ impl Connection {
         Self { socket, doorbell, ended: AtomicBool::new(false), out }
     }
 
+    /// A connection on which `rest` of a partially sent frame is sent first. Returns `None` if it is longer than a
+    /// frame.
+    pub(super) fn continued(socket: OwnedFd, doorbell: Doorbell, rest: &[u8]) -> Option<Self> {
+        let mut connection = Self::new(socket, doorbell);
+        let out = connection.out.get_mut().unwrap_or_else(PoisonError::into_inner);
+        (rest.len() <= out.bytes.len()).then(|| out.keep(rest))?;
+        connection.doorbell.ring();
+        Some(connection)
+    }
+
+    /// The rest of a partially sent frame.
+    pub(super) fn rest(&self) -> Vec<u8> {
+        let out = self.out();
+        out.bytes[out.from..out.to].to_vec()
+    }
+
     pub(super) fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

@@ -7,6 +7,7 @@
 use super::connection::{Connection, Doorbell};
 use super::rx::{MEMORY, Rx};
 use super::tx;
+use crate::handover::{HandOver, NotHandedOver};
 use crate::socket::{Connector, ListenError, SocketAddress};
 use crate::{Attach, PortControl, PortFault, PortState, PortStatus, QueueStatus};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,20 +17,22 @@ use std::time::Instant;
 /// A port whose peer exchanges frames over a stream socket.
 #[derive(Debug)]
 pub struct Stream {
-    connector: Connector,
-    doorbell: Doorbell,
-    link: Option<Link>,
-    state: PortState,
+    pub(super) connector: Connector,
+    pub(super) doorbell: Doorbell,
+    pub(super) link: Option<Link>,
+    pub(super) state: PortState,
     connects: u64,
 }
 
 /// A connected peer.
 #[derive(Debug)]
-struct Link {
-    wire: Arc<Connection>,
+pub(super) struct Link {
+    pub(super) wire: Arc<Connection>,
     since: Instant,
     /// Whether the connector polls the socket for writability.
     waits_for_room: bool,
+    /// Bytes that the receive queue had read when it stopped for a hand-over.
+    pub(super) received: Option<Box<[u8]>>,
 }
 
 impl Stream {
@@ -51,6 +54,14 @@ impl Stream {
         Self::behind(Connector::connect(site, now)?, site)
     }
 
+    /// A port that continues the one of another process ([`HandOver::take_over`]). Until then it does nothing.
+    ///
+    /// # Errors
+    /// [`ListenError`] if the process is out of file descriptors.
+    pub fn successor(site: &SocketAddress) -> Result<Self, ListenError> {
+        Self::behind(Connector::idle(site)?, site)
+    }
+
     fn behind(connector: Connector, site: &SocketAddress) -> Result<Self, ListenError> {
         let kernel = |errno| ListenError::at(site, errno);
         let doorbell = Doorbell::new().map_err(kernel)?;
@@ -59,13 +70,29 @@ impl Stream {
     }
 
     fn begin(&mut self, socket: OwnedFd, now: Instant, engine: &mut dyn Attach) {
-        let wire = Arc::new(Connection::new(socket, self.doorbell.clone()));
-        self.link = Some(Link { wire: wire.clone(), since: now, waits_for_room: false });
-        self.state = PortState::Connected;
-        self.connects += 1;
-        if let Err(fault) = start(&wire, engine) {
+        self.connected(Connection::new(socket, self.doorbell.clone()), now);
+        if let Err(fault) = self.start(&[], engine) {
             self.disconnect(Some(fault), now, engine);
         }
+    }
+
+    pub(super) fn connected(&mut self, connection: Connection, now: Instant) {
+        let wire = Arc::new(connection);
+        self.link = Some(Link { wire, since: now, waits_for_room: false, received: None });
+        self.state = PortState::Connected;
+        self.connects += 1;
+    }
+
+    /// Passes both queues to the engine. `received` was read before.
+    ///
+    /// # Errors
+    /// Out of memory, or a worker may still use resources of the previous connection.
+    pub(super) fn start(&self, received: &[u8], engine: &mut dyn Attach) -> Result<(), PortFault> {
+        let Some(Link { wire, .. }) = &self.link else { return Ok(()) };
+        let rx = Rx::new(wire.clone(), received)?;
+        engine.start_tx(0, tx::start(wire.clone()));
+        engine.start_rx(0, Box::new(rx));
+        engine.failure().map_or(Ok(()), Err)
     }
 
     /// Handles a doorbell: disconnects an ended connection, or sends the rest of a partially sent frame.
@@ -89,7 +116,7 @@ impl Stream {
     }
 
     /// Stops the queues, then closes the connection.
-    fn disconnect(&mut self, fault: Option<PortFault>, now: Instant, engine: &mut dyn Attach) {
+    pub(super) fn disconnect(&mut self, fault: Option<PortFault>, now: Instant, engine: &mut dyn Attach) {
         stop(engine);
         let Some(link) = self.link.take() else { return };
         self.connector.forget(link.wire.socket());
@@ -98,17 +125,6 @@ impl Stream {
         let left = || PortState::Waiting(Some(PortFault::Disconnected("peer")));
         self.state = fault.map_or_else(left, PortState::Faulted);
     }
-}
-
-/// Passes both queues to the engine.
-///
-/// # Errors
-/// Out of memory, or a worker may still use resources of the previous connection.
-fn start(wire: &Arc<Connection>, engine: &mut dyn Attach) -> Result<(), PortFault> {
-    let rx = Rx::new(wire.clone())?;
-    engine.start_tx(0, tx::start(wire.clone()));
-    engine.start_rx(0, Box::new(rx));
-    engine.failure().map_or(Ok(()), Err)
 }
 
 fn stop(engine: &mut dyn Attach) {
@@ -152,6 +168,10 @@ impl PortControl for Stream {
         }
         self.connector.close();
         self.state = PortState::Closed;
+    }
+
+    fn as_handover(&mut self) -> Result<&mut dyn HandOver, NotHandedOver> {
+        Ok(self)
     }
 
     fn status(&self) -> PortStatus {

@@ -21,7 +21,7 @@ pub fn fuzz_peer(script: &[u8]) {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);
     let (Ok((ours, theirs)), Ok(doorbell)) = (pair, Doorbell::new()) else { return };
-    let Ok(queue) = Rx::new(Arc::new(Connection::new(ours, doorbell))) else { return };
+    let Ok(queue) = Rx::new(Arc::new(Connection::new(ours, doorbell)), &[]) else { return };
     let spare = vec![Burst::new(), Burst::new(), Burst::new()];
     let mut peer = FuzzPeer { queue, peer: theirs, sent: Vec::new(), told: 0, spare, out: VecDeque::new() };
     let mut script = Script(script);

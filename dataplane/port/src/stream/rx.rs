@@ -10,7 +10,7 @@ use super::connection::Connection;
 use super::frames::{Front, MAX_FRAME, PREFIX, front};
 use super::sys::{self, Stop};
 use crate::arena::Arena;
-use crate::{Burst, BurstStats, DropReason, PortFault, RxQueue};
+use crate::{Burst, BurstStats, DropReason, PortFault, QueueState, RxQueue};
 use mem::VolatileSlice;
 use mem::copy::Portable;
 use ring::BufId;
@@ -41,9 +41,17 @@ pub(super) struct Rx {
 }
 
 impl Rx {
-    pub(super) fn new(wire: Arc<Connection>) -> Result<Self, PortFault> {
+    /// A queue that has read `received` already.
+    ///
+    /// # Errors
+    /// Out of memory, or more bytes than a queue reads ahead.
+    pub(super) fn new(wire: Arc<Connection>, received: &[u8]) -> Result<Self, PortFault> {
         let arena = Arena::new(SLOTS, SLOT)?;
-        Ok(Self { wire, arena, out: [0; SLOTS], slot: 0, taken: 0, filled: 0 })
+        let filled = received.len();
+        let to = arena.slot(0).slice(0, filled).ok_or(PortFault::State("it has read too far ahead"))?;
+        // SAFETY: the arena is private and alive, and the slice has this length.
+        unsafe { to.copy_in::<Portable>(received) };
+        Ok(Self { wire, arena, out: [0; SLOTS], slot: 0, taken: 0, filled })
     }
 
     /// Classifies the bytes after the taken frames.
@@ -161,5 +169,14 @@ impl RxQueue for Rx {
     /// Private memory does not change.
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
+    }
+
+    fn freeze(self: Box<Self>) -> QueueState {
+        let rest = self.arena.slot(self.slot).slice(self.taken, self.filled - self.taken);
+        let rest = rest.unwrap_or(VolatileSlice::EMPTY);
+        let mut bytes = vec![0; rest.len()];
+        // SAFETY: the arena is private and alive, and both have the same length.
+        unsafe { rest.copy_out::<Portable>(&mut bytes) };
+        QueueState::Bytes(bytes.into())
     }
 }

@@ -17,26 +17,26 @@ use std::time::{Duration, Instant};
 /// Timeout, so that a hang fails the test.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-struct Room {
-    port: Stream,
-    engine: FakeEngine,
+pub(super) struct Room {
+    pub(super) port: Stream,
+    pub(super) engine: FakeEngine,
     dir: tempfile::TempDir,
 }
 
 impl Room {
-    fn listening() -> Self {
+    pub(super) fn listening() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let port = Stream::listen(&SocketAddress::Unix(dir.path().join("s"))).unwrap();
         Self { port, engine: FakeEngine::default(), dir }
     }
 
-    fn path(&self) -> PathBuf {
+    pub(super) fn path(&self) -> PathBuf {
         self.dir.path().join("s")
     }
 
     /// Handles the port until its state is as wanted, with a timeout.
     #[track_caller]
-    fn until(&mut self, wanted: impl Fn(&PortState) -> bool) {
+    pub(super) fn until(&mut self, wanted: impl Fn(&PortState) -> bool) {
         let start = Instant::now();
         loop {
             let now = Instant::now();
@@ -58,12 +58,12 @@ impl Room {
         }
     }
 
-    fn connected(&mut self) {
+    pub(super) fn connected(&mut self) {
         self.until(|state| *state == PortState::Connected);
     }
 
     /// Polls until `n` frames have arrived.
-    fn receive(&mut self, n: usize) -> (Vec<Vec<u8>>, BurstStats) {
+    pub(super) fn receive(&mut self, n: usize) -> (Vec<Vec<u8>>, BurstStats) {
         let (mut frames, mut stats, start) = (Vec::new(), BurstStats::default(), Instant::now());
         let rx = self.engine.rx.get_mut(&0).unwrap();
         while frames.len() < n {
@@ -83,12 +83,12 @@ impl Room {
     }
 }
 
-fn framed(frame: &[u8]) -> Vec<u8> {
+pub(super) fn framed(frame: &[u8]) -> Vec<u8> {
     [&(frame.len() as u32).to_be_bytes(), frame].concat()
 }
 
 /// Reads the next frame as a peer.
-fn read_frame(from: &mut impl Read) -> Vec<u8> {
+pub(super) fn read_frame(from: &mut impl Read) -> Vec<u8> {
     let mut prefix = [0; PREFIX];
     from.read_exact(&mut prefix).unwrap();
     let mut frame = vec![0; u32::from_be_bytes(prefix) as usize];
@@ -97,7 +97,7 @@ fn read_frame(from: &mut impl Read) -> Vec<u8> {
 }
 
 /// A burst with private frames of these lengths, each filled with its index.
-fn burst(lengths: &[usize]) -> Burst {
+pub(super) fn burst(lengths: &[usize]) -> Burst {
     let mut burst = Burst::new();
     burst.begin(0);
     for (i, len) in lengths.iter().enumerate() {

@@ -46,7 +46,7 @@ impl QueueSetup {
                 })?;
                 Ok((ring, *state))
             }
-            QueueState::Ring { .. } | QueueState::Memif(_) | QueueState::Frames(_) => Err(OTHER_KIND),
+            _ => Err(OTHER_KIND),
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::handover::{HandOver, Handover, Part, duplicate};
 use crate::vhost::message::Header;
 use crate::vhost::wire::Channel;
 use crate::{Attach, PortFault, PortState};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::AsFd;
 use std::time::Instant;
 
 /// The listening socket.
@@ -22,9 +22,7 @@ const INVALID: PortFault = PortFault::State("it is not that of a vhost-user port
 impl HandOver for VhostUser {
     fn describe(&mut self, _: &mut dyn Attach) -> Result<Handover, PortFault> {
         let mut handover = Handover::default();
-        if let Some(listener) = self.connector.listener() {
-            handover.push(LISTENER, Vec::new(), vec![duplicate(listener)?]);
-        }
+        self.connector.hand_over(LISTENER, &mut handover)?;
         let Some(link) = &mut self.link else { return Ok(handover) };
         let (received, files) = link.channel.partial();
         let socket = std::iter::once(link.channel.as_fd()).chain(files.iter().map(AsFd::as_fd));
@@ -69,7 +67,7 @@ impl HandOver for VhostUser {
     ) -> Result<(), PortFault> {
         for part in description.parts {
             match part.tag {
-                LISTENER => self.listen_at(part)?,
+                LISTENER => self.connector.take_over(part)?,
                 CONNECTION => self.continue_link(part)?,
                 MESSAGE => self.replay(part, engine)?,
                 _ => return Err(INVALID),
@@ -109,15 +107,10 @@ impl VhostUser {
         }
     }
 
-    fn listen_at(&mut self, part: Part) -> Result<(), PortFault> {
-        let [listener] = <[OwnedFd; 1]>::try_from(part.descriptors).map_err(|_| INVALID)?;
-        self.connector.listen_on(listener).map_err(|errno| failed("listening socket", errno))
-    }
-
     fn continue_link(&mut self, part: Part) -> Result<(), PortFault> {
         let mut descriptors = part.descriptors.into_iter();
         let socket = descriptors.next().ok_or(INVALID)?;
-        self.connector.watch(socket.as_fd()).map_err(|errno| failed("connection", errno))?;
+        self.connector.watch(socket.as_fd()).map_err(failed)?;
         let channel = Channel::continued(socket, Header::expect_request, &part.bytes, descriptors.collect());
         let session = self.session().held();
         self.link = Some(Link { channel: channel.ok_or(INVALID)?, session });
@@ -134,6 +127,6 @@ impl VhostUser {
     }
 }
 
-fn failed(what: &'static str, errno: rustix::io::Errno) -> PortFault {
-    PortFault::BadDescriptor(what, errno.to_string())
+fn failed(errno: rustix::io::Errno) -> PortFault {
+    PortFault::BadDescriptor("connection", errno.to_string())
 }
