@@ -10,9 +10,12 @@
 use crate::PortFault;
 use mem::{GuestMemory, Region, RegionSpec};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
+use rustix::fs::{
+    FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat, memfd_create,
+};
 use rustix::io::Errno;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Maximum size of the memory shared by one port, in bytes: rings and buffers of all queues. The control thread blocks
 /// during allocation, and a mistyped size must not exhaust memory.
@@ -27,6 +30,8 @@ const USER: u64 = 0x7000_0000_0000;
 pub(crate) struct Pages {
     file: OwnedFd,
     len: u64,
+    /// Whether another process uses the pages, and releases them.
+    left: AtomicBool,
 }
 
 /// Shared memory, also mapped in this process.
@@ -52,10 +57,31 @@ impl Memory {
         fallocate(&file, FallocateFlags::empty(), 0, len).map_err(|e| failed("allocating", &e))?;
         let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         fcntl_add_seals(&file, seals).map_err(|e| failed("sealing", &e))?;
+        Self::over(file, len, false).map_err(|e| failed("mapping", &e))
+    }
+
+    /// The memory of a port of another process, for at least `len` bytes. Its pages are not released until
+    /// [`Memory::set_left`] permits that.
+    pub(crate) fn adopt(file: OwnedFd, len: u64) -> Result<Self, PortFault> {
+        let bad = |why: &dyn std::fmt::Display| PortFault::BadDescriptor("memory", why.to_string());
+        let seals = fcntl_get_seals(&file).map_err(|e| bad(&e))?;
+        let size = fstat(&file).map_err(|e| bad(&e))?.st_size.cast_unsigned();
+        if !seals.contains(SealFlags::SHRINK) || size != len.next_multiple_of(4096) {
+            return Err(bad(&format_args!("it is not a sealed file for {len} bytes")));
+        }
+        Self::over(file, size, true).map_err(|e| bad(&e))
+    }
+
+    fn over(file: OwnedFd, len: u64, left: bool) -> Result<Self, String> {
         let spec = RegionSpec { guest: GUEST, user: USER, len, offset: 0 };
-        let region = Region::map(file.as_fd(), spec).map_err(|e| failed("mapping", &e))?;
-        let map = GuestMemory::new(vec![Arc::new(region)]).map_err(|e| failed("mapping", &e))?;
-        Ok(Self { pages: Arc::new(Pages { file, len }), map: Arc::new(map), spec })
+        let region = Region::map(file.as_fd(), spec).map_err(|e| e.to_string())?;
+        let map = GuestMemory::new(vec![Arc::new(region)]).map_err(|e| e.to_string())?;
+        Ok(Self { pages: Arc::new(Pages { file, len, left: left.into() }), map: Arc::new(map), spec })
+    }
+
+    /// Sets whether the pages stay when this process closes the memory, because another process uses it.
+    pub(crate) fn set_left(&self, left: bool) {
+        self.pages.left.store(left, Ordering::Relaxed);
     }
 
     /// Reference that keeps the pages alive; must be held while the content is read.
@@ -75,8 +101,11 @@ impl Memory {
 }
 
 impl Drop for Pages {
-    /// Releases the pages; remaining mappings read zeros.
+    /// Releases the pages, unless another process uses them; remaining mappings read zeros.
     fn drop(&mut self) {
+        if self.left.load(Ordering::Relaxed) {
+            return;
+        }
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         // No seal prevents this; on failure, the pages are released with the last mapping.
         let _ = fallocate(&self.file, hole, 0, self.len);
@@ -128,6 +157,23 @@ mod tests {
             let fault = Memory::new(len).unwrap_err().to_string();
             assert!(fault.contains("the limit per port") && fault.contains("use fewer"), "{fault}");
         }
+    }
+
+    #[test]
+    fn pages_of_another_process_stay() {
+        let memory = Memory::new(8192).unwrap();
+        let other = || rustix::io::dup(&memory).unwrap();
+        let blocks = || rustix::fs::fstat(&memory).unwrap().st_blocks;
+        drop(Memory::adopt(other(), 5000).unwrap());
+        assert_eq!(blocks(), 16);
+        for (file, len) in [(other(), 9000), (memfd_create("x", MemfdFlags::CLOEXEC).unwrap(), 0)] {
+            let fault = Memory::adopt(file, len).unwrap_err().to_string();
+            assert!(fault.contains("not a sealed file"), "{fault}");
+        }
+        let adopted = Memory::adopt(other(), 8192).unwrap();
+        adopted.set_left(false);
+        drop(adopted);
+        assert_eq!(blocks(), 0);
     }
 
     #[test]

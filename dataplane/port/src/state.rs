@@ -59,6 +59,8 @@ pub struct MemifQueue {
     pub held: Vec<u16>,
 }
 
+mod encoding;
+
 /// Error for a state of another queue kind than the one that starts from it.
 pub(crate) const OTHER_KIND: PortFault = PortFault::State("it is of another kind of queue");
 

@@ -1,7 +1,7 @@
 //! `kind = "memif"`: memory shared with one other process, such as VPP, DPDK or a libmemif application.
 
 use super::claim::Claim;
-use super::kind::{Kind, Loaded, OpenError};
+use super::kind::{Kind, Loaded, OpenError, succeeding};
 use super::socket::{Mode, SERVER, SocketSettings};
 use crate::settings::access::Access;
 use crate::settings::reader::fields::Fields;
@@ -116,6 +116,11 @@ impl Kind for Memif {
 
     fn place(&self) -> String {
         self.socket.place()
+    }
+
+    fn successor(&self, port: PortCommon<'_>) -> Option<Result<Box<dyn PortControl>, OpenError>> {
+        let is_server = self.socket.mode == Mode::Server;
+        succeeding(port.name, port_kind::Memif::successor(&self.socket.path, is_server, self.options(port)))
     }
 
     fn open(&self, port: PortCommon<'_>, _: Loaded) -> Result<Box<dyn PortControl>, OpenError> {

@@ -1,7 +1,7 @@
 //! `kind = "virtio-user"`: a front end that connects to another switch.
 
 use super::claim::Claim;
-use super::kind::{Kind, Loaded, OpenError, is_yes, yes};
+use super::kind::{Kind, Loaded, OpenError, is_yes, succeeding, yes};
 use super::socket::{CLIENT, Mode, SOCKET, SocketSettings};
 use crate::settings::access::Access;
 use crate::settings::reader::fields::Fields;
@@ -126,6 +126,10 @@ impl Kind for VirtioUser {
 
     fn place(&self) -> String {
         self.socket.place()
+    }
+
+    fn successor(&self, port: PortCommon<'_>) -> Option<Result<Box<dyn PortControl>, OpenError>> {
+        succeeding(port.name, port_kind::VirtioUser::successor(&self.socket.path, self.options(port)))
     }
 
     fn open(&self, port: PortCommon<'_>, _: Loaded) -> Result<Box<dyn PortControl>, OpenError> {

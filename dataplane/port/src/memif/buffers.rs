@@ -217,8 +217,12 @@ impl Own {
         let (whole, row) =
             (whole.ok_or(RingFault::Place)?, BufferLayout { first, stride: Self::stride(room), room });
         let lender = Lender::shared(whole, row.stride as usize, ring.size().into(), memory.pages().clone());
-        (0..ring.size()).for_each(|slot| row.describe(ring, slot, slot));
         Ok(Self { whole, row, map: memory.map.clone(), held: (0..ring.size()).collect(), lender })
+    }
+
+    /// Describes each buffer in the entry of its number.
+    pub(super) fn describe_all(&self, ring: &Ring) {
+        (0..ring.size()).for_each(|slot| self.row.describe(ring, slot, slot));
     }
 
     #[inline(always)]
@@ -304,8 +308,9 @@ impl Buffers for Own {
         self.held.to_vec()
     }
 
-    /// Buffers that are in no entry are lent to the peer again, unless packets are retained: they are then lent to
-    /// those packets and return later.
+    /// Buffers that are in no entry are lent to retained packets, and are lent to the peer again when they return. Those
+    /// of packets that another process retained return at once, when the next burst completes: until then that process
+    /// may still continue the ring.
     fn thaw(&mut self, ring: &Ring, at: u16, done: u16, held: &[u16]) -> Result<u16, PortFault> {
         let (size, out) = (ring.size(), at.wrapping_sub(done));
         if held.len() != usize::from(size) || out > size {
@@ -320,12 +325,10 @@ impl Buffers for Own {
             }
         }
         self.held = held.into();
-        if self.lender.is_lending() {
-            return Ok(done);
+        if !self.lender.is_lending() {
+            self.lender.add_returned((0..size).filter(|&id| missing[usize::from(id)]));
         }
-        let missing = (0..size).filter(|&id| missing[usize::from(id)]);
-        let ids: Vec<BufId> = missing.map(|id| BufId { id, slots: 1 }).collect();
-        Ok(self.give_back(ring, done, &ids))
+        Ok(done)
     }
 
     /// Written only if different: these descriptors have no other writer, so an unchanged line stays in both caches.

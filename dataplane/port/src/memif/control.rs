@@ -7,8 +7,9 @@
 
 use super::link::{Link, TIMEOUT};
 use super::options::{MemifError, Options};
-use super::queue::Rings;
+use super::queue::{Rings, States};
 use super::session::{ClientSession, End, ServerSession, Session};
+use crate::handover::{HandOver, NotHandedOver};
 use crate::socket::{Connector, SocketAddress};
 use crate::{Attach, PortControl, PortFault, PortState, PortStatus, QueueStatus};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,7 +18,7 @@ use std::time::Instant;
 
 /// The end of this port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
+pub(super) enum Role {
     Server,
     Client,
 }
@@ -25,18 +26,20 @@ enum Role {
 /// A memif interface: a port that shares memory with one other process.
 #[derive(Debug)]
 pub struct Memif {
-    connector: Connector,
-    role: Role,
-    options: Options,
-    link: Option<Link>,
+    pub(super) connector: Connector,
+    pub(super) role: Role,
+    pub(super) options: Options,
+    pub(super) link: Option<Link>,
     /// Deadline of the handshake.
-    until: Option<Instant>,
+    pub(super) until: Option<Instant>,
     /// Number of receive and transmit queues passed to the engine.
-    running: (u16, u16),
+    pub(super) running: (u16, u16),
     /// Time at which the engine had received all queues.
-    started: Option<Instant>,
-    state: PortState,
-    connects: u64,
+    pub(super) started: Option<Instant>,
+    pub(super) state: PortState,
+    pub(super) connects: u64,
+    /// States of the queues, if they were stopped for a hand-over.
+    pub(super) stopped: States,
 }
 
 impl Memif {
@@ -69,7 +72,16 @@ impl Memif {
             started: None,
             state: PortState::Waiting(None),
             connects: 0,
+            stopped: States::default(),
         }
+    }
+
+    /// Creates a server, or else a client, that continues the one of another process ([`HandOver::take_over`]). Until
+    /// then it does nothing.
+    pub fn successor(path: impl AsRef<Path>, is_server: bool, options: Options) -> Result<Self, MemifError> {
+        options.check()?;
+        let connector = Connector::idle(&SocketAddress::Packets(path.as_ref().into()))?;
+        Ok(Self::behind(connector, if is_server { Role::Server } else { Role::Client }, options))
     }
 
     fn begin(&mut self, socket: OwnedFd, now: Instant) {
@@ -109,8 +121,8 @@ impl Memif {
     /// # Errors
     /// A worker may still use the previous queues of this port. The engine then accepted no further queue, and the
     /// connection must end, because its rings are not served.
-    fn start(&mut self, rings: Rings, now: Instant, engine: &mut dyn Attach) -> Result<(), End> {
-        let (rx, tx) = rings.start().map_err(End::Fault)?;
+    pub(super) fn start(&mut self, rings: Rings, now: Instant, engine: &mut dyn Attach) -> Result<(), End> {
+        let (rx, tx) = rings.thaw(std::mem::take(&mut self.stopped)).map_err(End::Fault)?;
         for (pair, queue) in (0..).zip(tx) {
             engine.start_tx(pair, queue);
             self.running.1 = pair + 1;
@@ -127,7 +139,7 @@ impl Memif {
     }
 
     /// Stops the queues, sends the reason, releases the memory and closes the connection, in this order.
-    fn disconnect(&mut self, fault: Option<PortFault>, now: Instant, engine: &mut dyn Attach) {
+    pub(super) fn disconnect(&mut self, fault: Option<PortFault>, now: Instant, engine: &mut dyn Attach) {
         let since = self.started.take();
         self.stop(engine);
         self.until = None;
@@ -193,6 +205,10 @@ impl PortControl for Memif {
         (self.started, self.until) = (None, None);
         self.connector.close();
         self.state = PortState::Closed;
+    }
+
+    fn as_handover(&mut self) -> Result<&mut dyn HandOver, NotHandedOver> {
+        Ok(self)
     }
 
     fn status(&self) -> PortStatus {

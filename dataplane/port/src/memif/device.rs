@@ -6,8 +6,9 @@ use super::message::AddRing;
 use super::queue::Queue;
 use super::ring::Ring;
 use crate::PortFault;
+use crate::eventfd;
 use crate::memory::Memory;
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::EventfdFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -23,6 +24,10 @@ pub(super) struct Shape {
 impl Shape {
     fn rings(self) -> u32 {
         u32::from(self.to_server) + u32::from(self.to_client)
+    }
+
+    fn bytes(self) -> u64 {
+        bytes(self.to_server, self.to_client, self.log2, self.buffer_size)
     }
 
     fn ring_bytes(self) -> u32 {
@@ -57,12 +62,40 @@ pub(super) struct Device {
 impl Device {
     /// Creates new memory with empty rings.
     pub(super) fn new(shape: Shape) -> Result<Self, PortFault> {
-        let Shape { to_server, to_client, log2, buffer_size } = shape;
-        let memory = Memory::new(bytes(to_server, to_client, log2, buffer_size))?;
+        let device = Self::over(shape, Memory::new(shape.bytes())?, event)?;
+        for Queue { ring, buffers, .. } in device.parts.iter().map(|part| &part.queue) {
+            buffers.describe_all(ring);
+            ring.lay_out();
+        }
+        Ok(device)
+    }
+
+    /// The device of another process: its memory, and the eventfd of each ring.
+    pub(super) fn adopt(
+        shape: Shape,
+        memory: OwnedFd,
+        mut events: impl Iterator<Item = OwnedFd>,
+    ) -> Result<Self, PortFault> {
+        let event = || {
+            let event = events.next().ok_or(PortFault::State("it has too few rings"))?;
+            eventfd::check(&event).map_err(|why| PortFault::BadDescriptor("interrupt", why))?;
+            Ok(Arc::new(event))
+        };
+        let device = Self::over(shape, Memory::adopt(memory, shape.bytes())?, event)?;
+        let has_rings = device.parts.iter().all(|part| part.queue.ring.has_cookie());
+        has_rings.then_some(device).ok_or(PortFault::State("its memory has no rings"))
+    }
+
+    fn over(
+        shape: Shape,
+        memory: Memory,
+        mut event: impl FnMut() -> Result<Arc<OwnedFd>, PortFault>,
+    ) -> Result<Self, PortFault> {
+        let Shape { to_server, to_client, log2, .. } = shape;
         let there = (0..to_server).map(|index| (true, index));
         let back = (0..to_client).map(|index| (false, index));
         let make = |(number, (to_server, index)): (u32, (bool, u16))| {
-            let queue = queue(&memory, shape, number)?;
+            let queue = queue(&memory, shape, number, event()?)?;
             let offset = number * shape.ring_bytes();
             Ok(Part {
                 ring: AddRing { to_server, index, region: 0, offset, log2_size: log2, private_header: 0 },
@@ -71,6 +104,11 @@ impl Device {
         };
         let parts = (0..).zip(there.chain(back)).map(make).collect::<Result<_, PortFault>>()?;
         Ok(Self { memory, parts })
+    }
+
+    /// The shared memory.
+    pub(super) fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// Size of the shared memory in bytes.
@@ -94,8 +132,8 @@ impl Device {
     }
 }
 
-/// Creates ring `number`, empty, with its buffers and with descriptors that name them.
-fn queue(memory: &Memory, shape: Shape, number: u32) -> Result<Queue<Own>, PortFault> {
+/// Ring `number` with its buffers.
+fn queue(memory: &Memory, shape: Shape, number: u32, wake: Arc<OwnedFd>) -> Result<Queue<Own>, PortFault> {
     let ring_at = u64::from(number * shape.ring_bytes());
     let buffers_at = u64::from(shape.rings() * shape.ring_bytes()) + u64::from(number) * shape.buffer_bytes();
     let part = |at: u64, len: u32| memory.map.by_user(Memory::user(at), len);
@@ -103,12 +141,11 @@ fn queue(memory: &Memory, shape: Shape, number: u32) -> Result<Queue<Own>, PortF
     let whole = u32::try_from(shape.buffer_bytes()).ok().and_then(|len| part(buffers_at, len));
     let first = u32::try_from(buffers_at).map_err(|_| RingFault::Place)?;
     let buffers = Own::new(memory, &ring, (whole, first), shape.buffer_size)?;
-    ring.lay_out();
-    Ok(Queue { ring, buffers, wake: event()? })
+    Ok(Queue { ring, buffers, wake })
 }
 
 fn event() -> Result<Arc<OwnedFd>, PortFault> {
-    let made = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
+    let made = rustix::event::eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
     made.map(Arc::new).map_err(|e| PortFault::BadDescriptor("interrupt", e.to_string()))
 }
 

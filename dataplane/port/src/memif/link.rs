@@ -33,6 +33,11 @@ impl Link {
         Ok(link)
     }
 
+    /// Continues the connection of another process.
+    pub(super) fn continued(socket: OwnedFd, session: Session) -> Self {
+        Self { socket, session, last_word: None }
+    }
+
     /// The session.
     pub(super) fn session(&self) -> &Session {
         &self.session

@@ -3,7 +3,7 @@
 //! One process listens (the *server*; "master" in older texts) and one connects (the *client*, "slave"). The client
 //! provides memory, rings and eventfds (`device`) and describes them over a packet socket (`message` is the codec,
 //! `session` the protocol state machine, `link` the transport, `control` the port's control side). Frames then pass
-//! through a `ring` in each direction and `buffers` (`rx`, `tx`).
+//! through a `ring` in each direction and `buffers` (`rx`, `tx`). `handover` passes the port to another process.
 //! Protocol: version 2.0, as in libmemif's `memif.h` and DPDK's `drivers/net/memif`.
 //!
 //! The peer is as untrusted as a guest: every message, index and descriptor is validated, and a violation stops only
@@ -16,6 +16,7 @@ mod endpoint;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub mod fuzz;
+mod handover;
 pub(crate) mod joined;
 mod link;
 mod message;

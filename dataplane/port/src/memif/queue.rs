@@ -38,6 +38,14 @@ impl Rings {
         self.thaw((Vec::new(), Vec::new()))
     }
 
+    /// Numbers of receive and transmit queues.
+    pub(super) fn shape(&self) -> (usize, usize) {
+        match self {
+            Rings::Server(rx, tx) => (rx.len(), tx.len()),
+            Rings::Client(rx, tx) => (rx.len(), tx.len()),
+        }
+    }
+
     /// Creates receive and transmit queues that continue from these states; queues without a state have empty rings.
     pub(crate) fn thaw(self, states: States) -> Result<QueueHalves, PortFault> {
         match self {

@@ -48,6 +48,14 @@ impl Lender {
         self.0.out.load(Relaxed) > 0 && self.drain(each)
     }
 
+    /// Adds buffers to those that were lent and have returned.
+    pub(crate) fn add_returned(&self, ids: impl Iterator<Item = u16>) {
+        let mut returned = self.returned();
+        let before = returned.len();
+        returned.extend(ids);
+        self.0.out.fetch_add(returned.len() - before, Relaxed);
+    }
+
     /// Whether buffers are lent, or returned and not collected.
     pub(crate) fn is_lending(&self) -> bool {
         self.0.out.load(Relaxed) > 0

@@ -10,6 +10,7 @@ use super::device::Device;
 use super::link::{End, Link, Progress};
 use super::options::{Options, PlugError};
 use super::{rx, tx};
+use crate::handover::{HandOver, NotHandedOver};
 use crate::socket::{Connector, SocketAddress};
 use crate::vhost::message::feature_names;
 use crate::{
@@ -26,15 +27,17 @@ type Pair = (Box<dyn RxQueue>, Box<dyn TxQueue>);
 /// A virtio-user front end: a port that connects to a back end as a virtual machine would.
 #[derive(Debug)]
 pub struct VirtioUser {
-    connector: Connector,
-    options: Options,
-    link: Option<Link>,
+    pub(super) connector: Connector,
+    pub(super) options: Options,
+    pub(super) link: Option<Link>,
     /// Number of queue pairs passed to the engine.
-    running: u16,
+    pub(super) running: u16,
     /// Time at which the engine had received all queue pairs.
-    started: Option<Instant>,
-    state: PortState,
-    connects: u64,
+    pub(super) started: Option<Instant>,
+    pub(super) state: PortState,
+    pub(super) connects: u64,
+    /// States of the queues of each pair, if they were stopped for a hand-over.
+    pub(super) stopped: Vec<[QueueState; 2]>,
 }
 
 impl VirtioUser {
@@ -69,7 +72,15 @@ impl VirtioUser {
             started: None,
             state: PortState::Waiting(None),
             connects: 0,
+            stopped: Vec::new(),
         }
+    }
+
+    /// Creates a front end that continues the one of another process ([`HandOver::take_over`]). Until then it does
+    /// nothing.
+    pub fn successor(path: impl AsRef<Path>, options: Options) -> Result<Self, PlugError> {
+        options.check()?;
+        Ok(Self::behind(Connector::idle(&SocketAddress::Unix(path.as_ref().into()))?, options))
     }
 
     fn begin(&mut self, socket: OwnedFd, now: Instant) {
@@ -102,7 +113,7 @@ impl VirtioUser {
     /// # Errors
     /// A worker may still use the previous queues of this port. The engine then accepted no further queue, and the
     /// connection must end, because its rings are not served.
-    fn start(&mut self, now: Instant, engine: &mut dyn Attach) -> Result<(), PortFault> {
+    pub(super) fn start(&mut self, now: Instant, engine: &mut dyn Attach) -> Result<(), PortFault> {
         for (pair, (rx, tx)) in (0..).zip(self.queues()?) {
             engine.start_tx(pair, tx);
             engine.start_rx(pair, rx);
@@ -115,15 +126,19 @@ impl VirtioUser {
         Ok(())
     }
 
-    fn queues(&self) -> Result<Vec<Pair>, PortFault> {
+    fn queues(&mut self) -> Result<Vec<Pair>, PortFault> {
+        let mut stopped = std::mem::take(&mut self.stopped).into_iter();
         let device = self.link.as_ref().and_then(Link::device);
         let pairs = device.into_iter().flat_map(Device::pairs);
-        let fresh = |(rx, tx)| Ok((rx::thaw(rx, QueueState::Fresh)?, tx::thaw(tx, QueueState::Fresh)?));
-        pairs.map(fresh).collect()
+        let thaw = |(rx, tx)| {
+            let [of_rx, of_tx] = stopped.next().unwrap_or_default();
+            Ok((rx::thaw(rx, of_rx)?, tx::thaw(tx, of_tx)?))
+        };
+        pairs.map(thaw).collect()
     }
 
     /// Stops the queues, releases the memory and closes the connection, in this order.
-    fn disconnect(&mut self, fault: Option<PortFault>, now: Instant, engine: &mut dyn Attach) {
+    pub(super) fn disconnect(&mut self, fault: Option<PortFault>, now: Instant, engine: &mut dyn Attach) {
         let since = self.started.take();
         self.stop(engine);
         if self.link.take().is_none() {
@@ -195,6 +210,10 @@ impl PortControl for VirtioUser {
         (self.link, self.started) = (None, None);
         self.connector.close();
         self.state = PortState::Closed;
+    }
+
+    fn as_handover(&mut self) -> Result<&mut dyn HandOver, NotHandedOver> {
+        if self.connector.is_single() { Err(NotHandedOver::Kind("grant")) } else { Ok(self) }
     }
 
     fn status(&self) -> PortStatus {

@@ -4,13 +4,14 @@ use super::Negotiated;
 use super::buffers::Buffers;
 use super::options::Options;
 use super::script::{self, Attached, Line};
+use crate::eventfd;
 use crate::memory::Memory;
 use crate::state::{DriverQueue, OTHER_KIND, QueueState};
 use crate::vhost::Features;
 use crate::{Capabilities, PortFault};
 use ring::driver::DriverRing;
 use ring::{Layout, RingFault};
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::EventfdFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -62,11 +63,36 @@ pub(super) struct Device {
 impl Device {
     /// Creates the device for `options` and the negotiated features, with empty rings.
     pub(super) fn new(options: Options, agreed: Negotiated) -> Result<Self, PortFault> {
+        Self::over(options, agreed, Memory::new(bytes(options))?, event)
+    }
+
+    /// The device of another process: its memory, and the call and kick eventfds of each ring.
+    pub(super) fn adopt(
+        options: Options,
+        agreed: Negotiated,
+        memory: OwnedFd,
+        events: Vec<OwnedFd>,
+    ) -> Result<Self, PortFault> {
+        let mut events = events.into_iter();
+        let event = || {
+            let event = events.next().ok_or(PortFault::State("it has too few rings"))?;
+            eventfd::check(&event).map_err(|why| PortFault::BadDescriptor("kick or call", why))?;
+            Ok(Arc::new(event))
+        };
+        Self::over(options, agreed, Memory::adopt(memory, bytes(options))?, event)
+    }
+
+    fn over(
+        options: Options,
+        agreed: Negotiated,
+        memory: Memory,
+        mut event: impl FnMut() -> Result<Arc<OwnedFd>, PortFault>,
+    ) -> Result<Self, PortFault> {
         let (rings, room) = (rings(options), options.room());
         let (for_ring, for_buffers) = (Layout::bytes(options.queue_size), buffer_bytes(options));
-        let memory = Memory::new(bytes(options))?;
         let header = agreed.features.header_len();
-        let make = |ring: u64| {
+        let mut make = |ring: u64| {
+            let (call, kick) = (event()?, event()?);
             let at = rings * for_ring + ring * for_buffers;
             let buffers = Buffers::new(&memory, at, options.queue_size, room, header);
             Ok(QueueSetup {
@@ -79,17 +105,22 @@ impl Device {
                     agreed.features.from_guest()
                 },
                 buffers: buffers.map_err(PortFault::UsedRing)?,
-                kick: event()?,
-                call: event()?,
+                kick,
+                call,
             })
         };
-        let rings = (0..rings).map(make).collect::<Result<_, PortFault>>()?;
+        let rings = (0..rings).map(&mut make).collect::<Result<_, PortFault>>()?;
         Ok(Self { memory, rings })
     }
 
     /// Receive and transmit ring of each pair.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (&QueueSetup, &QueueSetup)> {
         self.rings.chunks_exact(2).map(|pair| (&pair[0], &pair[1]))
+    }
+
+    /// The shared memory.
+    pub(super) fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// Size of the shared memory in bytes.
@@ -122,7 +153,7 @@ impl Device {
 }
 
 fn event() -> Result<Arc<OwnedFd>, PortFault> {
-    let made = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
+    let made = rustix::event::eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
     made.map(Arc::new).map_err(|e| PortFault::BadDescriptor("kick or call", e.to_string()))
 }
 

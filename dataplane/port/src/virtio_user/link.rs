@@ -74,6 +74,19 @@ impl Link {
         }
     }
 
+    /// A link whose device runs already, with the received part of a message.
+    pub(super) fn running(channel: Channel, options: Options, agreed: Negotiated, device: Device) -> Self {
+        Self { channel, options, agreed, stage: Stage::Running(device), asked: None }
+    }
+
+    /// The connection of a running device, the device, and what was negotiated.
+    pub(super) fn as_running(&self) -> Option<(&Channel, &Device, Negotiated)> {
+        match &self.stage {
+            Stage::Running(device) => Some((&self.channel, device, self.agreed)),
+            Stage::Negotiation(_) | Stage::Starting(..) => None,
+        }
+    }
+
     /// Latest time of the next call of [`Link::advance`].
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.asked.as_ref().map(|asked| asked.1)

@@ -2,8 +2,8 @@
 //!
 //! Two users share the protocol code (`negotiation` negotiates features, `script` generates the other requests).
 //! [`VirtioUser`] is a port of the switch: `control` is its control side (with `link`), `device` its memory, rings
-//! and `buffers`, `rx` and `tx` its fast-path queues. [`FrontEnd`] is for a guest with its own memory and rings; it
-//! may block up to its timeout and must never run on a worker.
+//! and `buffers`, `rx` and `tx` its fast-path queues, `handover` passes it to another process. [`FrontEnd`] is for a
+//! guest with its own memory and rings; it may block up to its timeout and must never run on a worker.
 //!
 //! Both work with any back end: this project's, DPDK's, Open vSwitch's. A back end is as untrusted as a guest: its
 //! replies and its writes to the rings are validated, and a violation stops only its own port, with a named fault.
@@ -16,6 +16,7 @@ mod front_end;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub mod fuzz;
+mod handover;
 mod link;
 mod links;
 mod listener;

@@ -25,8 +25,9 @@ const MIN_FRAME: usize = 14;
 /// Maximum frame length: 64 KiB, the longest of any offload.
 const MAX_FRAME: usize = 65_550;
 
-/// Creates a queue that continues from `state`. Every buffer that the state does not name is posted, unless packets
-/// are retained: the missing buffers are then lent and are posted when they return. Selects the ring kind once.
+/// Creates a queue that continues from `state`. A fresh queue posts every buffer. Otherwise the buffers that the state
+/// does not name are lent to retained packets, and are posted when they return; those lent by another process are
+/// posted at the first call. Selects the ring kind once.
 pub(super) fn thaw(setup: &QueueSetup, state: QueueState) -> Result<Box<dyn RxQueue>, PortFault> {
     if setup.packed {
         return Ok(Box::new(Rx::<Packed>::thaw(setup, state)?));
@@ -50,6 +51,7 @@ struct Rx<R> {
 impl<R: DriverRing> Rx<R> {
     fn thaw(setup: &QueueSetup, state: QueueState) -> Result<Self, PortFault> {
         let (buffers, size) = (setup.buffers.clone(), setup.layout.size);
+        let is_fresh = state == QueueState::Fresh;
         let (mut ring, state) = setup.ring::<R>(state)?;
         let DriverQueue { ring: out, waiting, links } = state;
         let is_waiting = |id: u16| waiting.iter().any(|used| used.id == id);
@@ -61,10 +63,13 @@ impl<R: DriverRing> Rx<R> {
                 "the buffers of an unfinished frame are not those of a receive queue",
             ));
         }
-        if !buffers.lender().is_lending() {
-            let missing = (0..size).filter(|&id| !out.is_out(id) && !is_waiting(id));
+        let missing = (0..size).filter(|&id| !out.is_out(id) && !is_waiting(id));
+        if is_fresh {
             missing.for_each(|id| ring.post(buffers.to_fill(id)));
             ring.publish();
+        } else if !buffers.lender().is_lending() {
+            // Posted by the first call, when no other process continues the ring any more.
+            buffers.lender().add_returned(missing);
         }
         let mut used = [Used::default(); BURST];
         used[..waiting.len()].copy_from_slice(&waiting);

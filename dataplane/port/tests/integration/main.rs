@@ -5,6 +5,7 @@
 mod common;
 mod front_end;
 mod hand;
+mod handover;
 mod hostile_rings;
 mod isolation;
 mod joined;

@@ -1,9 +1,11 @@
 //! Client session: creates memory and rings within the server's limits, and describes them.
 
-use super::{Attached, End, Step, disconnected, own_name, protocol_error, rejected, unexpected};
+use super::handover::Described;
+use super::{Attached, End, Step, disconnected, init, own_name, protocol_error, rejected, unexpected};
+use crate::PortFault;
 use crate::memif::device::{Device, Shape};
-use crate::memif::message::{Hello, Init, MAX_SECRET, Message, VERSION};
-use crate::memif::options::{Options, Secret};
+use crate::memif::message::{Hello, Message, VERSION};
+use crate::memif::options::Options;
 use crate::memif::queue::Rings;
 use rustix::fd::{BorrowedFd, OwnedFd};
 
@@ -103,17 +105,13 @@ impl ClientSession {
     /// The next message of the description.
     fn next(&mut self) -> Step {
         let rings = self.rings();
-        let (secret, id) = (self.options.secret.map_or([0; MAX_SECRET], Secret::bytes), self.options.id);
+        let init = init(&self.options);
         let Stage::Describing(device, sent) = &mut self.stage else { return Step::Wait };
         let line = *sent;
         *sent += 1;
         let ring = line.checked_sub(2).filter(|number| *number < rings);
         match (line, ring.and_then(|number| Some((number, device.ring(number)?.0)))) {
-            (0, _) => {
-                let name = own_name();
-                let init = Init { version: VERSION, id, mode: 0, secret, name };
-                Step::Send(Message::Init(init), Attached::Nothing)
-            }
+            (0, _) => Step::Send(Message::Init(init), Attached::Nothing),
             (1, _) => Step::Send(Message::AddRegion(0, device.bytes()), Attached::Memory),
             (_, Some((number, ring))) => Step::Send(Message::AddRing(ring), Attached::Ring(number)),
             (_, None) => Step::Send(Message::Connect(own_name()), Attached::Nothing),
@@ -123,8 +121,52 @@ impl ClientSession {
     fn run(&mut self) -> Step {
         let stage = std::mem::replace(&mut self.stage, Stage::Opening);
         let Stage::Describing(device, _) = stage else { return Step::Wait };
-        let rings = Rings::Client(device.queues(false).collect(), device.queues(true).collect());
+        let rings = rings(&device);
         self.stage = Stage::Running(device);
         Step::Run(rings, None)
     }
+
+    /// The device, if its rings run.
+    pub(super) fn running(&self) -> Option<&Device> {
+        match &self.stage {
+            Stage::Running(device) => Some(device),
+            Stage::Opening | Stage::Describing(..) => None,
+        }
+    }
+
+    /// Continues the session of another process, whose rings run, with the messages that describe its device.
+    pub(super) fn adopt(options: Options, messages: Vec<Described>) -> Result<Self, PortFault> {
+        let Self { mut shape, .. } = Self::new(options);
+        (shape.to_server, shape.to_client) = (0, 0);
+        let (messages, files): (Vec<_>, Vec<_>) = messages.into_iter().unzip();
+        for message in &messages {
+            if let Message::AddRing(ring) = message {
+                shape.log2 = ring.log2_size.min(options.log2());
+                let count = if ring.to_server { &mut shape.to_server } else { &mut shape.to_client };
+                *count = count.saturating_add(1);
+            }
+        }
+        if shape.to_server.max(shape.to_client) > options.queue_pairs {
+            return Err(PortFault::State("it has more queues"));
+        }
+        let mut files = files.into_iter().flatten();
+        let memory = files.next().ok_or(PortFault::State("it has no memory"))?;
+        let device = Device::adopt(shape, memory, files)?;
+        if !description(&device).map(|(message, _)| message).eq(messages) {
+            return Err(PortFault::State("its rings are at other places, or it has other options"));
+        }
+        Ok(Self { options, stage: Stage::Running(device), shape })
+    }
+}
+
+/// The rings of the client end.
+pub(super) fn rings(device: &Device) -> Rings {
+    Rings::Client(device.queues(false).collect(), device.queues(true).collect())
+}
+
+/// The messages that describe a device, with their descriptors.
+pub(super) fn description(device: &Device) -> impl Iterator<Item = (Message, BorrowedFd<'_>)> {
+    let memory = (Message::AddRegion(0, device.bytes()), device.file());
+    let rings = (0..).map_while(|number| device.ring(number));
+    std::iter::once(memory).chain(rings.map(|(ring, wake)| (Message::AddRing(ring), wake)))
 }

@@ -6,15 +6,18 @@
 //! reply or ends the session with a reason. After CONNECTED only DISCONNECT is valid.
 
 mod client;
+mod handover;
 mod server;
 
 #[cfg(test)]
 mod tests;
 
 pub(super) use client::ClientSession;
+pub(super) use handover::Described;
 pub(super) use server::ServerSession;
 
-use super::message::{Message, field, text};
+use super::message::{Init, MAX_SECRET, Message, VERSION, field, text};
+use super::options::{Options, Secret};
 use super::queue::Rings;
 use crate::PortFault;
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -127,6 +130,12 @@ fn disconnected(reason: &[u8], runs: bool) -> End {
         (false, true) => rejected("it gave no reason"),
         (false, false) => rejected(format!("the peer reported \"{reason}\"")),
     }
+}
+
+/// The message with which a client requests the interface.
+fn init(options: &Options) -> Init {
+    let secret = options.secret.map_or([0; MAX_SECRET], Secret::bytes);
+    Init { version: VERSION, id: options.id, mode: 0, secret, name: own_name() }
 }
 
 fn own_name() -> [u8; 32] {

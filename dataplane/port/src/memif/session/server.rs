@@ -1,7 +1,9 @@
 //! Server session: takes over the regions and rings of the client.
 
-use super::{Attached, End, NAME, Step, disconnected, own_name, protocol_error, rejected, unexpected};
+use super::handover::Described;
+use super::{Attached, End, NAME, Step, disconnected, init, own_name, protocol_error, rejected, unexpected};
 use crate::PortFault;
+use crate::handover::duplicate;
 use crate::memif::buffers::{Borrowed, MAX_REACH, address};
 use crate::memif::message::{AddRing, Hello, Init, Message, VERSION, field};
 use crate::memif::options::{MAX_LOG2, Options};
@@ -37,13 +39,22 @@ pub(in crate::memif) struct ServerSession {
     options: Options,
     stage: Stage,
     regions: Vec<Arc<Region>>,
+    /// The file of each region.
+    files: Vec<OwnedFd>,
     to_server: Vec<Announced>,
     to_client: Vec<Announced>,
 }
 
 impl ServerSession {
     pub(in crate::memif) fn new(options: Options) -> Self {
-        Self { options, stage: Stage::Opening, regions: vec![], to_server: vec![], to_client: vec![] }
+        Self {
+            options,
+            stage: Stage::Opening,
+            regions: vec![],
+            files: vec![],
+            to_server: vec![],
+            to_client: vec![],
+        }
     }
 
     pub(super) fn first_message(&self) -> Message {
@@ -124,6 +135,7 @@ impl ServerSession {
         let at = address(index, 0);
         let spec = RegionSpec { guest: at, user: at, len: size.min(MAX_REACH), offset: 0 };
         self.regions.push(Arc::new(Region::map(file.as_fd(), spec).map_err(|e| failed(&e))?));
+        self.files.push(file);
         Ok(())
     }
 
@@ -156,13 +168,40 @@ impl ServerSession {
         if self.to_server.is_empty() && self.to_client.is_empty() {
             return Err(protocol_error("it connects without a ring"));
         }
+        let rings = self.rings()?;
+        self.stage = Stage::Running;
+        Ok(Step::Run(rings, Some(Message::Connected(field(NAME)))))
+    }
+
+    fn rings(&self) -> Result<Rings, End> {
         let map = GuestMemory::new(self.regions.clone()).map_err(|e| protocol_error(e.to_string()))?;
         let map = Arc::new(map);
         let queues =
             |rings: &[Announced]| rings.iter().map(|ring| queue(&map, ring)).collect::<Result<_, End>>();
-        let rings = Rings::Server(queues(&self.to_server)?, queues(&self.to_client)?);
-        self.stage = Stage::Running;
-        Ok(Step::Run(rings, Some(Message::Connected(field(NAME)))))
+        Ok(Rings::Server(queues(&self.to_server)?, queues(&self.to_client)?))
+    }
+
+    /// The rings, if they run.
+    pub(super) fn running(&self) -> Option<Rings> {
+        self.rings().ok().filter(|_| self.stage == Stage::Running)
+    }
+
+    /// The messages that another session receives to be as this one, with their descriptors.
+    pub(super) fn messages(&self) -> Result<Vec<Described>, PortFault> {
+        if self.stage == Stage::Opening {
+            return Ok(Vec::new());
+        }
+        let mut messages = vec![(Message::Init(init(&self.options)), None)];
+        for (index, (region, file)) in (0..).zip(self.regions.iter().zip(&self.files)) {
+            messages.push((Message::AddRegion(index, region.spec().len), Some(duplicate(file)?)));
+        }
+        for Announced { ring, wake } in self.to_server.iter().chain(&self.to_client) {
+            messages.push((Message::AddRing(*ring), Some(duplicate(&**wake)?)));
+        }
+        if self.stage == Stage::Running {
+            messages.push((Message::Connect(own_name()), None));
+        }
+        Ok(messages)
     }
 }
 
