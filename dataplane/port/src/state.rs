@@ -16,7 +16,7 @@ use ring::driver::{DriverState, Used};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum QueueState {
     /// No state: the next queue starts with empty rings. The only state of kinds without rings in shared memory (AF_XDP,
-    /// packet sockets, files).
+    /// files).
     #[default]
     Fresh,
     /// A virtqueue in the peer's memory (vhost-user).
@@ -33,6 +33,15 @@ pub enum QueueState {
     /// Frames that the kernel has passed to a TAP queue and that the queue has not received yet, each behind its offload
     /// header.
     Frames(Vec<Box<[u8]>>),
+    /// Position in the blocks of a packet socket. Its blocks before `block` belong to the kernel.
+    Blocks {
+        /// Current block, or the next one if no frame is left.
+        block: u16,
+        /// Offset of the next frame in the block.
+        at: u32,
+        /// Number of frames left in the block.
+        left: u32,
+    },
     /// Bytes that a stream queue has read, behind the last frame that it has passed on.
     Bytes(Box<[u8]>),
 }

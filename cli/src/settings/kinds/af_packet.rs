@@ -66,10 +66,20 @@ impl Kind for AfPacket {
         self.interface.namespaces()
     }
 
+    fn successor(&self, port: PortCommon<'_>) -> Option<Result<Box<dyn PortControl>, OpenError>> {
+        let made = port_kind::successor(self.options(port));
+        Some(made.map_err(|error| OpenError::refused(port.name, &error)))
+    }
+
     fn open(&self, port: PortCommon<'_>, _: Loaded) -> Result<Box<dyn PortControl>, OpenError> {
-        let (place, queue_pairs, blocks) = (self.interface.there(), port.queue_pairs, self.blocks);
-        port_kind::open(Options { place, queue_pairs, blocks })
-            .map_err(|error| OpenError::refused(port.name, &error))
+        port_kind::open(self.options(port)).map_err(|error| OpenError::refused(port.name, &error))
+    }
+}
+
+impl AfPacket {
+    /// Converts the settings to options of the port crate.
+    fn options(&self, port: PortCommon<'_>) -> Options {
+        Options { place: self.interface.there(), queue_pairs: port.queue_pairs, blocks: self.blocks }
     }
 }
 

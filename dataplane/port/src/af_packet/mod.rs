@@ -13,8 +13,10 @@ mod socket;
 mod sys;
 mod tx;
 
-pub use control::open;
+pub use control::{open, successor};
 pub use options::{BLOCKS, MAX_BLOCKS, MIN_BLOCKS, Options};
 
+#[cfg(test)]
+mod handover_tests;
 #[cfg(test)]
 mod tests;

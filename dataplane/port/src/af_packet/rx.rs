@@ -7,7 +7,7 @@
 use super::blocks::{Blocks, Entry, put_tag};
 use super::socket::BoundSocket;
 use crate::interface::Doorbell;
-use crate::{BURST, Burst, BurstStats, DropReason, OFFLOAD_HEADER, Offload, PortFault, RxQueue};
+use crate::{BURST, Burst, BurstStats, DropReason, OFFLOAD_HEADER, Offload, PortFault, QueueState, RxQueue};
 use mem::VolatileSlice;
 use ring::BufId;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -34,10 +34,16 @@ pub(super) struct Rx {
 }
 
 impl Rx {
-    pub(super) fn new(made: BoundSocket, doorbell: Doorbell) -> Self {
-        let out = vec![0; usize::from(made.blocks.count())].into();
-        let tags = Vec::with_capacity(BURST);
-        Self { blocks: made.blocks, socket: made.socket, doorbell, block: 0, at: 0, left: 0, out, tags }
+    /// A queue that continues from `state`.
+    pub(super) fn new(made: BoundSocket, doorbell: Doorbell, state: &QueueState) -> Result<Self, PortFault> {
+        let BoundSocket { blocks, socket } = made;
+        let (block, at, left) = match *state {
+            QueueState::Fresh => (0, 0, 0),
+            QueueState::Blocks { block, at, left } if block < blocks.count() => (block, at, left),
+            _ => return Err(PortFault::State("it is of a socket with fewer blocks")),
+        };
+        let (out, tags) = (vec![0; blocks.count().into()].into(), Vec::with_capacity(BURST));
+        Ok(Self { blocks, socket, doorbell, block, at, left, out, tags })
     }
 
     /// Opens the next block, if the kernel has passed it on.
@@ -192,6 +198,10 @@ impl RxQueue for Rx {
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
     }
+
+    fn freeze(self: Box<Self>) -> QueueState {
+        QueueState::Blocks { block: self.block, at: self.at, left: self.left }
+    }
 }
 
 #[cfg(test)]
@@ -248,10 +258,35 @@ mod tests {
         let region = Region::of_bytes(bytes.into()).unwrap();
         let map = Arc::new(GuestMemory::new(vec![Arc::new(region)]).unwrap());
         let socket = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
-        Rx::new(
-            BoundSocket { socket: Arc::new(socket), blocks: Blocks::new(map, 4) },
-            Doorbell::new().unwrap(),
-        )
+        let made = BoundSocket { socket: Arc::new(socket), blocks: Blocks::new(map, 4) };
+        Rx::new(made, Doorbell::new().unwrap(), &QueueState::Fresh).unwrap()
+    }
+
+    /// A queue over the blocks of another one that continues from `state`.
+    fn successor(rx: &Rx, state: &QueueState) -> Result<Rx, PortFault> {
+        let blocks = Blocks::new(rx.blocks.map().clone(), 4);
+        let made = BoundSocket { socket: rx.socket.clone(), blocks };
+        Rx::new(made, Doorbell::new().unwrap(), state)
+    }
+
+    #[test]
+    fn stopped_queue_is_continued_in_the_middle_of_a_block() {
+        let mut rx = queue(&[&[PLAIN; 100], &[PLAIN; 70]]);
+        let mut numbers = Vec::new();
+        for _ in 0..3 {
+            let (burst, _) = receive(&mut rx);
+            numbers.extend((0..burst.len()).map(|i| burst.head(i)[0]));
+            rx.complete(burst.buf_ids());
+            let other = queue(&[]);
+            let keep = successor(&rx, &QueueState::Fresh).unwrap();
+            let state = Box::new(std::mem::replace(&mut rx, other)).freeze();
+            rx = successor(&keep, &state).unwrap();
+        }
+        assert_eq!(numbers, (0..100).chain(0..70).collect::<Vec<_>>());
+        assert!((0..4).all(|block| !rx.blocks.is_ours(block)));
+        for state in [QueueState::Blocks { block: 4, at: 0, left: 0 }, QueueState::Ring { base: 0 }] {
+            assert!(matches!(successor(&rx, &state), Err(PortFault::State(_))));
+        }
     }
 
     fn receive(rx: &mut Rx) -> (Burst, BurstStats) {

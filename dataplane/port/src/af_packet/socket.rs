@@ -57,14 +57,25 @@ fn one(
     let socket = packet_socket().map_err(place.refused("making a packet socket"))?;
     prepare(socket.as_fd(), interface).map_err(place.refused("setting up a packet socket"))?;
     ring(socket.as_fd(), options.blocks).map_err(place.refused("making a packet socket's ring"))?;
-    let memory = |why: &dyn std::fmt::Display| InterfaceError::Memory(place.clone(), why.to_string());
-    let region = Region::device(socket.as_fd(), options.bytes()).map_err(|e| memory(&e))?;
-    let map = GuestMemory::new(vec![Arc::new(region)]).map_err(|e| memory(&e))?;
+    let blocks = blocks(options, socket.as_fd())?;
     sys::bind(socket.as_fd(), interface).map_err(place.refused("binding a packet socket"))?;
     if options.queue_pairs > 1 {
         join(socket.as_fd(), first).map_err(place.refused("joining packet sockets"))?;
     }
-    Ok(BoundSocket { socket: Arc::new(socket), blocks: Blocks::new(Arc::new(map), options.blocks) })
+    Ok(BoundSocket { socket: Arc::new(socket), blocks })
+}
+
+/// Uses a socket of another process.
+pub(super) fn adopt(options: &Options, socket: Arc<OwnedFd>) -> Result<BoundSocket, InterfaceError> {
+    Ok(BoundSocket { blocks: blocks(options, socket.as_fd())?, socket })
+}
+
+/// Maps the blocks of a socket. Fails if it has another number of blocks.
+fn blocks(options: &Options, socket: BorrowedFd<'_>) -> Result<Blocks, InterfaceError> {
+    let memory = |why: &dyn std::fmt::Display| InterfaceError::Memory(options.place.clone(), why.to_string());
+    let region = Region::device(socket, options.bytes()).map_err(|e| memory(&e))?;
+    let map = GuestMemory::new(vec![Arc::new(region)]).map_err(|e| memory(&e))?;
+    Ok(Blocks::new(Arc::new(map), options.blocks))
 }
 
 /// Sets the options that must be set before the socket is bound.

@@ -78,6 +78,7 @@ impl Kind for AfXdp {
             size: options.ring,
             memory: (1, umem.extent().1),
             pairs: pairs(made, &umem, local).map_err(place.refused("making an epoll set"))?,
+            sockets: Vec::new(),
             keep: HeldResource::new(KernelState {
                 _link: link,
                 _map: map,

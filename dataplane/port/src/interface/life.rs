@@ -7,13 +7,15 @@
 
 use super::{InterfaceError, Place, Watch};
 use crate::backoff::Backoff;
+use crate::handover::{HandOver, NotHandedOver};
 use crate::netns::Identity;
 use crate::{
-    Attach, PortControl, PortDetail, PortDetails, PortFault, PortState, PortStatus, QueueStatus, RssTable,
-    RxQueue, TxQueue,
+    Attach, PortControl, PortDetail, PortDetails, PortFault, PortState, PortStatus, QueueState, QueueStatus,
+    RssTable, RxQueue, TxQueue,
 };
-use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Check interval of a running port.
@@ -27,11 +29,29 @@ pub(crate) trait Kind: Debug + Send + 'static {
     /// Name in the configuration file.
     const NAME: &'static str;
 
+    /// Whether another process can continue the queues.
+    const HANDS_OVER: bool = false;
+
     /// Interface and namespace.
     fn place(&self) -> &Place;
 
     /// Opens the port on the interface. Called in the interface's namespace.
     fn open(&self, watch: &Watch) -> Result<Opened, InterfaceError>;
+
+    /// Opens the port with queues that were stopped, here or in another process.
+    fn adopt(&self, _: &Watch, _: Stopped) -> Result<Opened, InterfaceError> {
+        let why = "they belong to the process that created them";
+        Err(InterfaceError::NotAdopted(self.place().clone(), PortFault::State(why)))
+    }
+}
+
+/// Stopped queues.
+#[derive(Default)]
+pub(crate) struct Stopped {
+    /// Socket of each queue pair, and the state of its receive queue.
+    pub(crate) queues: Vec<(Arc<OwnedFd>, QueueState)>,
+    /// Number of frames that the kernel has dropped before.
+    pub(crate) missed: u64,
 }
 
 /// An opened port.
@@ -48,6 +68,8 @@ pub(crate) struct Opened {
     pub(crate) memory: (usize, u64),
     /// Returns the number of frames dropped by the kernel since the port was opened.
     pub(crate) missed: Box<dyn Fn() -> u64 + Send>,
+    /// The socket of each queue pair, if another process can continue it.
+    pub(crate) sockets: Vec<Arc<OwnedFd>>,
     /// Resources to keep until the port stops.
     pub(crate) keep: HeldResource,
 }
@@ -64,24 +86,26 @@ impl HeldResource {
 }
 
 /// A running port.
-struct Running {
-    watch: Watch,
-    opened: Opened,
-    queues: u16,
-    since: Option<Instant>,
+pub(super) struct Running {
+    pub(super) watch: Watch,
+    pub(super) opened: Opened,
+    pub(super) queues: u16,
+    pub(super) since: Option<Instant>,
     /// Identity of the namespace that the name referred to.
     home: Option<Identity>,
 }
 
 /// A port over an interface.
 pub(crate) struct InterfacePort<K> {
-    kind: K,
-    running: Option<Running>,
-    state: PortState,
+    pub(super) kind: K,
+    pub(super) running: Option<Running>,
+    pub(super) state: PortState,
     backoff: Backoff,
     /// Time of the next retry or check.
-    due: Option<Instant>,
-    connects: u64,
+    pub(super) due: Option<Instant>,
+    pub(super) connects: u64,
+    /// States of the receive queues, if they were stopped for a hand-over.
+    pub(super) stopped: Vec<QueueState>,
 }
 
 impl<K: Debug> Debug for InterfacePort<K> {
@@ -97,8 +121,13 @@ impl<K: Kind> InterfacePort<K> {
     /// Opens the port. The first call of [`PortControl::handle`] passes its queues to the engine.
     pub(crate) fn open(kind: K) -> Result<Self, InterfaceError> {
         let running = Some(open(&kind)?);
-        let (state, backoff) = (PortState::Connected, Backoff::default());
-        Ok(Self { kind, running, state, backoff, due: None, connects: 1 })
+        Ok(Self { running, state: PortState::Connected, connects: 1, ..Self::successor(kind) })
+    }
+
+    /// A port that continues the one of another process. Until then it does nothing.
+    pub(crate) fn successor(kind: K) -> Self {
+        let (running, state, backoff) = (None, PortState::Waiting(None), Backoff::default());
+        Self { kind, running, state, backoff, due: None, connects: 0, stopped: Vec::new() }
     }
 
     /// Reopens the port once the pause is over.
@@ -117,7 +146,7 @@ impl<K: Kind> InterfacePort<K> {
     }
 
     /// Passes the queues to the engine, unless already done.
-    fn start(&mut self, now: Instant, engine: &mut dyn Attach) {
+    pub(super) fn start(&mut self, now: Instant, engine: &mut dyn Attach) {
         let Some(running) = self.running.as_mut().filter(|running| running.since.is_none()) else { return };
         running.since = Some(now);
         for (pair, (rx, tx)) in (0..).zip(std::mem::take(&mut running.opened.pairs)) {
@@ -150,7 +179,7 @@ impl<K: Kind> InterfacePort<K> {
         self.fail(PortFault::Interface(text), now, engine);
     }
 
-    fn fail(&mut self, fault: PortFault, now: Instant, engine: &mut dyn Attach) {
+    pub(super) fn fail(&mut self, fault: PortFault, now: Instant, engine: &mut dyn Attach) {
         let since = self.running.as_ref().and_then(|running| running.since);
         self.backoff.ended(since, now);
         self.stop(engine);
@@ -181,9 +210,17 @@ impl<K: Kind> InterfacePort<K> {
 
 /// Finds the interface and opens the port, in the interface's namespace.
 fn open<K: Kind>(kind: &K) -> Result<Running, InterfaceError> {
+    open_by(kind, |watch| kind.open(watch))
+}
+
+/// Finds the interface, and opens the port by `open`, in the interface's namespace.
+pub(super) fn open_by<K: Kind>(
+    kind: &K,
+    open: impl FnOnce(&Watch) -> Result<Opened, InterfaceError>,
+) -> Result<Running, InterfaceError> {
     let found = kind.place().within(|| {
         let watch = Watch::new(kind.place())?;
-        let opened = kind.open(&watch)?;
+        let opened = open(&watch)?;
         Ok((watch, opened))
     });
     let ((watch, opened), home) = found?;
@@ -224,6 +261,10 @@ impl<K: Kind> PortControl for InterfacePort<K> {
     fn close(&mut self, engine: &mut dyn Attach) {
         self.stop(engine);
         (self.state, self.due) = (PortState::Closed, None);
+    }
+
+    fn as_handover(&mut self) -> Result<&mut dyn HandOver, NotHandedOver> {
+        if K::HANDS_OVER { Ok(self) } else { Err(NotHandedOver::Kind(K::NAME)) }
     }
 
     fn status(&self) -> PortStatus {

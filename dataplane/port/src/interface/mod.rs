@@ -1,16 +1,17 @@
 //! Common code of ports over Linux interfaces: names, properties, life cycle.
 //!
 //! `sys` has the system calls, `doorbell` wakes a sleeping worker, `Watch` detects removal of the interface and changes
-//! of its link, `link` passes the link state to transmit queues, and `life` opens, runs and reopens a port. Each port
-//! type implements `Kind`.
+//! of its link, `link` passes the link state to transmit queues, `life` opens, runs and reopens a port, and `handover`
+//! passes it to another process. Each port type implements `Kind`.
 
 mod doorbell;
+mod handover;
 mod life;
 mod link;
 pub(crate) mod sys;
 
 pub(crate) use doorbell::Doorbell;
-pub(crate) use life::{HeldResource, InterfacePort, Kind, Opened, Pair};
+pub(crate) use life::{HeldResource, InterfacePort, Kind, Opened, Pair, Stopped};
 pub(crate) use link::LinkState;
 
 use crate::Remedy;
@@ -71,6 +72,9 @@ pub enum InterfaceError {
     /// Other kernel error.
     #[error("{0} failed for {1}: {2}")]
     Kernel(&'static str, Place, Errno),
+    /// Queues of another process cannot be continued.
+    #[error("the queues of {0} cannot be continued: {1}")]
+    NotAdopted(Place, PortFault),
     /// Out of memory for rings and buffers.
     #[error("there is no memory for the rings and buffers of {0}: {1}")]
     Memory(Place, String),
@@ -93,7 +97,7 @@ impl Remedy for InterfaceError {
             Self::Options(_, remedy) | Self::Taken(_, _, remedy) | Self::Unsupported(_, remedy) => {
                 remedy.clone().into()
             }
-            Self::Name(..) | Self::Kernel(..) => return None,
+            Self::Name(..) | Self::NotAdopted(..) | Self::Kernel(..) => return None,
         })
     }
 }

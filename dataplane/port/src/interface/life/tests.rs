@@ -28,6 +28,7 @@ impl Kind for Loopback {
             size: 0,
             memory: (0, 0),
             missed: Box::new(|| 0),
+            sockets: Vec::new(),
             keep: HeldResource::new(()),
         })
     }
