@@ -27,6 +27,13 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// A function that wraps a port of this name.
+type WrapPort = fn(
+    Box<dyn PortControl>,
+    &str,
+    &port_kind::Wrappers,
+) -> Result<Box<dyn PortControl>, port_kind::WrapError>;
+
 /// At least an Ethernet header, at most a whole frame.
 const SNAP: RangeInclusive<i128> = 14..=65_550;
 /// Frames sent together; the default is the burst size of DPDK.
@@ -178,6 +185,24 @@ impl Wrappers {
         port: Box<dyn PortControl>,
         name: &str,
     ) -> Result<Box<dyn PortControl>, OpenError> {
+        self.around_by(port, name, port_kind::wrap)
+    }
+
+    /// Wraps a port named `name` that continues the one of another process, with its files.
+    pub(crate) fn around_successor(
+        &self,
+        port: Box<dyn PortControl>,
+        name: &str,
+    ) -> Result<Box<dyn PortControl>, OpenError> {
+        self.around_by(port, name, port_kind::wrap_successor)
+    }
+
+    fn around_by(
+        &self,
+        port: Box<dyn PortControl>,
+        name: &str,
+        wrap: WrapPort,
+    ) -> Result<Box<dyn PortControl>, OpenError> {
         let output = |file: &Path, overwrite| Output { path: file.to_owned(), overwrite };
         let capture = self.capture.as_ref().map(|own| port_kind::Capture {
             output: output(&own.file, own.overwrite),
@@ -193,8 +218,7 @@ impl Wrappers {
             .map(|own| port_kind::TxCoalesce { frames: own.frames, delay: own.delay.map(|delay| delay.0) });
         let fault = self.fault.as_ref().map(Fault::faults);
         let wrappers = port_kind::Wrappers { capture, trace, fault, tx_coalesce };
-        let port =
-            port_kind::wrap(port, name, &wrappers).map_err(|error| OpenError::refused(name, &error))?;
+        let port = wrap(port, name, &wrappers).map_err(|error| OpenError::refused(name, &error))?;
         let shaper = self.queues.as_ref().map(Queues::shaper).transpose();
         let shaper = shaper.map_err(|fault| OpenError::refused(name, &ShaperError(fault)))?;
         Ok(qos::wrap(port, self.policer.as_ref().map(Policer::policer), shaper))

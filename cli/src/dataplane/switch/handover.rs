@@ -44,7 +44,7 @@ impl Succession {
             return Ok(deferred_until(port, move || released.load(Ordering::Acquire)));
         }
         let Some(successor) = port.kind.successor(port.common()) else { return open_first(port) };
-        let wrapped = successor.and_then(|successor| port.wrappers.around(successor, &port.name));
+        let wrapped = successor.and_then(|successor| port.wrappers.around_successor(successor, &port.name));
         wrapped.map_err(OpenError::into_diagnostic)
     }
 }

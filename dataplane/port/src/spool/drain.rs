@@ -33,18 +33,18 @@ struct Pending {
 
 /// A file that workers write packets to.
 pub(crate) struct Spool {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     name: String,
     format: Format,
-    file: Option<RecordFile>,
+    pub(super) file: Option<RecordFile>,
     pending: Pending,
     due: Option<Instant>,
-    written: u64,
+    pub(super) written: u64,
     /// Number of packets after which the file ends.
     limit: Option<u64>,
     /// Time stamp of the last written packet, in nanoseconds since the Unix epoch.
-    last: u64,
-    failure: Option<String>,
+    pub(super) last: u64,
+    pub(super) failure: Option<String>,
 }
 
 impl std::fmt::Debug for Spool {
@@ -71,7 +71,12 @@ impl Spool {
             Format::Text => Vec::new(),
         };
         let file = RecordFile::create(output, &head)?;
-        Ok(Self::over(file, format, name, snap, doorbell))
+        Ok(Self::over(Some(file), format, name, snap, doorbell))
+    }
+
+    /// A spool that continues the file of another process ([`Spool::take_over`]).
+    pub(crate) fn successor(format: Format, name: &str, snap: Option<u32>, doorbell: Arc<OwnedFd>) -> Self {
+        Self::over(None, format, name, snap, doorbell)
     }
 
     /// Writes packets of the interfaces `names` to a pipe or socket, in pcapng, until it is closed.
@@ -83,7 +88,7 @@ impl Spool {
         doorbell: Arc<OwnedFd>,
     ) -> std::io::Result<Self> {
         let file = RecordFile::stream(file, &pcapng::head(names, snap.unwrap_or(0), comment))?;
-        Ok(Self::over(file, Format::Pcapng, "stream", snap, doorbell))
+        Ok(Self::over(Some(file), Format::Pcapng, "stream", snap, doorbell))
     }
 
     /// Ends the file after this number of packets, before the first one.
@@ -91,7 +96,13 @@ impl Spool {
         self.limit = packets;
     }
 
-    fn over(file: RecordFile, format: Format, name: &str, snap: Option<u32>, doorbell: Arc<OwnedFd>) -> Self {
+    fn over(
+        file: Option<RecordFile>,
+        format: Format,
+        name: &str,
+        snap: Option<u32>,
+        doorbell: Arc<OwnedFd>,
+    ) -> Self {
         let shared = Shared {
             doorbell,
             idle: AtomicBool::new(true),
@@ -104,7 +115,7 @@ impl Spool {
             shared: Arc::new(shared),
             name: name.to_owned(),
             format,
-            file: Some(file),
+            file,
             pending: Pending::default(),
             due: None,
             written: 0,
@@ -152,9 +163,14 @@ impl Spool {
 
     /// Writes all records and closes the file. Feeds must not be used afterwards.
     pub(crate) fn close(&mut self, epoch: u64) {
+        self.flush(epoch);
+        self.end();
+    }
+
+    /// Writes all records.
+    pub(super) fn flush(&mut self, epoch: u64) {
         self.take();
         self.write(u64::MAX, epoch);
-        self.end();
     }
 
     /// Whether the file has ended.

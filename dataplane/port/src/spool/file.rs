@@ -152,6 +152,17 @@ impl RecordFile {
         Ok(whole)
     }
 
+    /// Appends to a file of another process, of `good` bytes. Returns `None` if it is not a regular file.
+    pub(super) fn continued(file: File, good: u64) -> Option<Self> {
+        let is_file = file.metadata().is_ok_and(|found| found.is_file());
+        is_file.then_some(Self { file, good, unused: None })
+    }
+
+    /// The file and the number of its bytes.
+    pub(super) fn parts(&self) -> (&File, u64) {
+        (&self.file, self.good)
+    }
+
     /// Writes `head` to a pipe or socket.
     pub(super) fn stream(file: File, head: &[u8]) -> std::io::Result<Self> {
         let mut whole = Self { file, good: 0, unused: None };

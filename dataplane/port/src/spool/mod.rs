@@ -23,6 +23,7 @@ mod drain;
 mod feed;
 mod file;
 mod filter;
+mod handover;
 mod pcapng;
 mod record;
 #[cfg(test)]

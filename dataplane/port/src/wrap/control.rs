@@ -12,8 +12,8 @@ use super::record::{RecordTx, Recording};
 use super::release::{DelayedTx, ReleaseRx};
 use crate::Remedy;
 use crate::eventfd;
-use crate::handover::{HandOver, NotHandedOver};
-use crate::spool::{CreateError, Format, Spool};
+use crate::handover::{HandOver, Handover, NotHandedOver};
+use crate::spool::{CreateError, Format, Output, Spool};
 use crate::{
     Attach, PortControl, PortDetail, PortDetails, PortFault, PortStatus, RssTable, RxQueue, TxQueue,
 };
@@ -27,6 +27,10 @@ use std::time::{Duration, Instant};
 
 /// Bytes of a packet used by a trace.
 const TRACE_BYTES: u32 = crate::HEAD as u32;
+/// Part of a description: the file of a capture.
+const CAPTURE: u8 = 0xf0;
+/// Part of a description: the file of a trace.
+const TRACE: u8 = 0xf1;
 /// Refresh interval of the fault counters.
 const STATUS_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -56,10 +60,39 @@ pub fn wrap(
     name: &str,
     wrappers: &Wrappers,
 ) -> Result<Box<dyn PortControl>, WrapError> {
+    wrap_by(inner, name, wrappers, Recorder::create)
+}
+
+/// [`wrap`] for a port that continues the one of another process, with its files ([`PortControl::as_handover`]).
+pub fn wrap_successor(
+    inner: Box<dyn PortControl>,
+    name: &str,
+    wrappers: &Wrappers,
+) -> Result<Box<dyn PortControl>, WrapError> {
+    wrap_by(inner, name, wrappers, Recorder::successor)
+}
+
+/// Creates the spool of a file.
+type Create = fn(&Recorded<'_>, &str, Arc<OwnedFd>) -> Result<Spool, WrapError>;
+
+fn wrap_by(
+    inner: Box<dyn PortControl>,
+    name: &str,
+    wrappers: &Wrappers,
+    create: Create,
+) -> Result<Box<dyn PortControl>, WrapError> {
     if *wrappers == Wrappers::default() {
         return Ok(inner);
     }
-    Ok(Box::new(Wrapped::new(inner, name, wrappers)?))
+    Ok(Box::new(Wrapped::new(inner, name, wrappers, create)?))
+}
+
+/// A file to be written.
+struct Recorded<'a> {
+    what: &'static str,
+    output: &'a Output,
+    format: Format,
+    snap: Option<u32>,
 }
 
 /// A spool with its file path.
@@ -71,29 +104,38 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn capture(capture: &Capture, name: &str, doorbell: &Arc<OwnedFd>) -> Result<Self, WrapError> {
-        let spool = Spool::create(&capture.output, Format::Pcapng, name, capture.snap, doorbell.clone());
-        Ok(Self {
-            spool: spool.map_err(|e| WrapError::File("capture", e))?,
-            path: capture.output.path.clone(),
-            directions: capture.directions,
-            names: [
-                PortDetail::Capture,
-                PortDetail::Captured,
-                PortDetail::CaptureMissed,
-                PortDetail::CaptureEnded,
-            ],
-        })
+    /// Creates the file.
+    fn create(file: &Recorded<'_>, name: &str, doorbell: Arc<OwnedFd>) -> Result<Spool, WrapError> {
+        let made = Spool::create(file.output, file.format, name, file.snap, doorbell);
+        made.map_err(|error| WrapError::File(file.what, error))
     }
 
-    fn trace(trace: &Trace, name: &str, doorbell: &Arc<OwnedFd>) -> Result<Self, WrapError> {
-        let spool = Spool::create(&trace.output, Format::Text, name, Some(TRACE_BYTES), doorbell.clone());
-        Ok(Self {
-            spool: spool.map_err(|e| WrapError::File("trace", e))?,
-            path: trace.output.path.clone(),
-            directions: trace.directions,
-            names: [PortDetail::Trace, PortDetail::Traced, PortDetail::TraceMissed, PortDetail::TraceEnded],
-        })
+    /// Continues the file of another process later.
+    #[expect(clippy::unnecessary_wraps, reason = "the shape of `Create`")]
+    fn successor(file: &Recorded<'_>, name: &str, doorbell: Arc<OwnedFd>) -> Result<Spool, WrapError> {
+        Ok(Spool::successor(file.format, name, file.snap, doorbell))
+    }
+
+    fn capture(
+        capture: &Capture,
+        create: impl FnOnce(&Recorded<'_>) -> Result<Spool, WrapError>,
+    ) -> Result<Self, WrapError> {
+        let Capture { output, snap, directions } = capture;
+        let names =
+            [PortDetail::Capture, PortDetail::Captured, PortDetail::CaptureMissed, PortDetail::CaptureEnded];
+        let spool = create(&Recorded { what: "capture", output, format: Format::Pcapng, snap: *snap })?;
+        Ok(Self { spool, path: output.path.clone(), directions: *directions, names })
+    }
+
+    fn trace(
+        trace: &Trace,
+        create: impl FnOnce(&Recorded<'_>) -> Result<Spool, WrapError>,
+    ) -> Result<Self, WrapError> {
+        let Trace { output, directions } = trace;
+        let names = [PortDetail::Trace, PortDetail::Traced, PortDetail::TraceMissed, PortDetail::TraceEnded];
+        let spool =
+            create(&Recorded { what: "trace", output, format: Format::Text, snap: Some(TRACE_BYTES) })?;
+        Ok(Self { spool, path: output.path.clone(), directions: *directions, names })
     }
 
     fn details(&self, details: &mut PortDetails) {
@@ -132,14 +174,20 @@ struct Wrapped {
 }
 
 impl Wrapped {
-    fn new(inner: Box<dyn PortControl>, name: &str, wrappers: &Wrappers) -> Result<Self, WrapError> {
+    fn new(
+        inner: Box<dyn PortControl>,
+        name: &str,
+        wrappers: &Wrappers,
+        create: Create,
+    ) -> Result<Self, WrapError> {
         let doorbell = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
         let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&set, &doorbell, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
         let (inward, outward) = (Arc::new(Counts::inward()), Arc::new(Counts::outward()));
+        let create = |file: &Recorded<'_>| create(file, name, doorbell.clone());
         let parts = Parts {
-            capture: wrappers.capture.as_ref().map(|c| Recorder::capture(c, name, &doorbell)).transpose()?,
-            trace: wrappers.trace.as_ref().map(|t| Recorder::trace(t, name, &doorbell)).transpose()?,
+            capture: wrappers.capture.as_ref().map(|c| Recorder::capture(c, create)).transpose()?,
+            trace: wrappers.trace.as_ref().map(|t| Recorder::trace(t, create)).transpose()?,
             wire: wrappers.fault.clone().map(|faults| FaultPath { faults, inward, outward }),
             tx_coalesce: wrappers.tx_coalesce,
         };
@@ -158,7 +206,7 @@ impl Wrapped {
     }
 
     fn recorders(&mut self) -> impl Iterator<Item = &mut Recorder> {
-        self.parts.capture.iter_mut().chain(&mut self.parts.trace)
+        self.parts.recorders().map(|(_, recorder)| recorder)
     }
 }
 
@@ -198,10 +246,12 @@ impl PortControl for Wrapped {
     }
 
     fn as_handover(&mut self) -> Result<&mut dyn HandOver, NotHandedOver> {
-        match &self.parts {
-            Parts { capture: Some(_), .. } => Err(NotHandedOver::Wrapper("capture")),
-            Parts { trace: Some(_), .. } => Err(NotHandedOver::Wrapper("trace")),
-            _ => self.inner.as_handover().map(drop).map(|()| self as _),
+        match self.inner.as_handover().map(drop) {
+            // The other process creates the port anew, but not its files.
+            Err(NotHandedOver::Internal) if self.recorders().next().is_some() => {
+                Err(NotHandedOver::Wrapper("capture or trace"))
+            }
+            other => other.map(|()| self as _),
         }
     }
 
@@ -237,6 +287,22 @@ impl Wrapper for Wrapped {
         done
     }
 
+    fn describe(&mut self, epoch: u64, handover: &mut Handover) -> Result<(), PortFault> {
+        for (tag, recorder) in self.parts.recorders() {
+            recorder.spool.hand_over(tag, epoch, handover)?;
+        }
+        Ok(())
+    }
+
+    fn continue_from(&mut self, handover: &mut Handover) -> Result<(), PortFault> {
+        for (tag, recorder) in self.parts.recorders() {
+            let part = handover.parts.iter().position(|part| part.tag == tag);
+            let part = part.ok_or(PortFault::State("it has no file that is written"))?;
+            recorder.spool.take_over(handover.parts.remove(part))?;
+        }
+        Ok(())
+    }
+
     fn closed(&mut self) {
         (self.closed, self.next_status) = (true, None);
     }
@@ -255,6 +321,12 @@ impl WrapQueues for Parts {
 }
 
 impl Parts {
+    /// The recorders, with the tag of each in a description.
+    fn recorders(&mut self) -> impl Iterator<Item = (u8, &mut Recorder)> {
+        let capture = self.capture.iter_mut().map(|recorder| (CAPTURE, recorder));
+        capture.chain(self.trace.iter_mut().map(|recorder| (TRACE, recorder)))
+    }
+
     fn rx_with<K: Kernel>(
         &self,
         pair: u16,

@@ -1,5 +1,5 @@
-//! Hand-over of a wrapped port: that of the port inside, whose queues the wrapper still wraps. A wrapper has no parts
-//! of its own.
+//! Hand-over of a wrapped port: that of the port inside, whose queues the wrapper still wraps, and parts of the wrapper
+//! itself, whose tags no port uses.
 
 use crate::handover::{HandOver, Handover};
 use crate::{Attach, PortControl, PortFault};
@@ -14,6 +14,18 @@ pub trait Wrapper {
         act: impl FnOnce(&mut dyn PortControl, &mut dyn Attach) -> R,
     ) -> R;
 
+    /// Adds the wrapper's own parts. The queues are stopped. `epoch`: as in [`Attach::epoch`].
+    fn describe(&mut self, epoch: u64, handover: &mut Handover) -> Result<(), PortFault> {
+        let _ = (epoch, handover);
+        Ok(())
+    }
+
+    /// Takes the wrapper's own parts over and removes them.
+    fn continue_from(&mut self, handover: &mut Handover) -> Result<(), PortFault> {
+        let _ = handover;
+        Ok(())
+    }
+
     /// Ends the refresh of the counters, because the inner port has closed.
     fn closed(&mut self);
 }
@@ -24,7 +36,9 @@ impl<W: Wrapper> HandOver for W {
     }
 
     fn hand_over(&mut self, engine: &mut dyn Attach) -> Result<Handover, PortFault> {
-        with_handover(self, engine, |inner, engine| inner.hand_over(engine))?
+        let mut handover = with_handover(self, engine, |inner, engine| inner.hand_over(engine))??;
+        self.describe(engine.epoch(), &mut handover)?;
+        Ok(handover)
     }
 
     fn resume(&mut self, now: Instant, engine: &mut dyn Attach) {
@@ -48,10 +62,11 @@ impl<W: Wrapper> HandOver for W {
 
     fn take_over(
         &mut self,
-        handover: Handover,
+        mut handover: Handover,
         now: Instant,
         engine: &mut dyn Attach,
     ) -> Result<(), PortFault> {
+        self.continue_from(&mut handover)?;
         with_handover(self, engine, |inner, engine| inner.take_over(handover, now, engine))?
     }
 }

@@ -22,6 +22,8 @@ mod fault_rx;
 mod fault_tx;
 mod gather;
 mod handover;
+#[cfg(test)]
+mod handover_tests;
 mod inspect;
 mod options;
 mod record;
@@ -31,7 +33,7 @@ mod rng;
 mod tests;
 
 pub use attach::{Sending, WrapAttach, WrapQueues};
-pub use control::{WrapError, wrap};
+pub use control::{WrapError, wrap, wrap_successor};
 pub use handover::Wrapper;
 pub use inspect::{Inspect, InspectRx};
 pub use options::{Capture, Directions, Faults, Trace, TxCoalesce, Wrappers};

@@ -1,4 +1,4 @@
-mod bench;
+pub(super) mod bench;
 
 use super::*;
 use crate::Remedy;

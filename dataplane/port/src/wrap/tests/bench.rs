@@ -179,7 +179,7 @@ pub(super) fn whole(burst: &Burst, i: usize) -> Vec<u8> {
 }
 
 /// A packet of a capture file, read with an independent parser.
-pub(super) struct Packet {
+pub(in crate::wrap) struct Packet {
     pub(super) bytes: Vec<u8>,
     pub(super) whole: u32,
     pub(super) time: u64,
@@ -187,7 +187,7 @@ pub(super) struct Packet {
     pub(super) comment: Option<String>,
 }
 
-pub(super) fn packets(path: &Path) -> Vec<Packet> {
+pub(in crate::wrap) fn packets(path: &Path) -> Vec<Packet> {
     let bytes = std::fs::read(path).unwrap();
     let (mut rest, mut packets) = (&bytes[..], Vec::new());
     while let Ok((behind, block)) = pcap_parser::parse_block_le(rest) {
