@@ -71,6 +71,7 @@ mod trace_live;
 mod tunnels;
 mod upgrade;
 mod upgrade_state;
+mod upgrade_ports;
 mod virtio_user_offloads;
 mod virtio_user_switch;
 mod web;

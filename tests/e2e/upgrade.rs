@@ -234,18 +234,21 @@ fn a_program_that_cannot_take_over_changes_nothing() {
 #[ignore = "needs a switch: run by `cargo xtask test`"]
 fn ports_that_cannot_be_handed_over_are_opened_again_if_asked_to() {
     let folder = folder();
-    let (red, cable) = (folder.path().join("red"), folder.path().join("cable"));
+    let (red, tape) = (folder.path().join("red"), folder.path().join("tape"));
     let mut text = configuration(&[SWITCH_CPU], &[vhost("red", &red)]);
-    let cable = cable.display();
-    write!(text, "[[port]]\nname = \"cable\"\nkind = \"stream\"\nsocket = \"{cable}\"\nmode = \"server\"\n")
-        .expect("a string");
+    write!(
+        text,
+        "[[port]]\nname = \"tape\"\nkind = \"pcap\"\nwrite = \"{}\"\noverwrite = true\n",
+        tape.display()
+    )
+    .expect("a string");
     let mut switch = Switch::start_from(folder.path(), &text);
-    let error = switch.upgrade(&[]).expect_err("a stream port");
-    assert!(error.contains("port \"cable\"") && error.contains("--accept-loss"), "{error}");
+    let error = switch.upgrade(&[]).expect_err("a pcap port");
+    assert!(error.contains("port \"tape\"") && error.contains("--accept-loss"), "{error}");
     let report = switch.upgrade(&["--accept-loss"]).expect("an upgrade");
     let lost = report["lost"][0].as_str().unwrap_or_default();
-    assert!(report["ports"] == 1 && lost.starts_with("port \"cable\""), "{report}");
-    switch.wait_state("cable", "waiting", REACTION);
+    assert!(report["ports"] == 1 && lost.starts_with("port \"tape\""), "{report}");
+    switch.wait_state("tape", "connected", REACTION);
     switch.stop();
 }
 
