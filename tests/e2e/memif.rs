@@ -188,6 +188,32 @@ fn guest_survives_restart_of_a_killed_switch() {
 
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
+fn frames_circulate_during_upgrades_of_the_switch() {
+    for &guest_listens in scope::first(&[false, true]) {
+        let case = Case { guest_listens, ..PLAIN };
+        let folder = folder();
+        let mut switch = case.switch(folder.path());
+        let mut guest = case.guest(folder.path(), "guest");
+        for name in NAMES {
+            switch.wait_running(name, 1, REACTION);
+        }
+        guest.circulate(1514, 2);
+        for _ in 0..3 {
+            switch.upgrade(&[]).expect("an upgrade");
+            let before = guest.counters()[0].rx_packets;
+            let carried = || (guest.counters()[0].rx_packets - before >= CARRIED).then_some(());
+            assert!(wait::until(TIMEOUT, carried).is_some(), "{:?}", guest.counters());
+        }
+        guest.stop();
+        guest.drain();
+        account(&switch, &guest.counters());
+        guest.quit();
+        switch.stop();
+    }
+}
+
+#[test]
+#[ignore = "needs dpdk: run by `cargo xtask test`"]
 fn memif_and_vhost_user_meet_on_one_bridge() {
     let folder = folder();
     let [left, right] = PLAIN.sockets(folder.path());

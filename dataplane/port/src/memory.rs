@@ -64,7 +64,8 @@ impl Memory {
     /// [`Memory::set_left`] permits that.
     pub(crate) fn adopt(file: OwnedFd, len: u64) -> Result<Self, PortFault> {
         let bad = |why: &dyn std::fmt::Display| PortFault::BadDescriptor("memory", why.to_string());
-        let seals = fcntl_get_seals(&file).map_err(|e| bad(&e))?;
+        // Files that are not in memory have no seals, and the query fails.
+        let seals = fcntl_get_seals(&file).unwrap_or(SealFlags::empty());
         let size = fstat(&file).map_err(|e| bad(&e))?.st_size.cast_unsigned();
         if !seals.contains(SealFlags::SHRINK) || size != len.next_multiple_of(4096) {
             return Err(bad(&format_args!("it is not a sealed file for {len} bytes")));

@@ -259,7 +259,7 @@ fn memif_description_that_does_not_fit_is_refused() {
         ("a message of 5 bytes", |parts| first(parts, 3).bytes.truncate(5)),
         ("not that of a memif port", |parts| first(parts, 4).bytes.truncate(3)),
         ("another number of queues", |parts| drop(parts.pop())),
-        ("do not agree with the memif ring", |parts| first(parts, 4).bytes[4] ^= 1),
+        ("do not agree with the memif ring", |parts| first(parts, 4).bytes[6] ^= 1),
     ];
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
