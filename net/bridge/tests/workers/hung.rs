@@ -120,6 +120,21 @@ fn port_held_by_a_hung_worker_is_kept_until_it_recovers() {
 }
 
 #[test]
+fn hand_over_names_the_worker_that_hangs() {
+    let (rig, gate) = gated(&[]);
+    let id = rig.add("held");
+    std::thread::scope(|s| {
+        let guest = Guest::<Split>::plug_in(&rig.socket("held"), 0, false);
+        s.spawn(move || send_until_closed(guest));
+        hang(&rig, &gate, id);
+        let hung = rig.engine.hand_over_ports();
+        release(&rig, &gate);
+        assert!(matches!(hung, Err(EngineError::WorkerHung { .. })), "{hung:?}");
+        rig.engine.remove_port(id).unwrap();
+    });
+}
+
+#[test]
 fn port_with_packets_in_a_hung_stage_is_kept_until_it_recovers() {
     held(&[Role::Rx, Role::Work, Role::Tx]);
 }
