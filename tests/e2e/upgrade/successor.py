@@ -1,6 +1,7 @@
 """A program that takes part in the exchange of `linerate upgrade` (`cli/src/takeover.rs`) up to STEP, and then fails.
 
-A message has its number of parts, and for each part a header of tag, number of descriptors and length.
+A message has its numbers of parts, bytes and descriptors, then for each part a header of tag, number of descriptors and
+length, and its bytes. Descriptors follow, eight with each byte.
 """
 import array, json, os, signal, socket, struct, sys, time
 
@@ -21,17 +22,23 @@ def read(length):
 
 
 def receive():
-    """The bytes of all parts of a message, or of a port."""
-    (parts,) = struct.unpack("<I", read(4))
-    data = b""
-    for _ in range(parts):
-        _, _, length = struct.unpack("<BBI", read(6))
-        data += read(length)
+    """The bytes of all parts of a message."""
+    _, length, descriptors = struct.unpack("<III", read(12))
+    rest, data = read(length), b""
+    read((descriptors + 7) // 8)
+    while rest:
+        _, _, length = struct.unpack("<BBI", rest[:6])
+        data, rest = data + rest[6 : 6 + length], rest[6 + length :]
     return data
 
 
+def receive_state():
+    while json.loads(receive()) != "end":
+        pass
+
+
 def send(text):
-    channel.sendall(struct.pack("<IBBI", 1, 0, 0, len(text)) + text.encode())
+    channel.sendall(struct.pack("<IIIBBI", 1, 6 + len(text), 0, 0, 0, len(text)) + text.encode())
 
 
 def answer(error=None):
@@ -55,7 +62,7 @@ if STEP == "of another protocol":
 elif STEP == "with text that is no answer":
     send("[]")
 elif STEP == "with an empty answer":
-    channel.sendall(struct.pack("<I", 0))
+    channel.sendall(struct.pack("<III", 0, 0, 0))
 elif STEP == "with bytes that are no message":
     channel.sendall(b"\xff" * 100)
 elif STEP == "without an answer":
@@ -63,14 +70,17 @@ elif STEP == "without an answer":
 else:
     answer()
     ends("when it is ready")
+    receive_state()
+    ends("with the state")
+    answer()
     receive()
     ends("with the addresses")
-    names = json.loads(receive())
-    ends("with the names of the ports")
     receive()
-    ends("with one port")
-    for _ in names[1:]:
-        receive()
+    ends("with the descriptions")
+    answer()
+    ends("with prepared ports")
+    receive_state()
+    receive()
     ends("with all ports")
     if STEP == "with all ports and without an answer":
         time.sleep(1000)

@@ -21,17 +21,18 @@ const SUCCESSOR: &str = include_str!("successor.py");
 /// How errors end that are not those of the successor.
 const UNCHANGED: &str = "runs as before";
 /// Where the successor fails, and a part of the error.
-const STEPS: [(&str, &str); 12] = [
+const STEPS: [(&str, &str); 13] = [
     ("at its start", UNCHANGED),
     ("with the offer", UNCHANGED),
     ("of another protocol", "version 9.9.9 takes over by 9"),
     ("with text that is no answer", "sent an invalid message"),
     ("with an empty answer", "sent no message"),
-    ("with bytes that are no message", "a part is too long"),
+    ("with bytes that are no message", "it is too long"),
     ("when it is ready", UNCHANGED),
+    ("with the state", UNCHANGED),
     ("with the addresses", UNCHANGED),
-    ("with the names of the ports", UNCHANGED),
-    ("with one port", UNCHANGED),
+    ("with the descriptions", UNCHANGED),
+    ("with prepared ports", UNCHANGED),
     ("with all ports", UNCHANGED),
     ("with all ports and text that is no answer", "sent an invalid message"),
 ];
@@ -116,7 +117,7 @@ fn a_successor_that_fails_at_any_step_changes_nothing() {
 #[test]
 #[ignore = "needs python3: run by `cargo xtask test`"]
 fn a_switch_that_ends_while_it_is_replaced_starts_again() {
-    for step in ["with the offer", "when it is ready", "with one port", "with all ports"] {
+    for step in ["with the offer", "when it is ready", "with prepared ports", "with all ports"] {
         let Replaceable { folder, program, switch } = Replaceable::start();
         install(&program, step, true);
         let error = switch.tell(&["upgrade"]).expect_err("the switch has ended");
@@ -156,8 +157,9 @@ fn a_successor_that_cannot_start_leaves_the_files_of_the_switch() {
 
 /// A message of the exchange: one part without descriptors.
 fn message(text: &str) -> Vec<u8> {
-    let length = u32::try_from(text.len()).expect("a short message").to_le_bytes();
-    [&1_u32.to_le_bytes()[..], &[0, 0], &length, text.as_bytes()].concat()
+    let length = u32::try_from(text.len()).expect("a short message");
+    let numbers = [1, 6 + length, 0].map(u32::to_le_bytes).concat();
+    [&numbers[..], &[0, 0], &length.to_le_bytes(), text.as_bytes()].concat()
 }
 
 #[test]
@@ -173,7 +175,7 @@ fn an_offer_that_is_not_understood_is_refused_with_one_error() {
     for (offer, expected) in [
         (message(&offer.to_string()), "version 9.9.9 hands over by protocol 9, version"),
         (message("[]"), "invalid message"),
-        (vec![0xff; 100], "a part is too long"),
+        (vec![0xff; 100], "it is too long"),
         (Vec::new(), "closed the connection"),
     ] {
         let (mut own, other) = UnixStream::pair().expect("sockets");
@@ -189,7 +191,7 @@ fn an_offer_that_is_not_understood_is_refused_with_one_error() {
         let mut answer = Vec::new();
         // Fails at its end if the program has not read everything.
         let _ = own.read_to_end(&mut answer);
-        let answer: Option<Value> = answer.get(10..).and_then(|text| serde_json::from_slice(text).ok());
+        let answer: Option<Value> = answer.get(18..).and_then(|text| serde_json::from_slice(text).ok());
         let reason = answer.map(|answer| answer["error"]["reason"].to_string()).unwrap_or_default();
         assert!(reason.contains(expected), "{reason}");
     }

@@ -103,9 +103,9 @@ pub(crate) enum OpenError {
 pub(super) fn succeeding<P: PortControl + 'static, E: Remedy>(
     name: &str,
     made: Result<P, E>,
-) -> Option<Result<Box<dyn PortControl>, OpenError>> {
+) -> Result<Box<dyn PortControl>, OpenError> {
     let boxed = made.map(|port| Box::new(port) as Box<dyn PortControl>);
-    Some(boxed.map_err(|error| OpenError::refused(name, &error)))
+    boxed.map_err(|error| OpenError::refused(name, &error))
 }
 
 impl OpenError {

@@ -120,7 +120,10 @@ impl Kind for Memif {
 
     fn successor(&self, port: PortCommon<'_>) -> Option<Result<Box<dyn PortControl>, OpenError>> {
         let is_server = self.socket.mode == Mode::Server;
-        succeeding(port.name, port_kind::Memif::successor(&self.socket.path, is_server, self.options(port)))
+        Some(succeeding(
+            port.name,
+            port_kind::Memif::successor(&self.socket.path, is_server, self.options(port)),
+        ))
     }
 
     fn open(&self, port: PortCommon<'_>, _: Loaded) -> Result<Box<dyn PortControl>, OpenError> {

@@ -101,7 +101,7 @@ impl Kind for Stream {
     }
 
     fn successor(&self, port: PortCommon<'_>) -> Option<Result<Box<dyn PortControl>, OpenError>> {
-        succeeding(port.name, port_kind::Stream::successor(&self.site()))
+        Some(succeeding(port.name, port_kind::Stream::successor(&self.site())))
     }
 
     fn open(&self, port: PortCommon<'_>, _: Loaded) -> Result<Box<dyn PortControl>, OpenError> {

@@ -97,7 +97,7 @@ impl Kind for Tap {
     }
 
     fn successor(&self, port: PortCommon<'_>) -> Option<Result<Box<dyn PortControl>, OpenError>> {
-        succeeding(port.name, port_kind::Tap::successor(self.options(port)))
+        Some(succeeding(port.name, port_kind::Tap::successor(self.options(port))))
     }
 
     fn namespaces(&self) -> Vec<(&'static str, &str)> {

@@ -78,7 +78,7 @@ impl Kind for VhostUser {
     fn successor(&self, port: PortCommon<'_>) -> Option<Result<Box<dyn PortControl>, OpenError>> {
         let listens = self.socket.mode == Mode::Server;
         let made = port_kind::VhostUser::successor(&self.socket.path, listens, self.options(port));
-        succeeding(port.name, made.map(|port| self.recording(port, false)))
+        Some(succeeding(port.name, made.map(|port| self.recording(port, false))))
     }
 
     fn open(&self, port: PortCommon<'_>, _: Loaded) -> Result<Box<dyn PortControl>, OpenError> {

@@ -129,7 +129,7 @@ impl Kind for VirtioUser {
     }
 
     fn successor(&self, port: PortCommon<'_>) -> Option<Result<Box<dyn PortControl>, OpenError>> {
-        succeeding(port.name, port_kind::VirtioUser::successor(&self.socket.path, self.options(port)))
+        Some(succeeding(port.name, port_kind::VirtioUser::successor(&self.socket.path, self.options(port))))
     }
 
     fn open(&self, port: PortCommon<'_>, _: Loaded) -> Result<Box<dyn PortControl>, OpenError> {
