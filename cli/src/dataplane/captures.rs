@@ -26,6 +26,8 @@ const INTERVAL: Duration = Duration::from_millis(10);
 const DRAIN: Duration = Duration::from_secs(1);
 /// How long a capture of the process before waits for its client.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a capture of the process before may need to begin. It needs longer if its head does not fit into the pipe.
+const BEGINNING: Duration = Duration::from_millis(100);
 
 /// The running captures of a switch.
 #[derive(Default)]
@@ -71,6 +73,8 @@ struct Task {
     key: u64,
     engine: Arc<Engine>,
     options: CaptureOptions,
+    /// Receives a message when workers know of the capture.
+    known: Sender<()>,
     begin: Receiver<Begin>,
     stop: Arc<OnceLock<Stop>>,
     end: Arc<OnceLock<CaptureEnd>>,
@@ -94,13 +98,14 @@ impl Captures {
         let interruption =
             request.continues.map(|before| Duration::from_nanos(now.saturating_sub(before.time)));
         let comment = interruption.map(|missing| interrupted(before.time, missing));
-        let (sender, captured) = self.spawn(now, engine, request, sources, comment)?;
+        let (sender, captured, _) = self.spawn(now, engine, request, sources, comment)?;
         // The thread waits for it.
         let _ = sender.send(begin);
         Ok(Captured { interruption, ..captured })
     }
 
-    /// Starts a capture of the process before, which waits for its client.
+    /// Starts a capture of the process before, which waits for its client. Workers know of it afterwards, so that they
+    /// begin it before the ports that start later.
     pub(super) fn prepare(
         &self,
         key: u64,
@@ -108,10 +113,12 @@ impl Captures {
         request: &CaptureRequest,
         sources: &Sources,
     ) -> Result<(), DataPlaneError> {
-        let waiting = self.spawn(key, engine, request, sources, None)?;
+        let (sender, captured, known) = self.spawn(key, engine, request, sources, None)?;
         if let Some(running) = self.running().iter_mut().find(|running| running.key == key) {
-            running.waiting = Some(waiting);
+            running.waiting = Some((sender, captured));
         }
+        // Without an answer in time, packets may be missing, as if the client had started another capture.
+        let _ = known.recv_timeout(BEGINNING);
         Ok(())
     }
 
@@ -131,7 +138,7 @@ impl Captures {
         request: &CaptureRequest,
         sources: &Sources,
         comment: Option<String>,
-    ) -> Result<(Sender<Begin>, Captured), DataPlaneError> {
+    ) -> Result<(Sender<Begin>, Captured, Receiver<()>), DataPlaneError> {
         let failed = |e: &dyn std::fmt::Display| {
             let remedy = "end other captures, or raise the limits on threads and descriptors";
             DataPlaneError::Refused(Diagnostic::failed("capture", e, remedy))
@@ -144,9 +151,9 @@ impl Captures {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| failed(&e))?;
         let watched = write.try_clone().map_err(|e| failed(&e))?;
         let (options, names) = options(request, sources);
-        let (snap, (sender, begin)) = (request.snap, channel());
+        let (snap, (sender, begin), (known, when_known)) = (request.snap, channel(), channel());
         let (stop, end) = (self.stop.clone(), Arc::<OnceLock<CaptureEnd>>::default());
-        let task = Task { key, engine: engine.clone(), options, begin, stop, end: end.clone() };
+        let task = Task { key, engine: engine.clone(), options, known, begin, stop, end: end.clone() };
         let run = move || {
             // The head of a file with many ports does not fit into the pipe, so it is written once there is a reader.
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -159,7 +166,7 @@ impl Captures {
         };
         let thread = Builder::new().name("capture".to_owned()).spawn(run).map_err(|e| failed(&e))?;
         running.push(Running { key, query: request.query.clone(), thread, waiting: None });
-        Ok((sender, Captured { pipe: read, end, interruption: None }))
+        Ok((sender, Captured { pipe: read, end, interruption: None }, when_known))
     }
 
     /// Captures that another process can continue: their keys, and the parameters of their requests.
@@ -220,6 +227,8 @@ impl Task {
     /// Writes packets until the capture ends.
     fn run(&self, mut file: CaptureFile, pipe: &OwnedFd) {
         let id = self.engine.start_capture(self.options.clone(), || file.feed());
+        // Only a capture of the process before is waited for.
+        let _ = self.known.send(());
         let before = self.begin.recv_timeout(PATIENCE).map(|Begin { limit, before }| {
             file.limit(limit);
             while !file.has_ended() && !is_closed(pipe) && self.stop.get().is_none() {
