@@ -78,6 +78,13 @@ pub(crate) struct Offer {
     pub(crate) filters: Vec<u64>,
 }
 
+/// What every version has in its offer.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Handshake {
+    pub(crate) protocol: u32,
+    pub(crate) version: String,
+}
+
 impl Offer {
     /// Settings of the running ports. One that this version cannot read is validated as a port that does not run yet.
     pub(crate) fn running_ports(&self) -> Vec<PortSettings> {

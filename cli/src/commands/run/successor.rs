@@ -15,11 +15,12 @@ use crate::host;
 use crate::log::LogFormat;
 use crate::settings::config;
 use crate::settings::topology::Topology;
-use crate::takeover::{Answer, Channel, Offer, PROTOCOL, TakeoverError};
+use crate::takeover::{Answer, Channel, Handshake, Offer, PROTOCOL, TakeoverError};
 use console::Diagnostic;
 use engine::Snapshot;
 use port::handover::Handovers;
 use rustix::fd::OwnedFd;
+use serde::Deserialize as _;
 use std::time::Duration;
 use tracing::error;
 
@@ -156,14 +157,17 @@ fn continue_capture(data_plane: &dyn DataPlane, key: u64, query: &str) {
 
 pub(super) fn receive_offer(channel: &Channel) -> Result<(Offer, Vec<OwnedFd>), Diagnostic> {
     channel.wait_at_most(PATIENCE).map_err(|e| failed(&TakeoverError::Io(e)))?;
-    let (offer, sockets): (Offer, _) = channel.receive().map_err(|e| failed(&e))?;
-    if offer.protocol != PROTOCOL {
-        let (version, theirs, own) = (&offer.version, offer.protocol, env!("CARGO_PKG_VERSION"));
+    let (message, sockets): (serde_json::Value, _) = channel.receive().map_err(|e| failed(&e))?;
+    // Before the rest, which other versions have in another form.
+    let handshake = Handshake::deserialize(&message).map_err(|e| failed(&e.into()))?;
+    if handshake.protocol != PROTOCOL {
+        let (Handshake { version, protocol }, own) = (handshake, env!("CARGO_PKG_VERSION"));
         let reason = format!(
-            "version {version} hands over by protocol {theirs}, version {own} takes over by {PROTOCOL}"
+            "version {version} hands over by protocol {protocol}, version {own} takes over by {PROTOCOL}"
         );
         return Err(Diagnostic::bad("upgrade", reason, "stop the switch, and start the new version"));
     }
+    let offer = serde_json::from_value(message).map_err(|e| failed(&e.into()))?;
     Ok((offer, sockets))
 }
 
