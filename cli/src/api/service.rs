@@ -1,6 +1,6 @@
 //! Handles requests: validates them against the running topology, then calls the data plane. Knows no HTTP.
 //!
-//! The topology is changed only after the data plane, and both under one lock, so that two requests are never validated
+//! The topology is changed only after the data plane, and both in one turn, so that two requests are never validated
 //! against the same state. The topology has what the data plane did even if the request returns an error.
 
 use super::error::ApiError;
@@ -30,6 +30,7 @@ use engine::Snapshot;
 use rustix::fd::OwnedFd;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,6 +39,8 @@ use std::time::Instant;
 /// The running switch behind the API.
 pub(crate) struct ApiService {
     topology: Mutex<Topology>,
+    /// The turn of a request that changes the topology, or keeps it unchanged. Locked before the topology.
+    changes: Mutex<()>,
     /// The file of the topology; `None` if it has none. Locked after the topology.
     source: Mutex<Option<Source>>,
     /// Held while a file is read.
@@ -58,6 +61,26 @@ pub(crate) struct ApiService {
     stop: Box<dyn Fn() + Send + Sync>,
 }
 
+/// The topology during a change. Dereferences to it.
+pub(super) struct Change<'a> {
+    topology: MutexGuard<'a, Topology>,
+    _turn: MutexGuard<'a, ()>,
+}
+
+impl Deref for Change<'_> {
+    type Target = Topology;
+
+    fn deref(&self) -> &Topology {
+        &self.topology
+    }
+}
+
+impl DerefMut for Change<'_> {
+    fn deref_mut(&mut self) -> &mut Topology {
+        &mut self.topology
+    }
+}
+
 impl ApiService {
     /// The API of `data_plane`, which runs `topology`. `stop` ends the process.
     pub(crate) fn new(
@@ -68,6 +91,7 @@ impl ApiService {
     ) -> Self {
         Self {
             topology: Mutex::new(topology),
+            changes: Mutex::default(),
             source: Mutex::default(),
             loading: Mutex::default(),
             inheritance: None,
@@ -121,6 +145,17 @@ impl ApiService {
     /// A poisoned lock is valid: the source changes in one step.
     pub(super) fn source(&self) -> MutexGuard<'_, Option<Source>> {
         self.source.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The topology, to be changed by one request at a time.
+    pub(super) fn change(&self) -> Change<'_> {
+        let turn = self.keep_unchanged();
+        Change { topology: self.topology(), _turn: turn }
+    }
+
+    /// Lets no request change the topology, but lets them read it.
+    pub(super) fn keep_unchanged(&self) -> MutexGuard<'_, ()> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A panic in another request leaves the topology as it was: it changes in one step.
@@ -256,7 +291,7 @@ impl ApiService {
         let port = config::requests::new_port(json, &running, &self.control)?;
         self.may_add(&port, self.places(peer).as_ref())?;
         let loaded = self.load(&port)?;
-        let mut topology = self.topology();
+        let mut topology = self.change();
         // The running topology may have changed while the file was read.
         let port = config::requests::new_port(json, &topology, &self.control)?;
         self.data_plane.add_port(&port, loaded)?;
@@ -276,7 +311,7 @@ impl ApiService {
 
     /// `DELETE /v1/ports/{name}`. A port held by a hung worker is removed too, although the result is an error.
     pub(crate) fn remove_port(&self, name: &str) -> Result<PortSettings, ApiError> {
-        let mut topology = self.topology();
+        let mut topology = self.change();
         let index =
             topology.ports.iter().position(|port| port.name == name).ok_or_else(|| missing("port", name))?;
         self.remove_at(&mut topology, index)
@@ -302,7 +337,7 @@ impl ApiService {
         holder: Holder,
         socket: OwnedFd,
     ) -> Result<Granted, ApiError> {
-        let mut topology = self.topology();
+        let mut topology = self.change();
         let section = policy::section(&topology, request, &holder)?;
         let grant = self.granted.fetch_add(1, Ordering::Relaxed);
         let granted = Granted { holder, grant, section, memory: topology.grants[section].bytes() };
@@ -316,7 +351,7 @@ impl ApiService {
 
     /// Removes the port of a grant, unless it was removed before.
     pub(crate) fn end_grant(&self, granted: &Granted) -> Result<(), ApiError> {
-        let mut topology = self.topology();
+        let mut topology = self.change();
         let is_own = |port: &PortSettings| port.kind == PortKind::Granted(*granted);
         match topology.ports.iter().position(is_own) {
             Some(index) => self.remove_at(&mut topology, index).map(drop),

@@ -65,8 +65,9 @@ pub(crate) struct Upgraded {
 impl ApiService {
     /// `POST /v1/upgrade`
     pub(crate) fn upgrade(&self, request: UpgradeRequest) -> Result<Upgraded, ApiError> {
-        // Held until the end, so that no other request changes the switch.
-        let topology = self.topology();
+        // Held until the end.
+        let _unchanged = self.keep_unchanged();
+        let topology = self.topology().clone();
         let inheritance = self.inheritance().ok_or_else(|| refused("this process has no successor"))?;
         if std::process::id() == 1 {
             return Err(refused("this is the first process of a container, which ends with it"));
@@ -96,7 +97,8 @@ impl ApiService {
 
     /// Hands the ports over to a process that starts later: to the reader of the returned socket.
     pub(crate) fn record(&self) -> Result<OwnedFd, ApiError> {
-        let topology = self.topology();
+        let _unchanged = self.keep_unchanged();
+        let topology = self.topology().clone();
         let losses = self.losses(UpgradeRequest { accept_loss: true })?;
         let offer = self.offer(&topology, None, &losses)?;
         let (mut recorder, exchange) = Successor::recorded().map_err(|e| failed(&e.to_string()))?;

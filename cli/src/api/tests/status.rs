@@ -178,3 +178,18 @@ fn a_socket_for_reading_changes_nothing() {
     }
     assert!(!switch.stopped.load(std::sync::atomic::Ordering::SeqCst));
 }
+
+#[test]
+fn the_topology_is_read_while_it_is_kept_unchanged() {
+    let service = ApiService::new(topology(), PathBuf::from("c.sock"), Box::new(Fake::default()), || ());
+    let unchanged = service.keep_unchanged();
+    assert_eq!(service.status().ports, 0);
+    let change = std::thread::scope(|scope| {
+        let change = scope.spawn(|| drop(service.change()));
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let has_changed = change.is_finished();
+        drop(unchanged);
+        change.join().map(|()| has_changed)
+    });
+    assert!(!change.unwrap(), "the topology was changed");
+}
