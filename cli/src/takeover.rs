@@ -22,7 +22,7 @@
 //!
 //! A version that changes a message increments [`PROTOCOL`]. Fields may be added if they have a default.
 
-use crate::dataplane::state::Continued;
+use crate::dataplane::state::{Continued, monotonic};
 use crate::settings::topology::PortSettings;
 use console::Diagnostic;
 use port::handover::{self, Handover, HandoverError, Handovers, Part};
@@ -122,12 +122,6 @@ impl Answer {
     pub(crate) fn now(error: Option<Diagnostic>) -> Self {
         Self { version: env!("CARGO_PKG_VERSION").to_owned(), error, time: monotonic() }
     }
-}
-
-/// The clock `CLOCK_MONOTONIC`, which all processes share, in nanoseconds.
-pub(crate) fn monotonic() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }
 
 /// The exchange failed.

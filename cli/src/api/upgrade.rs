@@ -12,7 +12,7 @@ use super::inheritance::Inheritance;
 use super::server;
 use super::service::ApiService;
 use crate::dataplane::handover::Lost;
-use crate::dataplane::state::SaveStep;
+use crate::dataplane::state::{SaveStep, monotonic};
 use crate::settings::topology::Topology;
 use crate::takeover::{self, Channel, Offer, PROTOCOL, TakeoverError};
 use axum::Json;
@@ -161,7 +161,7 @@ impl ApiService {
         successor.channel.send(&data_plane.fdb(), Vec::new()).map_err(|e| lost(&e))?;
         let ports = data_plane.describe()?;
         let passed = successor.pass(&ports).and_then(|()| {
-            let began = takeover::monotonic();
+            let began = monotonic();
             let ports = data_plane.hand_over()?;
             self.send_state(successor, SaveStep::Stopped)?;
             successor.pass(&ports)?;
@@ -171,7 +171,7 @@ impl ApiService {
         match passed {
             Ok((ports, began)) => {
                 data_plane.release();
-                let ended = successor.answer().map_or_else(|_| takeover::monotonic(), |answer| answer.time);
+                let ended = successor.answer().map_or_else(|_| monotonic(), |answer| answer.time);
                 // The ports run without it.
                 let _ = successor.channel.send(&data_plane.snapshot(), Vec::new());
                 let _ = self.send_state(successor, SaveStep::Counters);

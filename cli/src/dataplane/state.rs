@@ -4,13 +4,17 @@
 //! the same time, and after the ports have stopped those that have changed since. Counters follow when the ports run in
 //! the other process. Times are those of one clock: the other process continues it.
 
-use super::flows::saved::{SavedBridge, SavedCounters};
-use crate::takeover::monotonic;
 use conntrack::{SavedChanges, SavedExpectation};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
+
+/// The clock `CLOCK_MONOTONIC`, which all processes share, in nanoseconds.
+pub(crate) fn monotonic() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+}
 
 /// Numbers of the ports of a bridge, by name.
 pub(crate) type Numbers = BTreeMap<String, u32>;
@@ -59,4 +63,48 @@ pub(crate) enum StateMessage {
     /// Counters of a bridge.
     Counters(Box<SavedCounters>),
     End,
+}
+
+/// Packets and bytes.
+pub(crate) type Counts = (u64, u64);
+
+/// Tables of a bridge. Messages are in hexadecimal digits.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SavedBridge {
+    pub(super) name: String,
+    /// Whether it ignores its tables because no controller is connected.
+    pub(super) standalone: bool,
+    pub(super) drops_fragments: bool,
+    /// Tables that remove their least important flow for a new one.
+    pub(super) evicting: Vec<u8>,
+    /// Bits of `ofp_port_config`, by number.
+    pub(super) ports: BTreeMap<u32, u32>,
+    /// Bindings of options to fields, if there are any.
+    pub(super) options: Option<String>,
+    /// Each with the time at which it was added.
+    pub(super) meters: Vec<(String, u64)>,
+    pub(super) groups: Vec<(String, u64)>,
+    pub(super) flows: Vec<SavedFlow>,
+}
+
+/// A flow. Times are in nanoseconds of the clock of both processes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SavedFlow {
+    pub(super) message: String,
+    pub(super) created: u64,
+    pub(super) used: u64,
+    pub(super) refreshed: u64,
+    pub(super) counts: Counts,
+}
+
+/// Counters of a bridge.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SavedCounters {
+    pub(super) name: String,
+    /// Flows with packets since they were read: their position, what was added, and the time of the last packet.
+    pub(super) flows: Vec<(usize, Counts, u64)>,
+    /// Number and counters of each group, and those of its buckets.
+    pub(super) groups: Vec<(u32, Counts, Vec<Counts>)>,
+    /// The same of meters and their bands.
+    pub(super) meters: Vec<(u32, Counts, Vec<Counts>)>,
 }

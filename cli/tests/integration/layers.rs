@@ -12,11 +12,11 @@ const PERMITTED: [(&str, &[&str]); 15] = [
     ("event_log", &[]),
     ("log", &["event_log"]),
     ("grant", &["remedy"]),
-    ("takeover", &[]),
     ("tls", &[]),
     ("web", &[]),
     ("settings", &["grant", "host", "remedy", "web"]),
     ("dataplane", &["remedy", "settings", "socket_file", "tls"]),
+    ("takeover", &["dataplane", "settings"]),
     (
         "api",
         &["dataplane", "event_log", "grant", "host", "settings", "socket_file", "takeover", "tls", "web"],

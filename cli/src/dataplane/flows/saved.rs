@@ -1,70 +1,28 @@
 //! Tables of OpenFlow bridges for another process, as OpenFlow messages.
 //!
 //! A flow is written as the message that adds it, in the version that expresses it, so that another version of the
-//! switch reads what a controller could send. Each message is read again before it is sent.
+//! switch reads what a controller could send. What no message expresses, such as fields that have no number, is written
+//! in the syntax of `linerate flows`. Everything is read again before it is sent.
 
 use super::Flows;
 use super::trace::bytes;
 use crate::dataplane::controllers::{port_bits, port_config};
 use crate::dataplane::interface::DataPlaneError;
-use crate::dataplane::state::{Continued, Numbers};
+use crate::dataplane::state::{Continued, Counts, Numbers, SavedBridge, SavedCounters, SavedFlow};
 use console::Diagnostic;
 use flow::tables::{Flow, Group, Meter, RestoreError, SavedTables, Tables};
-use flow::text::{NoNames, show};
-use flow::{FlowMod, OptionChange, PortNo, RestoreTablesError, TableId};
+use flow::text::{NoNames, TextError, parse_flow, parse_group, parse_meter, show};
+use flow::{
+    FlowCommand, FlowMod, GroupCommand, MeterCommand, OptionChange, PortNo, RestoreTablesError, TableId,
+};
 use openflow::{FlowModRequest, Message, Version, decode, encode};
 use port::Now;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
 use std::sync::{MutexGuard, PoisonError};
 
 /// Versions of messages. A flow with a meter as an instruction needs the second one.
 const VERSIONS: [Version; 2] = [Version::V15, Version::V14];
-
-/// Packets and bytes.
-type Counts = (u64, u64);
-
-/// Tables of a bridge. Messages are in hexadecimal digits.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct SavedBridge {
-    name: String,
-    /// Whether it ignores its tables because no controller is connected.
-    standalone: bool,
-    drops_fragments: bool,
-    /// Tables that remove their least important flow for a new one.
-    evicting: Vec<u8>,
-    /// Bits of `ofp_port_config`, by number.
-    ports: BTreeMap<u32, u32>,
-    /// Bindings of options to fields, if there are any.
-    options: Option<String>,
-    /// Each with the time at which it was added.
-    meters: Vec<(String, u64)>,
-    groups: Vec<(String, u64)>,
-    flows: Vec<SavedFlow>,
-}
-
-/// A flow. Times are in nanoseconds of the clock of both processes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct SavedFlow {
-    message: String,
-    created: u64,
-    used: u64,
-    refreshed: u64,
-    counts: Counts,
-}
-
-/// Counters of a bridge.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct SavedCounters {
-    name: String,
-    /// Flows with packets since they were read: their position, what was added, and the time of the last packet.
-    flows: Vec<(usize, Counts, u64)>,
-    /// Number and counters of each group, and those of its buckets.
-    groups: Vec<(u32, Counts, Vec<Counts>)>,
-    /// The same of meters and their bands.
-    meters: Vec<(u32, Counts, Vec<Counts>)>,
-}
 
 /// The flows of a bridge in their order, each with its counters when they were read.
 #[derive(Debug, Default)]
@@ -198,7 +156,7 @@ fn meter_counts(meter: &Meter) -> (u32, Counts, Vec<Counts>) {
 fn saved(bridge: &str, tables: &Tables) -> Result<SavedBridge, DataPlaneError> {
     let SavedTables { options, meters, groups, flows, evicting, drops_fragments } = tables.save();
     let written = |what: &dyn Fn() -> String, message: Message| {
-        let reason = || format!("{} cannot be written as an OpenFlow message", what());
+        let reason = || format!("{} cannot be written for another process", what());
         written(&message).ok_or_else(|| failed(bridge, &reason()))
     };
     let options = Some(options).filter(|options| !options.is_empty()).map(|options| {
@@ -266,8 +224,13 @@ impl SavedBridge {
     }
 }
 
-/// A message in hexadecimal digits, which gives the message again when it is read. `None` if no version expresses it.
+/// A message as text that gives it again when it is read. `None` if nothing expresses it.
 fn written(message: &Message) -> Option<String> {
+    digits(message).or_else(|| syntax(message))
+}
+
+/// A message in hexadecimal digits.
+fn digits(message: &Message) -> Option<String> {
     let mut bytes = Vec::new();
     VERSIONS.into_iter().find(|version| {
         bytes.clear();
@@ -280,8 +243,38 @@ fn written(message: &Message) -> Option<String> {
     Some(text)
 }
 
+/// A message in the syntax of `linerate flows`, behind its kind.
+fn syntax(message: &Message) -> Option<String> {
+    let text = match message {
+        Message::FlowMod(change) => format!("flow {}", show(&change.flow, &NoNames)),
+        Message::GroupMod(group) => format!("group {}", show(group, &NoNames)),
+        Message::MeterMod(meter) => format!("meter {}", show(meter, &NoNames)),
+        _ => return None,
+    };
+    (read(&text).as_ref() == Ok(message)).then_some(text)
+}
+
 /// The message of [`written`].
 fn read(text: &str) -> Result<Message, String> {
+    let invalid = |error: TextError| format!("{}: {error}", unexpected(text));
+    match text.split_once(' ') {
+        Some(("flow", flow)) => {
+            let flow = parse_flow(flow, Some(FlowCommand::Add), &NoNames).map_err(invalid)?;
+            Ok(Message::FlowMod(Box::new(FlowModRequest { flow, buffer: None })))
+        }
+        Some(("group", group)) => {
+            parse_group(group, GroupCommand::Add, &NoNames).map(Message::GroupMod).map_err(invalid)
+        }
+        Some(("meter", meter)) => {
+            parse_meter(meter, MeterCommand::Add).map(Message::MeterMod).map_err(invalid)
+        }
+        Some(_) => Err(unexpected(text)),
+        None => decoded(text),
+    }
+}
+
+/// The message of [`digits`].
+fn decoded(text: &str) -> Result<Message, String> {
     let bytes = bytes(text).filter(|bytes| !bytes.is_empty()).ok_or_else(|| unexpected(text))?;
     let version = Version::from_number(bytes[0]).ok_or_else(|| unexpected(text))?;
     decode(&bytes, version).map_err(|error| format!("{}: {error}", unexpected(text)))

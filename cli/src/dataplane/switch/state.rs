@@ -3,9 +3,8 @@
 use super::Switch;
 use crate::dataplane::flows::Flows;
 use crate::dataplane::interface::DataPlaneError;
-use crate::dataplane::state::{Continued, SaveStep, StateMessage};
+use crate::dataplane::state::{Continued, SaveStep, StateMessage, monotonic};
 use crate::settings::topology::Topology;
-use crate::takeover::monotonic;
 use conntrack::SavedChanges;
 use port::PortId;
 use std::collections::BTreeMap;
