@@ -12,13 +12,13 @@
 //! 6. [`Answer`]: the ports are prepared, with their memory mapped, or why they are not. Until here, packets pass.
 //! 7. The state that has changed since, and the rest of the descriptions: the running switch has stopped the ports.
 //! 8. [`Answer`]: the successor can start the ports, or why it cannot; the running switch continues them then.
-//! 9. `true`: the successor starts the ports. It also does if the connection is closed, because no other process has
-//!    them then. The running switch does not continue them any more, because their rings have moved on.
+//! 9. `true`: the successor starts the ports. It also does if nothing valid comes, because the running switch has ended
+//!    then, or has its answer and does not continue them any more.
 //! 10. [`Answer`]: the ports run in the successor.
 //! 11. The counters: those of ports, then those of flow tables.
 //!
-//! A switch that restarts may store the exchange for the next process: answers, sockets, flow tables and connections
-//! are left out then.
+//! A switch that restarts may store the exchange for the next process: answers, sockets, captures, flow tables,
+//! connections and leases are left out then.
 //!
 //! A version that changes a message increments [`PROTOCOL`]. Fields may be added if they have a default.
 
@@ -157,7 +157,7 @@ impl Channel {
     /// Both ends of an exchange whose messages wait for a process that starts later.
     pub(crate) fn recorded() -> io::Result<(Self, OwnedFd)> {
         let (own, other) = Self::pair()?;
-        // Without the right to do so, the default is sufficient for some hundred ports.
+        // Without the right to do so, the default is sufficient for a hundred ports.
         let _ = sockopt::set_socket_send_buffer_size_force(&own.0, RECORDED);
         own.wait_at_most(FULL)?;
         Ok((own, other))

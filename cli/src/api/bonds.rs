@@ -28,7 +28,7 @@ impl ApiService {
 
     /// `POST /v1/bonds`
     pub(crate) fn add_bond(&self, json: &Value) -> Result<BondReport, ApiError> {
-        let mut topology = self.change();
+        let mut topology = self.change()?;
         let bond = config::requests::new_bond(json, &topology)?;
         self.data_plane().add_bond(&bond, &topology.ports)?;
         topology.bonds.push(bond.clone());
@@ -38,7 +38,7 @@ impl ApiService {
 
     /// `PATCH /v1/bonds/{name}`
     pub(crate) fn set_bond(&self, name: &str, json: &Value) -> Result<BondReport, ApiError> {
-        let mut topology = self.change();
+        let mut topology = self.change()?;
         let index =
             topology.bonds.iter().position(|bond| bond.name == name).ok_or_else(|| missing("bond", name))?;
         let bond = config::requests::changed_bond(json, &topology, index)?;
@@ -50,7 +50,7 @@ impl ApiService {
 
     /// `DELETE /v1/bonds/{name}`
     pub(crate) fn remove_bond(&self, name: &str) -> Result<BondSettings, ApiError> {
-        let mut topology = self.change();
+        let mut topology = self.change()?;
         let index =
             topology.bonds.iter().position(|bond| bond.name == name).ok_or_else(|| missing("bond", name))?;
         self.data_plane().remove_bond(name, &topology.ports)?;

@@ -103,7 +103,7 @@ impl ApiService {
         let wanted = &source.topology;
         self.may_add_all(&Changes::between(&self.topology(), wanted), file, places.as_ref())?;
         let mut loaded = steps::load(&Changes::between(&self.topology(), wanted), |port| self.load(port))?;
-        let mut running = self.change();
+        let mut running = self.change()?;
         let changes = Changes::between(&running, wanted);
         permitted(file, &changes)?;
         names_are_free(file, &running, wanted)?;

@@ -27,7 +27,7 @@ use crate::settings::topology::{
 use bridge::MirrorStatistics;
 use console::Diagnostic;
 use engine::balance::{Balance, Move, QueueLoad};
-use engine::{PortSnapshot, Snapshot, WorkerSnapshot};
+use engine::{OnFault, PortSnapshot, Snapshot, WorkerSnapshot};
 use port::handover::Handovers;
 use rustix::fd::OwnedFd;
 use rustix::net::{Shutdown, shutdown};
@@ -319,7 +319,7 @@ impl DataPlane for Fake {
         Ok(stays.map(|port| Lost::Port(port.name.clone(), "it stays".to_owned())).collect())
     }
 
-    fn describe(&self) -> Result<Handovers, DataPlaneError> {
+    fn describe(&self, _: &[String]) -> Result<Handovers, DataPlaneError> {
         Ok(Vec::new())
     }
 
@@ -339,11 +339,11 @@ impl DataPlane for Fake {
         Ok(())
     }
 
-    fn prepare(&self, _: Handovers) -> Result<(), DataPlaneError> {
+    fn prepare(&self, _: Handovers, _: OnFault) -> Result<(), DataPlaneError> {
         Ok(())
     }
 
-    fn take_over(&self, _: Handovers) -> Result<(), DataPlaneError> {
+    fn take_over(&self, _: Handovers, _: OnFault) -> Result<(), DataPlaneError> {
         Ok(())
     }
 

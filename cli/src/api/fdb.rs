@@ -31,7 +31,7 @@ impl ApiService {
 
     /// `POST /v1/fdb`
     pub(crate) fn pin(&self, json: &Value) -> Result<StaticEntry, ApiError> {
-        let mut topology = self.change();
+        let mut topology = self.change()?;
         let entry = config::requests::new_static(json, &topology)?;
         self.data_plane().pin(&entry)?;
         let home = topology.ports.iter().find(|port| port.name == entry.port).map(|port| port.bridge.clone());
@@ -46,7 +46,7 @@ impl ApiService {
     pub(crate) fn forget(&self, mac: &str, wanted: &FdbFilter) -> Result<FdbEntry, ApiError> {
         self.known(wanted)?;
         let entry = self.only(mac, wanted)?;
-        let mut topology = self.change();
+        let mut topology = self.change()?;
         self.data_plane().forget(&entry.bridge, entry.mac, entry.vlan)?;
         if let Some(bridge) = topology.bridges.iter_mut().find(|bridge| bridge.name == entry.bridge) {
             // An entry written without a VLAN is listed under its port's VLAN.

@@ -83,7 +83,7 @@ impl ApiService {
     /// `PATCH /v1/connections/limits`
     pub(crate) fn limit_connections(&self, json: &Value) -> Result<ConnectionLimits, ApiError> {
         self.openflow(None)?;
-        let mut topology = self.change();
+        let mut topology = self.change()?;
         let changed = config::requests::changed_conntrack(json, &topology.conntrack)?;
         self.data_plane().limit_connections(&changed)?;
         topology.conntrack = changed;

@@ -29,7 +29,7 @@ impl ApiService {
 
     /// `POST /v1/mirrors`
     fn add_mirror(&self, json: &Value) -> Result<MirrorReport, ApiError> {
-        let mut topology = self.change();
+        let mut topology = self.change()?;
         let mirror = requests::new_mirror(json, &topology)?;
         let mirrors: Vec<_> = topology.mirrors.iter().chain([&mirror]).cloned().collect();
         self.data_plane().set_mirrors(&mirrors)?;
@@ -39,7 +39,7 @@ impl ApiService {
 
     /// `DELETE /v1/mirrors/{name}`
     fn remove_mirror(&self, name: &str) -> Result<MirrorReport, ApiError> {
-        let mut topology = self.change();
+        let mut topology = self.change()?;
         let mut mirrors = topology.mirrors.clone();
         let index =
             mirrors.iter().position(|mirror| mirror.name == name).ok_or_else(|| missing("mirror", name))?;

@@ -38,7 +38,7 @@ impl ApiService {
         let wanted: QueueRates = serde_json::from_value(json.clone()).map_err(|error| {
             ApiError::invalid("request", error, "send `port`, `queue`, and `rate` or `ceil`")
         })?;
-        let mut topology = self.change();
+        let mut topology = self.change()?;
         let place = || format!("queue {} of port \"{name}\"", wanted.queue);
         let missing = || ApiError::not_found(place(), "there is no such queue", "see `linerate queues show`");
         let port = topology.ports.iter_mut().find(|port| port.name == name).ok_or_else(missing)?;

@@ -26,6 +26,7 @@ use crate::settings::kinds::kind::Loaded;
 use crate::settings::needs::Kept;
 use crate::settings::reader::notes::shortened;
 use crate::settings::topology::{BridgeSettings, PortSettings, Topology};
+use console::Diagnostic;
 use engine::Snapshot;
 use rustix::fd::OwnedFd;
 use serde_json::Value;
@@ -39,8 +40,8 @@ use std::time::Instant;
 /// The running switch behind the API.
 pub(crate) struct ApiService {
     topology: Mutex<Topology>,
-    /// The turn of a request that changes the topology, or keeps it unchanged. Locked before the topology.
-    changes: Mutex<()>,
+    /// The turn of a request that changes the topology, and whether none may. Locked before the topology.
+    changes: Mutex<bool>,
     /// The file of the topology; `None` if it has none. Locked after the topology.
     source: Mutex<Option<Source>>,
     /// Held while a file is read.
@@ -64,7 +65,7 @@ pub(crate) struct ApiService {
 /// The topology during a change. Dereferences to it.
 pub(super) struct Change<'a> {
     topology: MutexGuard<'a, Topology>,
-    _turn: MutexGuard<'a, ()>,
+    _turn: MutexGuard<'a, bool>,
 }
 
 impl Deref for Change<'_> {
@@ -78,6 +79,15 @@ impl Deref for Change<'_> {
 impl DerefMut for Change<'_> {
     fn deref_mut(&mut self) -> &mut Topology {
         &mut self.topology
+    }
+}
+
+/// Refuses changes until it is dropped, or for ever ([`std::mem::forget`]).
+pub(super) struct Unchanged<'a>(&'a ApiService);
+
+impl Drop for Unchanged<'_> {
+    fn drop(&mut self) {
+        *self.0.turn() = false;
     }
 }
 
@@ -148,13 +158,27 @@ impl ApiService {
     }
 
     /// The topology, to be changed by one request at a time.
-    pub(super) fn change(&self) -> Change<'_> {
-        let turn = self.keep_unchanged();
-        Change { topology: self.topology(), _turn: turn }
+    ///
+    /// # Errors
+    /// Another process takes the switch over.
+    pub(super) fn change(&self) -> Result<Change<'_>, ApiError> {
+        let turn = self.turn();
+        if *turn {
+            return Err(replaced());
+        }
+        Ok(Change { topology: self.topology(), _turn: turn })
     }
 
-    /// Lets no request change the topology, but lets them read it.
-    pub(super) fn keep_unchanged(&self) -> MutexGuard<'_, ()> {
+    /// Refuses requests to change the topology, which can still be read.
+    ///
+    /// # Errors
+    /// Another process takes the switch over already.
+    pub(super) fn keep_unchanged(&self) -> Result<Unchanged<'_>, ApiError> {
+        if std::mem::replace(&mut *self.turn(), true) { Err(replaced()) } else { Ok(Unchanged(self)) }
+    }
+
+    /// A poisoned lock is valid: the value changes in one step.
+    fn turn(&self) -> MutexGuard<'_, bool> {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -291,7 +315,7 @@ impl ApiService {
         let port = config::requests::new_port(json, &running, &self.control)?;
         self.may_add(&port, self.places(peer).as_ref())?;
         let loaded = self.load(&port)?;
-        let mut topology = self.change();
+        let mut topology = self.change()?;
         // The running topology may have changed while the file was read.
         let port = config::requests::new_port(json, &topology, &self.control)?;
         self.data_plane.add_port(&port, loaded)?;
@@ -311,7 +335,7 @@ impl ApiService {
 
     /// `DELETE /v1/ports/{name}`. A port held by a hung worker is removed too, although the result is an error.
     pub(crate) fn remove_port(&self, name: &str) -> Result<PortSettings, ApiError> {
-        let mut topology = self.change();
+        let mut topology = self.change()?;
         let index =
             topology.ports.iter().position(|port| port.name == name).ok_or_else(|| missing("port", name))?;
         self.remove_at(&mut topology, index)
@@ -337,7 +361,7 @@ impl ApiService {
         holder: Holder,
         socket: OwnedFd,
     ) -> Result<Granted, ApiError> {
-        let mut topology = self.change();
+        let mut topology = self.change()?;
         let section = policy::section(&topology, request, &holder)?;
         let grant = self.granted.fetch_add(1, Ordering::Relaxed);
         let granted = Granted { holder, grant, section, memory: topology.grants[section].bytes() };
@@ -351,7 +375,7 @@ impl ApiService {
 
     /// Removes the port of a grant, unless it was removed before.
     pub(crate) fn end_grant(&self, granted: &Granted) -> Result<(), ApiError> {
-        let mut topology = self.change();
+        let mut topology = self.change()?;
         let is_own = |port: &PortSettings| port.kind == PortKind::Granted(*granted);
         match topology.ports.iter().position(is_own) {
             Some(index) => self.remove_at(&mut topology, index).map(drop),
@@ -378,4 +402,9 @@ fn roles(now: &Snapshot) -> BTreeMap<String, usize> {
 pub(super) fn missing(noun: &str, name: &str) -> ApiError {
     let (reason, remedy) = (format!("there is no such {noun}"), format!("see `linerate {noun}s show`"));
     ApiError::not_found(format!("{noun} \"{}\"", shortened(name)), reason, remedy)
+}
+
+fn replaced() -> ApiError {
+    let (reason, remedy) = ("another process takes the switch over", "try again when the upgrade has ended");
+    ApiError::Conflict(Diagnostic::bad("switch", reason, remedy))
 }

@@ -35,6 +35,9 @@ const PREPARATION: Duration = Duration::from_secs(30);
 /// How long the successor may need for the ports: to prepare them, and then to start them while no packet passes.
 const TAKEOVER: Duration = Duration::from_secs(5);
 
+/// Maximum number of addresses for a process that starts later.
+const STORED_ADDRESSES: usize = 500;
+
 /// Body of `POST /v1/upgrade`.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -66,7 +69,7 @@ impl ApiService {
     /// `POST /v1/upgrade`
     pub(crate) fn upgrade(&self, request: UpgradeRequest) -> Result<Upgraded, ApiError> {
         // Held until the end.
-        let _unchanged = self.keep_unchanged();
+        let unchanged = self.keep_unchanged()?;
         let topology = self.topology().clone();
         let inheritance = self.inheritance().ok_or_else(|| refused("this process has no successor"))?;
         if std::process::id() == 1 {
@@ -81,13 +84,15 @@ impl ApiService {
         let sockets = inheritance.duplicates().map_err(|e| failed(&e.to_string()))?;
         let to = successor.prepare(&offer, sockets)?;
         server::accept_connections(false);
-        let handed = self.pass_state(&successor).and_then(|()| self.hand_over(&mut successor));
+        let handed =
+            self.pass_state(&successor).and_then(|()| self.hand_over(&mut successor, &offer.reopened));
         let (ports, gap_us) = handed.inspect_err(|_| {
             server::accept_connections(true);
             self.data_plane().keep_state(&topology);
         })?;
         let pid = successor.commit();
         inheritance.set_successor(pid);
+        std::mem::forget(unchanged);
         info!(pid, ports, gap_us, version = to, "another process has taken over");
         self.shutdown();
         let from = env!("CARGO_PKG_VERSION").to_owned();
@@ -97,7 +102,7 @@ impl ApiService {
 
     /// Hands the ports over to a process that starts later: to the reader of the returned socket.
     pub(crate) fn record(&self) -> Result<OwnedFd, ApiError> {
-        let _unchanged = self.keep_unchanged();
+        let unchanged = self.keep_unchanged()?;
         let topology = self.topology().clone();
         let losses = self.losses(UpgradeRequest { accept_loss: true })?;
         let offer = self.offer(&topology, None, &losses)?;
@@ -105,7 +110,8 @@ impl ApiService {
         recorder.prepare(&offer, Vec::new())?;
         server::accept_connections(false);
         self.send_state(&recorder, SaveStep::Running)?;
-        self.hand_over(&mut recorder)?;
+        self.hand_over(&mut recorder, &offer.reopened)?;
+        std::mem::forget(unchanged);
         Ok(exchange)
     }
 
@@ -156,10 +162,15 @@ impl ApiService {
 
     /// Passes the ports on. Returns their number, and the time in microseconds until they ran again. After an error
     /// they have continued here.
-    fn hand_over(&self, successor: &mut Successor) -> Result<(usize, u64), ApiError> {
+    fn hand_over(&self, successor: &mut Successor, closed: &[String]) -> Result<(usize, u64), ApiError> {
         let data_plane = self.data_plane();
-        successor.channel.send(&data_plane.fdb(), Vec::new()).map_err(|e| lost(&e))?;
-        let ports = data_plane.describe()?;
+        let mut addresses = data_plane.fdb();
+        if successor.child.is_none() {
+            // A stored exchange has limited space, and addresses are learned again.
+            addresses.truncate(STORED_ADDRESSES);
+        }
+        successor.channel.send(&addresses, Vec::new()).map_err(|e| lost(&e))?;
+        let ports = data_plane.describe(closed)?;
         let passed = successor.pass(&ports).and_then(|()| {
             let began = monotonic();
             let ports = data_plane.hand_over()?;
@@ -287,8 +298,8 @@ fn refused(reason: &str) -> ApiError {
 
 /// Replaces the process by the program that is at its path now
 ///
-/// Ports of guests, sockets, learned addresses and counters are handed over. All or nothing: if the new process cannot
-/// take over, the switch runs as before.
+/// Ports, sockets, flows, connections, learned addresses and counters are handed over. All or nothing: if the new process
+/// cannot take over, the switch runs as before.
 #[utoipa::path(post, path = "/v1/upgrade", request_body = UpgradeRequest, responses(
     (status = 200, description = "The new process runs, and this one is about to exit", body = Upgraded),
     ApiError,

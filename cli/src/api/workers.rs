@@ -67,7 +67,7 @@ impl ApiService {
 
     /// `POST /v1/workers`
     pub(crate) fn add_worker(&self, json: &Value) -> Result<WorkerAdded, ApiError> {
-        let mut topology = self.change();
+        let mut topology = self.change()?;
         let (role, worker) = config::requests::new_worker(json, &topology, &Host::here())?;
         let index = self.data_plane().add_worker(role, &worker)?;
         topology.workers.push(worker);

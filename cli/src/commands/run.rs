@@ -79,7 +79,9 @@ pub(crate) fn run(args: &RunArgs, verbose: bool, socket: Option<&Path>) -> anyho
     let running = Running::start(prepared, (program, events), &signals, is_text)?;
     greet(&shown, &running, is_text);
     let ended_by = wait(&mut signals, &running.service, is_text);
+    let is_replaced = running.service.inheritance().is_some_and(|own| own.successor().is_some());
     if args.keep_ports
+        && !is_replaced
         && ended_by == Some(SIGTERM)
         && let Err(error) = store::keep(&running.service)
     {

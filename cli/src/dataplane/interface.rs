@@ -23,8 +23,8 @@ use crate::settings::model::Role;
 use crate::settings::topology::{BridgeSettings, PortSettings, StaticEntry, Topology, WorkerSettings};
 use bridge::MirrorStatistics;
 use console::Diagnostic;
-use engine::Snapshot;
 use engine::balance::{Balance, QueueLoad};
+use engine::{OnFault, Snapshot};
 use port::Remedy;
 use port::handover::Handovers;
 use rustix::fd::OwnedFd;
@@ -176,9 +176,10 @@ pub(crate) trait DataPlane: Send + Sync {
     fn restore_state(&self, message: StateMessage) -> Result<(), DataPlaneError>;
     /// What another process cannot continue.
     fn losses(&self) -> Result<Vec<Lost>, DataPlaneError>;
-    /// Describes all ports for another process while packets pass. Messages of their peers wait until
-    /// [`DataPlane::resume`], or the other process reads them. After an error, all ports have continued.
-    fn describe(&self) -> Result<Handovers, DataPlaneError>;
+    /// Describes all ports except those with the names `closed` for another process while packets pass. Messages of
+    /// their peers wait until [`DataPlane::resume`], or the other process reads them. After an error, all ports have
+    /// continued.
+    fn describe(&self, closed: &[String]) -> Result<Handovers, DataPlaneError>;
     /// Stops all ports after [`DataPlane::describe`], without an effect on their peers. Must be followed by
     /// [`DataPlane::resume`] or [`DataPlane::release`], unless it fails; all ports have continued then.
     fn hand_over(&self) -> Result<Handovers, DataPlaneError>;
@@ -193,9 +194,9 @@ pub(crate) trait DataPlane: Send + Sync {
     /// Connects bridges to their controllers, after another process has closed its connections and sockets.
     fn start_controllers(&self, topology: &Topology) -> Result<(), Diagnostic>;
     /// Prepares the ports that another process has described.
-    fn prepare(&self, ports: Handovers) -> Result<(), DataPlaneError>;
+    fn prepare(&self, ports: Handovers, on_fault: OnFault) -> Result<(), DataPlaneError>;
     /// Takes over the prepared ports. The other process can continue them until [`DataPlane::start_ports`].
-    fn take_over(&self, ports: Handovers) -> Result<(), DataPlaneError>;
+    fn take_over(&self, ports: Handovers, on_fault: OnFault) -> Result<(), DataPlaneError>;
     /// Starts the ports after [`DataPlane::take_over`].
     fn start_ports(&self);
     /// All receive queues, each with its worker.

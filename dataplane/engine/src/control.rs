@@ -7,6 +7,7 @@ mod balancing;
 mod handover;
 
 pub(crate) use balancing::Latest;
+pub use handover::OnFault;
 pub(crate) use handover::{Failed, HandoverRequest};
 
 use crate::attachment::{Attachment, Placement};
@@ -64,6 +65,8 @@ pub(crate) struct Control {
     pub(crate) observer: Option<Box<dyn PortObserver>>,
     /// Whether ports wait because they are handed over to another process.
     pub(crate) is_handed_over: bool,
+    /// Ports that another process opens, during a hand-over.
+    pub(crate) not_handed_over: BTreeSet<PortId>,
 }
 
 impl Control {

@@ -43,6 +43,7 @@ mod xps;
 
 pub use capture::{CaptureId, CaptureOptions};
 pub use config::{EngineConfig, EngineError, Polling, QueueFull, WorkerConfig};
+pub use control::OnFault;
 pub use engine::Engine;
 #[doc(hidden)]
 pub use handoff::sizes as handoff_sizes;

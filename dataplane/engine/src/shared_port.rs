@@ -89,6 +89,7 @@ impl SharedPort {
             up: BTreeSet::new(),
             observer: None,
             is_handed_over: false,
+            not_handed_over: BTreeSet::new(),
         };
         let thread = Builder::new().name("control".into()).spawn(move || thread.run())?;
         let port = Self { requests, doorbell, thread: Some(thread) };

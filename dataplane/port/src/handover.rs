@@ -83,6 +83,9 @@ pub enum NotHandedOver {
     /// A wrapper of the port cannot be handed over.
     #[error("its {0} cannot be handed over")]
     Wrapper(&'static str),
+    /// The log of written pages of a guest that migrates is not handed over.
+    #[error("its guest migrates")]
+    Migrates,
     /// An application owns the port.
     #[error("it belongs to an application")]
     Granted,
@@ -105,7 +108,7 @@ pub struct Part {
     pub tag: u8,
     /// Content.
     pub bytes: Vec<u8>,
-    /// At most [`MAX_DESCRIPTORS`] descriptors.
+    /// At most 255 descriptors.
     pub descriptors: Vec<OwnedFd>,
 }
 
@@ -157,7 +160,7 @@ impl Handover {
         };
         let (parts, length, expected) = (number(0), number(4), number(8));
         // Every part has a header, and every header allows some descriptors.
-        if length > MAX_BYTES || parts > length / HEADER || expected > parts * MAX_DESCRIPTORS {
+        if length > MAX_BYTES || parts > length / HEADER || expected > parts * usize::from(u8::MAX) {
             return Err(HandoverError::Invalid("it is too long"));
         }
         let mut bytes = vec![0; length];

@@ -17,7 +17,7 @@ use crate::settings::config;
 use crate::settings::topology::Topology;
 use crate::takeover::{Answer, Channel, Handshake, Offer, PROTOCOL, TakeoverError};
 use console::Diagnostic;
-use engine::Snapshot;
+use engine::{OnFault, Snapshot};
 use port::handover::Handovers;
 use rustix::fd::OwnedFd;
 use serde::Deserialize as _;
@@ -67,21 +67,8 @@ impl Takeover {
         let state = self.receive_state(data_plane)?;
         self.answer(state.clone().err())?;
         state?;
-        let (addresses, _): (Vec<FdbEntry>, _) = self.channel.receive().map_err(|e| failed(&e))?;
-        data_plane.restore_addresses(&addresses);
-        let prepared = data_plane.prepare(self.ports()?).map_err(DataPlaneError::into_diagnostic);
-        for (key, query) in &self.captures {
-            continue_capture(data_plane, *key, query);
-        }
-        self.answer(prepared.clone().err())?;
-        prepared?;
-        let (state, ports) = (self.receive_state(data_plane)?, self.ports()?);
-        let taken = state.and_then(|()| data_plane.take_over(ports).map_err(DataPlaneError::into_diagnostic));
-        if taken.is_err() {
-            // The running switch continues its ports as soon as it knows.
-            data_plane.release();
-        }
-        self.confirm(taken).inspect_err(|_| data_plane.release())?;
+        // From the first description on, a process that ends leaves sockets and files to the other one.
+        self.take_ports(data_plane).inspect_err(|_| data_plane.release())?;
         data_plane.start_ports();
         let _ = self.answer(None);
         // Counts from zero if the other process is gone.
@@ -94,6 +81,31 @@ impl Takeover {
             error!(reason = %error, "bridges are not connected to their controllers");
         }
         Ok(())
+    }
+
+    /// Takes the ports over until they may start.
+    fn take_ports(&self, data_plane: &dyn DataPlane) -> Result<(), Diagnostic> {
+        // A stored exchange has no other process that could continue the ports.
+        let on_fault = if self.stored.is_some() { OnFault::Continue } else { OnFault::Refuse };
+        let (addresses, _): (Vec<FdbEntry>, _) = self.channel.receive().map_err(|e| failed(&e))?;
+        data_plane.restore_addresses(&addresses);
+        let prepared = data_plane.prepare(self.ports()?, on_fault).map_err(DataPlaneError::into_diagnostic);
+        for (key, query) in &self.captures {
+            continue_capture(data_plane, *key, query);
+        }
+        if prepared.is_err() {
+            data_plane.release();
+        }
+        self.answer(prepared.clone().err())?;
+        prepared?;
+        let (state, ports) = (self.receive_state(data_plane)?, self.ports()?);
+        let taken = state
+            .and_then(|()| data_plane.take_over(ports, on_fault).map_err(DataPlaneError::into_diagnostic));
+        if taken.is_err() {
+            // The running switch continues its ports as soon as it knows.
+            data_plane.release();
+        }
+        self.confirm(taken)
     }
 
     /// Receives the state of a step. The inner result is the first error of a part of it.

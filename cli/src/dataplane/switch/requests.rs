@@ -29,8 +29,8 @@ use crate::settings::model::Role;
 use crate::settings::topology::{BridgeSettings, PortSettings, StaticEntry, Topology, WorkerSettings};
 use bridge::{BridgeStatistics, MirrorStatistics, PortStatistics, RefusedMove, Selection};
 use console::Diagnostic;
-use engine::Snapshot;
 use engine::balance::{Balance, QueueLoad};
+use engine::{OnFault, Snapshot};
 use port::PortId;
 use port::handover::Handovers;
 use rustix::fd::OwnedFd;
@@ -313,8 +313,9 @@ impl DataPlane for Switch {
         self.losses().map_err(|e| DataPlaneError::refused("ports", &e, "try again"))
     }
 
-    fn describe(&self) -> Result<Handovers, DataPlaneError> {
-        let described = self.engine.describe_ports().map(|ports| self.by_name(ports));
+    fn describe(&self, closed: &[String]) -> Result<Handovers, DataPlaneError> {
+        let closed = closed.iter().filter_map(|name| self.place_of(name).map(|(id, _)| id));
+        let described = self.engine.describe_ports(closed).map(|ports| self.by_name(ports));
         described.map_err(|e| DataPlaneError::refused("ports", &e, "try again"))
     }
 
@@ -339,13 +340,13 @@ impl DataPlane for Switch {
         self.connect_controllers(topology)
     }
 
-    fn prepare(&self, ports: Handovers) -> Result<(), DataPlaneError> {
-        let prepared = self.engine.prepare_ports(self.by_number(ports)?);
+    fn prepare(&self, ports: Handovers, on_fault: OnFault) -> Result<(), DataPlaneError> {
+        let prepared = self.engine.prepare_ports(self.by_number(ports)?, on_fault);
         prepared.map_err(|e| DataPlaneError::refused("ports", &e, "see its log"))
     }
 
-    fn take_over(&self, ports: Handovers) -> Result<(), DataPlaneError> {
-        let taken = self.engine.take_over_ports(self.by_number(ports)?);
+    fn take_over(&self, ports: Handovers, on_fault: OnFault) -> Result<(), DataPlaneError> {
+        let taken = self.engine.take_over_ports(self.by_number(ports)?, on_fault);
         taken.map_err(|e| DataPlaneError::refused("ports", &e, "see its log"))
     }
 

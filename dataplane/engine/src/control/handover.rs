@@ -9,6 +9,7 @@ use super::Control;
 use crate::attachment::Attachment;
 use port::handover::{HandOver, Handover, NotHandedOver};
 use port::{PortFault, PortId};
+use std::collections::BTreeSet;
 use std::sync::mpsc::Sender;
 use std::time::Instant;
 
@@ -23,12 +24,21 @@ pub(crate) enum Failed {
     Worker(usize),
 }
 
+/// What happens if a port cannot be continued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnFault {
+    /// No port is: the other process continues them.
+    Refuse,
+    /// It has this fault, as if one of its queues had. There is no other process any more.
+    Continue,
+}
+
 /// A request about the hand-over of ports.
 pub(crate) enum HandoverRequest {
     /// Requests the ports that cannot be handed over.
     Unsupported(Sender<Vec<(PortId, NotHandedOver)>>),
-    /// Requests descriptions of all ports that can be handed over. After an error, all ports have continued.
-    Describe(Sender<Result<Handovers, Failed>>),
+    /// Requests descriptions of all ports except those that will be closed. After an error, all ports have continued.
+    Describe(BTreeSet<PortId>, Sender<Result<Handovers, Failed>>),
     /// Stops all queues after [`HandoverRequest::Describe`] and requests the rest of the descriptions. After an error,
     /// all ports have continued.
     HandOver(Sender<Result<Handovers, Failed>>),
@@ -37,9 +47,9 @@ pub(crate) enum HandoverRequest {
     /// Closes all ports after [`HandoverRequest::HandOver`], without an effect on the peers of those handed over.
     Release(Sender<()>),
     /// Prepares ports that another process has described.
-    Prepare(Handovers, Sender<Result<(), Failed>>),
+    Prepare(Handovers, OnFault, Sender<Result<(), Failed>>),
     /// Takes over the prepared ports, of which no receive queue starts yet.
-    TakeOver(Handovers, Sender<Result<(), Failed>>),
+    TakeOver(Handovers, OnFault, Sender<Result<(), Failed>>),
     /// Starts the queues after [`HandoverRequest::TakeOver`].
     Start(Sender<()>),
 }
@@ -49,7 +59,8 @@ impl Control {
     pub(super) fn handle_handover(&mut self, request: HandoverRequest) {
         match request {
             HandoverRequest::Unsupported(reply) => drop(reply.send(self.unsupported())),
-            HandoverRequest::Describe(reply) => {
+            HandoverRequest::Describe(closed, reply) => {
+                self.not_handed_over = closed;
                 let descriptions = self.describe();
                 self.reply_or_resume(descriptions, &reply);
             }
@@ -65,8 +76,12 @@ impl Control {
                 self.release();
                 let _ = reply.send(());
             }
-            HandoverRequest::Prepare(descriptions, reply) => drop(reply.send(self.prepare(descriptions))),
-            HandoverRequest::TakeOver(handovers, reply) => drop(reply.send(self.take_over(handovers))),
+            HandoverRequest::Prepare(descriptions, on_fault, reply) => {
+                drop(reply.send(self.prepare(descriptions, on_fault)));
+            }
+            HandoverRequest::TakeOver(handovers, on_fault, reply) => {
+                drop(reply.send(self.take_over(handovers, on_fault)));
+            }
             HandoverRequest::Start(reply) => {
                 // A worker that hangs is reported by the next command for it.
                 let _ = self.placement.end_starts();
@@ -93,7 +108,8 @@ impl Control {
     }
 
     fn describe(&mut self) -> Result<Handovers, Failed> {
-        // A queue fault must be handled by its port first. Later ones occur again in the other process.
+        // A queue fault must be handled by its port first. A queue with a later one continues in the other process with
+        // the last position that its port knows, and may have another fault there.
         self.faults(Instant::now());
         self.is_handed_over = true;
         self.of_each(|port, engine| port.describe(engine))
@@ -110,7 +126,14 @@ impl Control {
     ) -> Result<Handovers, Failed> {
         let mut handovers = Vec::new();
         for (id, port) in &mut self.ports {
-            let Ok(port) = port.as_handover() else { continue };
+            if self.not_handed_over.contains(id) {
+                continue;
+            }
+            let port = match port.as_handover() {
+                Ok(port) => port,
+                Err(NotHandedOver::Internal) => continue,
+                Err(why) => return Err(Failed::Port(*id, PortFault::NotMade(why.to_string()))),
+            };
             let handover = describe(port, &mut Attachment::new(&mut self.placement, *id));
             handovers.push((*id, handover.map_err(|fault| Failed::Port(*id, fault))?));
         }
@@ -136,23 +159,26 @@ impl Control {
         for (id, mut port) in std::mem::take(&mut self.ports) {
             let mut engine = Attachment::new(&mut self.placement, id);
             match port.as_handover() {
-                Ok(port) => port.release(&mut engine),
-                Err(_) => port.close(&mut engine),
+                Ok(port) if !self.not_handed_over.contains(&id) => port.release(&mut engine),
+                _ => port.close(&mut engine),
             }
         }
     }
 
     /// Until [`Control::welcome`], the other process handles what peers send, and may continue the ports: no packet
     /// passes here.
-    fn prepare(&mut self, descriptions: Handovers) -> Result<(), Failed> {
+    fn prepare(&mut self, descriptions: Handovers, on_fault: OnFault) -> Result<(), Failed> {
         self.is_handed_over = true;
-        self.with_each(descriptions, |port, description, now, engine| port.prepare(description, now, engine))
+        self.with_each(descriptions, on_fault, |port, description, now, engine| {
+            port.prepare(description, now, engine)
+        })
     }
 
-    fn take_over(&mut self, handovers: Handovers) -> Result<(), Failed> {
+    fn take_over(&mut self, handovers: Handovers, on_fault: OnFault) -> Result<(), Failed> {
         self.placement.begin_starts();
-        let taken =
-            self.with_each(handovers, |port, handover, now, engine| port.take_over(handover, now, engine));
+        let taken = self.with_each(handovers, on_fault, |port, handover, now, engine| {
+            port.take_over(handover, now, engine)
+        });
         let taken = taken.and_then(|()| self.placement.wait_for_starts().map_err(Failed::Worker));
         if taken.is_err() {
             self.placement.abandon_starts();
@@ -163,6 +189,7 @@ impl Control {
     fn with_each(
         &mut self,
         handovers: Handovers,
+        on_fault: OnFault,
         take: impl Fn(&mut dyn HandOver, Handover, Instant, &mut Attachment<'_>) -> Result<(), PortFault>,
     ) -> Result<(), Failed> {
         let now = Instant::now();
@@ -172,7 +199,13 @@ impl Control {
                 Some(Ok(port)) => take(port, handover, now, &mut engine),
                 _ => Err(PortFault::State("the port is not one that takes over")),
             };
-            taken.map_err(|fault| Failed::Port(id, fault))?;
+            match (taken, self.ports.get_mut(&id)) {
+                (Ok(()), _) => {}
+                (Err(fault), Some(port)) if on_fault == OnFault::Continue => {
+                    port.fault(now, fault, &mut Attachment::new(&mut self.placement, id));
+                }
+                (Err(fault), _) => return Err(Failed::Port(id, fault)),
+            }
         }
         Ok(())
     }

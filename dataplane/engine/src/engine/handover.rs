@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::config::EngineError;
-use crate::control::{Failed, HandoverRequest, Request};
+use crate::control::{Failed, HandoverRequest, OnFault, Request};
 use crate::snapshot::Snapshot;
 use port::PortId;
 use port::handover::{Handover, NotHandedOver};
@@ -14,13 +14,17 @@ impl Engine {
         self.handover(HandoverRequest::Unsupported)
     }
 
-    /// Describes all ports that can be handed over, for another process, as far as that is possible while their queues
-    /// run. Peers do not notice. Must be followed by [`Engine::hand_over_ports`] or [`Engine::resume_ports`].
+    /// Describes all ports but `closed` for another process, as far as that is possible while their queues run. Peers do not notice. Must be followed by [`Engine::hand_over_ports`] or [`Engine::resume_ports`].
     ///
     /// # Errors
     /// The port that could not be described; all ports have continued then.
-    pub fn describe_ports(&self) -> Result<Vec<(PortId, Handover)>, EngineError> {
-        self.handover(HandoverRequest::Describe)?.map_err(|failed| self.not_done(failed))
+    pub fn describe_ports(
+        &self,
+        closed: impl IntoIterator<Item = PortId>,
+    ) -> Result<Vec<(PortId, Handover)>, EngineError> {
+        let closed = closed.into_iter().collect();
+        self.handover(|reply| HandoverRequest::Describe(closed, reply))?
+            .map_err(|failed| self.not_done(failed))
     }
 
     /// Stops all queues and describes the rest of all ports, after [`Engine::describe_ports`]. Must be followed by
@@ -47,8 +51,13 @@ impl Engine {
     ///
     /// # Errors
     /// The port whose description is invalid. The engine must be stopped then.
-    pub fn prepare_ports(&self, ports: Vec<(PortId, Handover)>) -> Result<(), EngineError> {
-        self.handover(|reply| HandoverRequest::Prepare(ports, reply))?.map_err(|failed| self.not_done(failed))
+    pub fn prepare_ports(
+        &self,
+        ports: Vec<(PortId, Handover)>,
+        on_fault: OnFault,
+    ) -> Result<(), EngineError> {
+        self.handover(|reply| HandoverRequest::Prepare(ports, on_fault, reply))?
+            .map_err(|failed| self.not_done(failed))
     }
 
     /// Takes over the prepared ports, with the descriptions of [`Engine::hand_over_ports`]. They pass no packet until
@@ -56,8 +65,12 @@ impl Engine {
     ///
     /// # Errors
     /// The port whose description is invalid, or a worker that does not respond. The engine must be stopped then.
-    pub fn take_over_ports(&self, ports: Vec<(PortId, Handover)>) -> Result<(), EngineError> {
-        self.handover(|reply| HandoverRequest::TakeOver(ports, reply))?
+    pub fn take_over_ports(
+        &self,
+        ports: Vec<(PortId, Handover)>,
+        on_fault: OnFault,
+    ) -> Result<(), EngineError> {
+        self.handover(|reply| HandoverRequest::TakeOver(ports, on_fault, reply))?
             .map_err(|failed| self.not_done(failed))
     }
 

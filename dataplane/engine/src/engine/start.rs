@@ -99,6 +99,7 @@ impl Engine {
             up: BTreeSet::new(),
             observer: pipelines.observer(),
             is_handed_over: false,
+            not_handed_over: BTreeSet::new(),
         };
         self.control = Some(Builder::new().name("control".into()).spawn(move || control.run())?);
         Ok(())

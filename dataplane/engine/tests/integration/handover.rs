@@ -1,7 +1,7 @@
 //! Ports between two engines: neither looks at what peers send before the second one has taken the ports over.
 
 use crate::common::TIMEOUT;
-use engine::{Context, Engine, EngineConfig, Pipeline, Pipelines, Rss, Verdicts, WorkerConfig};
+use engine::{Context, Engine, EngineConfig, OnFault, Pipeline, Pipelines, Rss, Verdicts, WorkerConfig};
 use port::handover::{HandOver, Handover, NotHandedOver};
 use port::{Attach, Burst, PortControl, PortFault, PortId, PortState, PortStatus};
 use rustix::fd::BorrowedFd;
@@ -9,8 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A port that is always due: the number of messages that it has handled, and when it was created.
+/// A port that is always due: the number of messages that it has handled, and when it was created. It cannot be
+/// prepared with a description that has parts, and counts a fault as many messages.
 struct Busy(Arc<AtomicU64>, Instant);
+
+/// Messages for a fault.
+const FAULT: u64 = 1_000_000;
 
 impl PortControl for Busy {
     fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
@@ -25,7 +29,9 @@ impl PortControl for Busy {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn fault(&mut self, _: Instant, _: PortFault, _: &mut dyn Attach) {}
+    fn fault(&mut self, _: Instant, _: PortFault, _: &mut dyn Attach) {
+        self.0.fetch_add(FAULT, Ordering::Relaxed);
+    }
 
     fn close(&mut self, _: &mut dyn Attach) {}
 
@@ -52,6 +58,10 @@ impl HandOver for Busy {
     }
 
     fn resume(&mut self, _: Instant, _: &mut dyn Attach) {}
+
+    fn prepare(&mut self, description: Handover, _: Instant, _: &mut dyn Attach) -> Result<(), PortFault> {
+        if description.parts.is_empty() { Ok(()) } else { Err(PortFault::State("it has parts")) }
+    }
 
     fn release(&mut self, _: &mut dyn Attach) {}
 
@@ -98,12 +108,12 @@ fn stays(handled: &AtomicU64) {
 fn messages_wait_until_the_ports_are_taken_over() {
     let ((old, _, of_old), (new, port, of_new)) = (engine(), engine());
     grows(&of_old);
-    old.describe_ports().unwrap();
+    old.describe_ports([]).unwrap();
     stays(&of_old);
-    new.prepare_ports(vec![(port, Handover::default())]).unwrap();
+    new.prepare_ports(vec![(port, Handover::default())], OnFault::Refuse).unwrap();
     stays(&of_new);
     old.hand_over_ports().unwrap();
-    new.take_over_ports(vec![(port, Handover::default())]).unwrap();
+    new.take_over_ports(vec![(port, Handover::default())], OnFault::Refuse).unwrap();
     stays(&of_new);
     new.start_ports().unwrap();
     grows(&of_new);
@@ -112,4 +122,31 @@ fn messages_wait_until_the_ports_are_taken_over() {
     grows(&of_old);
     old.stop().unwrap();
     new.stop().unwrap();
+}
+
+#[test]
+fn a_port_that_cannot_be_continued_refuses_or_has_a_fault() {
+    let (engine, port, handled) = engine();
+    let invalid = || {
+        let mut description = Handover::default();
+        description.push(1, Vec::new(), Vec::new());
+        vec![(port, description)]
+    };
+    let refused = engine.prepare_ports(invalid(), OnFault::Refuse).unwrap_err().to_string();
+    assert!(refused.contains("busy") && refused.contains("it has parts"), "{refused}");
+    assert!(handled.load(Ordering::Relaxed) < FAULT);
+    engine.prepare_ports(invalid(), OnFault::Continue).unwrap();
+    assert!(handled.load(Ordering::Relaxed) >= FAULT, "the port has no fault");
+    engine.stop().unwrap();
+}
+
+#[test]
+fn a_port_that_the_other_process_opens_is_not_described() {
+    let (engine, port, _) = engine();
+    assert!(
+        engine.describe_ports([port]).unwrap().is_empty() && engine.hand_over_ports().unwrap().is_empty()
+    );
+    engine.resume_ports().unwrap();
+    assert_eq!(engine.describe_ports([]).unwrap().len(), 1);
+    engine.stop().unwrap();
 }

@@ -294,7 +294,11 @@ impl PortControl for VhostUser {
     }
 
     fn as_handover(&mut self) -> Result<&mut dyn HandOver, NotHandedOver> {
-        if self.connector.is_single() { Err(NotHandedOver::Granted) } else { Ok(self) }
+        match &self.link {
+            _ if self.connector.is_single() => Err(NotHandedOver::Granted),
+            Some(link) if link.session.is_logged() => Err(NotHandedOver::Migrates),
+            _ => Ok(self),
+        }
     }
 
     fn details(&self) -> PortDetails {

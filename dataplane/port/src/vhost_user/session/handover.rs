@@ -20,15 +20,9 @@ impl Session {
         Self { is_held: true, ..self }
     }
 
-    /// The messages from which another process builds this session, without the positions of rings.
-    ///
-    /// # Errors
-    /// The guest migrates, or no descriptors are available.
-    pub(in crate::vhost_user) fn describe(&self) -> Result<Vec<Message>, PortFault> {
-        if self.active_log().is_some() {
-            return Err(PortFault::State("the guest migrates"));
-        }
-        self.messages()
+    /// Whether written pages are logged, because the guest migrates. Such a session has no description.
+    pub(in crate::vhost_user) fn is_logged(&self) -> bool {
+        self.active_log().is_some()
     }
 
     /// Stops every ring, and returns the messages that set their positions. The rings start again with
@@ -65,14 +59,19 @@ impl Session {
         self.end(engine);
     }
 
-    fn messages(&self) -> Result<Vec<Message>, PortFault> {
+    /// The messages from which another process builds this session, without the positions of rings.
+    ///
+    /// # Errors
+    /// No descriptors are available.
+    pub(in crate::vhost_user) fn describe(&self) -> Result<Vec<Message>, PortFault> {
         let mut messages = vec![(Request::SetProtocolFeatures(self.protocol.0), Vec::new())];
         messages.extend(self.features.map(|features| (Request::SetFeatures(features.0), Vec::new())));
         messages.extend(self.memory_messages()?);
         for (index, vring) in self.vrings.iter().enumerate() {
             messages.extend(ring_messages(index as u8, vring)?);
         }
-        if self.protocol.has(ProtocolFeatures::STATUS) {
+        // 0 would reset the device.
+        if self.protocol.has(ProtocolFeatures::STATUS) && self.status != 0 {
             messages.push((Request::SetStatus(self.status.into()), Vec::new()));
         }
         Ok(messages)
@@ -135,6 +134,9 @@ impl Session {
         let runs = self.vrings.iter().any(|vring| vring.running);
         let is_odd = runs && !self.is_driver_ready() || self.files.len() > MAX_TABLE;
         let before = shape(self);
+        if self.is_logged() {
+            return;
+        }
         let Ok(mut messages) = self.describe() else { return };
         let Ok(positions) = self.hand_over(engine) else { return };
         if is_odd {
