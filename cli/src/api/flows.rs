@@ -57,12 +57,14 @@ impl ApiService {
 
     /// `POST /v1/flows`
     pub(crate) fn add_flows(&self, request: &FlowRequest) -> Result<FlowsChanged, ApiError> {
+        self.may_change()?;
         self.openflow(request.bridge.as_deref())?;
         Ok(FlowsChanged { changed: self.data_plane().add_flows(request)? })
     }
 
     /// `DELETE /v1/flows`
     pub(crate) fn remove_flows(&self, wanted: &FlowFilter) -> Result<FlowsChanged, ApiError> {
+        self.may_change()?;
         self.openflow(wanted.bridge.as_deref())?;
         Ok(FlowsChanged { changed: self.data_plane().remove_flows(wanted)? })
     }
@@ -93,6 +95,7 @@ impl ApiService {
 
     /// `DELETE /v1/connections`
     pub(crate) fn flush_connections(&self, wanted: &ConnectionFilter) -> Result<Flushed, ApiError> {
+        self.may_change()?;
         self.openflow(None)?;
         Ok(Flushed { flushed: self.data_plane().flush_connections(wanted.zone)? })
     }
@@ -115,12 +118,14 @@ impl ApiService {
 
     /// `POST /v1/tunnels/options`
     pub(crate) fn add_tunnel_options(&self, request: &OptionRequest) -> Result<OptionsChanged, ApiError> {
+        self.may_change()?;
         self.openflow(request.bridge.as_deref())?;
         Ok(OptionsChanged { changed: self.data_plane().add_tunnel_options(request)? })
     }
 
     /// `DELETE /v1/tunnels/options`
     pub(crate) fn remove_tunnel_options(&self, wanted: &OptionFilter) -> Result<OptionsChanged, ApiError> {
+        self.may_change()?;
         self.openflow(wanted.bridge.as_deref())?;
         Ok(OptionsChanged { changed: self.data_plane().remove_tunnel_options(wanted)? })
     }

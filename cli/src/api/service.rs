@@ -169,6 +169,11 @@ impl ApiService {
         Ok(Change { topology: self.topology(), _turn: turn })
     }
 
+    /// Refuses a change beside the topology while another process takes the switch over.
+    pub(super) fn may_change(&self) -> Result<(), ApiError> {
+        if *self.turn() { Err(replaced()) } else { Ok(()) }
+    }
+
     /// Refuses requests to change the topology, which can still be read.
     ///
     /// # Errors
