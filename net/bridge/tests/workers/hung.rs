@@ -130,7 +130,9 @@ fn hand_over_names_the_worker_that_hangs() {
         let hung = rig.engine.hand_over_ports();
         release(&rig, &gate);
         assert!(matches!(hung, Err(EngineError::WorkerHung { .. })), "{hung:?}");
-        rig.engine.remove_port(id).unwrap();
+        // The worker may not have handled the commands before, and is named then.
+        let removed = rig.engine.remove_port(id);
+        assert!(matches!(removed, Ok(()) | Err(EngineError::WorkerHung { .. })), "{removed:?}");
     });
 }
 
