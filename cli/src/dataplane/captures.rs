@@ -51,9 +51,11 @@ struct Running {
     /// Parameters for a process that takes over.
     query: Option<String>,
     thread: JoinHandle<()>,
-    /// Until its client has connected again.
-    waiting: Option<(Sender<Begin>, Captured)>,
+    waiting: Waiting,
 }
+
+/// A capture of the process before until its client has connected again, or its thread has waited too long.
+type Waiting = Arc<Mutex<Option<(Sender<Begin>, Captured)>>>;
 
 /// The beginning of the file.
 #[derive(Clone, Copy)]
@@ -76,6 +78,7 @@ struct Task {
     /// Receives a message when workers know of the capture.
     known: Sender<()>,
     begin: Receiver<Begin>,
+    waiting: Waiting,
     stop: Arc<OnceLock<Stop>>,
     end: Arc<OnceLock<CaptureEnd>>,
 }
@@ -115,7 +118,7 @@ impl Captures {
     ) -> Result<(), DataPlaneError> {
         let (sender, captured, known) = self.spawn(key, engine, request, sources, None)?;
         if let Some(running) = self.running().iter_mut().find(|running| running.key == key) {
-            running.waiting = Some((sender, captured));
+            *locked(&running.waiting) = Some((sender, captured));
         }
         // Without an answer in time, packets may be missing, as if the client had started another capture.
         let _ = known.recv_timeout(BEGINNING);
@@ -126,7 +129,7 @@ impl Captures {
     fn prepared(&self, begin: Begin) -> Option<Captured> {
         let mut running = self.running();
         let found = running.iter_mut().find(|running| running.key == begin.before.key)?;
-        let (sender, captured) = found.waiting.take()?;
+        let (sender, captured) = locked(&found.waiting).take()?;
         // Fails if it has waited too long.
         sender.send(begin).ok().map(|()| captured)
     }
@@ -153,7 +156,17 @@ impl Captures {
         let (options, names) = options(request, sources);
         let (snap, (sender, begin), (known, when_known)) = (request.snap, channel(), channel());
         let (stop, end) = (self.stop.clone(), Arc::<OnceLock<CaptureEnd>>::default());
-        let task = Task { key, engine: engine.clone(), options, known, begin, stop, end: end.clone() };
+        let waiting = Waiting::default();
+        let task = Task {
+            key,
+            engine: engine.clone(),
+            options,
+            known,
+            begin,
+            waiting: waiting.clone(),
+            stop,
+            end: end.clone(),
+        };
         let run = move || {
             // The head of a file with many ports does not fit into the pipe, so it is written once there is a reader.
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -165,7 +178,7 @@ impl Captures {
             drop(watched);
         };
         let thread = Builder::new().name("capture".to_owned()).spawn(run).map_err(|e| failed(&e))?;
-        running.push(Running { key, query: request.query.clone(), thread, waiting: None });
+        running.push(Running { key, query: request.query.clone(), thread, waiting });
         Ok((sender, Captured { pipe: read, end, interruption: None }, when_known))
     }
 
@@ -173,7 +186,7 @@ impl Captures {
     pub(super) fn handed_over(&self) -> Vec<(u64, String)> {
         let mut running = self.running();
         running.retain(|running| !running.thread.is_finished());
-        let handed = running.iter().filter(|running| running.waiting.is_none());
+        let handed = running.iter().filter(|running| locked(&running.waiting).is_none());
         handed.filter_map(|one| Some((one.key, one.query.clone()?))).collect()
     }
 
@@ -188,15 +201,20 @@ impl Captures {
         // Fails if another process has taken over.
         let _ = self.stop.set(Stop::End);
         for Running { thread, waiting, .. } in self.running().drain(..) {
-            drop(waiting);
+            drop(locked(&waiting).take());
             // A panic of the thread was printed already.
             let _ = thread.join();
         }
     }
 
     fn running(&self) -> MutexGuard<'_, Vec<Running>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.running)
     }
+}
+
+/// A poisoned lock is valid: the value changes in one step.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Comment of a file that does not continue at the end of the part before.
@@ -237,7 +255,11 @@ impl Task {
             before
         });
         self.engine.stop_capture(id);
-        let Ok(before) = before else { return tracing::info!("a capture ends, because its client is gone") };
+        let Ok(before) = before else {
+            // The pipe is closed.
+            drop(locked(&self.waiting).take());
+            return tracing::info!("a capture ends, because its client is gone");
+        };
         let until = Instant::now() + DRAIN;
         while file.has_feeds() && Instant::now() < until && !is_closed(pipe) {
             file.write(Duration::from_millis(1));
