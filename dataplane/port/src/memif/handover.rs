@@ -107,8 +107,7 @@ impl Memif {
         engine: &mut dyn Attach,
     ) -> Result<(), PortFault> {
         let [socket] = <[OwnedFd; 1]>::try_from(connection.descriptors).map_err(|_| INVALID)?;
-        let unwatched = |errno: rustix::io::Errno| PortFault::BadDescriptor("connection", errno.to_string());
-        self.connector.watch(socket.as_fd()).map_err(unwatched)?;
+        self.connector.continue_with(socket.as_fd())?;
         let (session, rings) = match self.role {
             Role::Server => Session::adopt_server(self.options, messages)?,
             Role::Client => Session::adopt_client(self.options, messages)?,

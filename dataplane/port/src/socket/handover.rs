@@ -1,9 +1,10 @@
-//! Hand-over of a listening socket to another process.
+//! Hand-over of a listening socket and a connection to another process.
 
 use super::Connector;
 use crate::PortFault;
 use crate::handover::{Handover, Part, duplicate};
-use rustix::fd::OwnedFd;
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::io::Errno;
 
 impl Connector {
     /// Adds the listening socket, if there is one, to a description.
@@ -20,5 +21,11 @@ impl Connector {
         let one = <[OwnedFd; 1]>::try_from(part.descriptors);
         let [listener] = one.map_err(|_| bad(&"it is not one descriptor"))?;
         self.listen_on(listener).map_err(|errno| bad(&errno))
+    }
+
+    /// Watches a connection of another process.
+    pub(crate) fn continue_with(&self, connection: BorrowedFd<'_>) -> Result<(), PortFault> {
+        let bad = |errno: Errno| PortFault::BadDescriptor("connection", errno.to_string());
+        self.watch(connection).map_err(bad)
     }
 }

@@ -5,6 +5,8 @@
 //! read, so a message is bounded and needs no allocation.
 
 use super::message::{Header, MAX_PAYLOAD, MessageError};
+use crate::PortFault;
+use crate::handover::{Handover, Part, duplicate};
 use crate::socket::rights::{self, ReceiveError};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -49,21 +51,20 @@ impl Channel {
         Self { socket, validate, bytes, have: 0, header: None, descriptors: Vec::new() }
     }
 
-    /// Continues with the part of a message that was received by another process ([`Channel::partial`]).
-    pub(crate) fn continued(
-        socket: OwnedFd,
-        validate: Validate,
-        received: &[u8],
-        descriptors: Vec<OwnedFd>,
-    ) -> Option<Self> {
-        let mut channel = Self { descriptors, have: received.len(), ..Self::new(socket, validate) };
-        channel.bytes.get_mut(..received.len())?.copy_from_slice(received);
-        Some(channel)
+    /// Adds the socket and the received part of an incomplete message to a description.
+    pub(crate) fn hand_over(&self, tag: u8, handover: &mut Handover) -> Result<(), PortFault> {
+        let descriptors = std::iter::once(self.as_fd()).chain(self.descriptors.iter().map(AsFd::as_fd));
+        let descriptors = descriptors.map(duplicate).collect::<Result<_, _>>()?;
+        handover.push(tag, self.bytes[..self.have].to_vec(), descriptors);
+        Ok(())
     }
 
-    /// The received part of an incomplete message.
-    pub(crate) fn partial(&self) -> (&[u8], &[OwnedFd]) {
-        (&self.bytes[..self.have], &self.descriptors)
+    /// Continues the channel of a part of [`Channel::hand_over`]. Returns `None` if it is not one.
+    pub(crate) fn take_over(part: Part, validate: Validate) -> Option<Self> {
+        let mut descriptors = part.descriptors.into_iter();
+        let mut channel = Self::new(descriptors.next()?, validate);
+        channel.bytes.get_mut(..part.bytes.len())?.copy_from_slice(&part.bytes);
+        Some(Self { have: part.bytes.len(), descriptors: descriptors.collect(), ..channel })
     }
 
     /// The next message. Returns `None` while it is incomplete. Blocks only if the socket does.

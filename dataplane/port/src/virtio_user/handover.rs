@@ -52,10 +52,7 @@ impl HandOver for VirtioUser {
         let Some((channel, device, agreed)) = self.link.as_ref().and_then(Link::as_running) else {
             return Ok(handover);
         };
-        let (received, files) = channel.partial();
-        let socket = std::iter::once(channel.as_fd()).chain(files.iter().map(AsFd::as_fd));
-        let socket = socket.map(duplicate).collect::<Result<_, _>>()?;
-        handover.push(CONNECTION, received.to_vec(), socket);
+        channel.hand_over(CONNECTION, &mut handover)?;
         for Line { request, file } in requests(device, agreed) {
             let file = device.file(file).map(duplicate).transpose()?;
             handover.push(REQUEST, request.encode(false), file.into_iter().collect());
@@ -165,13 +162,9 @@ impl VirtioUser {
             return Err(PortFault::State("it has another number of queue pairs"));
         }
         self.stopped = states.to_vec();
-        let mut descriptors = connection.descriptors.into_iter();
-        let socket = descriptors.next().ok_or(INVALID)?;
-        let unwatched = |errno: rustix::io::Errno| PortFault::BadDescriptor("connection", errno.to_string());
-        self.connector.watch(socket.as_fd()).map_err(unwatched)?;
-        let channel =
-            Channel::continued(socket, Header::expect_reply, &connection.bytes, descriptors.collect());
-        self.link = Some(Link::running(channel.ok_or(INVALID)?, self.options, agreed, device));
+        let channel = Channel::take_over(connection, Header::expect_reply).ok_or(INVALID)?;
+        self.connector.continue_with(channel.as_fd())?;
+        self.link = Some(Link::running(channel, self.options, agreed, device));
         (self.state, self.connects) = (PortState::Connected, self.connects + 1);
         self.start(now, engine)?;
         if let Some(device) = self.link.as_ref().and_then(Link::device) {

@@ -2,7 +2,7 @@
 //! other process builds the session. Only the positions of rings wait until the rings are stopped.
 
 use super::{Link, VhostUser};
-use crate::handover::{HandOver, Handover, Part, duplicate};
+use crate::handover::{HandOver, Handover, Part};
 use crate::vhost::message::Header;
 use crate::vhost::wire::Channel;
 use crate::{Attach, PortFault, PortState};
@@ -24,10 +24,7 @@ impl HandOver for VhostUser {
         let mut handover = Handover::default();
         self.connector.hand_over(LISTENER, &mut handover)?;
         let Some(link) = &mut self.link else { return Ok(handover) };
-        let (received, files) = link.channel.partial();
-        let socket = std::iter::once(link.channel.as_fd()).chain(files.iter().map(AsFd::as_fd));
-        let socket = socket.map(duplicate).collect::<Result<_, _>>()?;
-        handover.push(CONNECTION, received.to_vec(), socket);
+        link.channel.hand_over(CONNECTION, &mut handover)?;
         for (request, descriptors) in link.session.describe()? {
             handover.push(MESSAGE, request.encode(false), descriptors);
         }
@@ -108,12 +105,9 @@ impl VhostUser {
     }
 
     fn continue_link(&mut self, part: Part) -> Result<(), PortFault> {
-        let mut descriptors = part.descriptors.into_iter();
-        let socket = descriptors.next().ok_or(INVALID)?;
-        self.connector.watch(socket.as_fd()).map_err(failed)?;
-        let channel = Channel::continued(socket, Header::expect_request, &part.bytes, descriptors.collect());
-        let session = self.session().held();
-        self.link = Some(Link { channel: channel.ok_or(INVALID)?, session });
+        let channel = Channel::take_over(part, Header::expect_request).ok_or(INVALID)?;
+        self.connector.continue_with(channel.as_fd())?;
+        self.link = Some(Link { channel, session: self.session().held() });
         (self.state, self.connects) = (PortState::Connected, self.connects + 1);
         self.connector.succeeded();
         Ok(())
@@ -125,8 +119,4 @@ impl VhostUser {
         let header = Header::decode(*header).map_err(|error| PortFault::Protocol(error.to_string()))?;
         link.session.receive(header, payload, part.descriptors, engine).map(drop)
     }
-}
-
-fn failed(errno: rustix::io::Errno) -> PortFault {
-    PortFault::BadDescriptor("connection", errno.to_string())
 }
