@@ -68,15 +68,12 @@ pub(crate) struct Upgraded {
 impl ApiService {
     /// `POST /v1/upgrade`
     pub(crate) fn upgrade(&self, request: UpgradeRequest) -> Result<Upgraded, ApiError> {
-        // Held until the end.
+        // Held until the end, and for ever after another process has taken over.
         let unchanged = self.keep_unchanged()?;
         let topology = self.topology().clone();
         let inheritance = self.inheritance().ok_or_else(|| refused("this process has no successor"))?;
         if std::process::id() == 1 {
             return Err(refused("this is the first process of a container, which ends with it"));
-        }
-        if inheritance.successor().is_some() {
-            return Err(refused("another process has already taken over"));
         }
         let losses = self.losses(request)?;
         let offer = self.offer(&topology, Some(inheritance), &losses)?;

@@ -287,14 +287,14 @@ impl Wrapper for Wrapped {
         done
     }
 
-    fn describe(&mut self, epoch: u64, handover: &mut Handover) -> Result<(), PortFault> {
+    fn add_parts(&mut self, epoch: u64, handover: &mut Handover) -> Result<(), PortFault> {
         for (tag, recorder) in self.parts.recorders() {
             recorder.spool.hand_over(tag, epoch, handover)?;
         }
         Ok(())
     }
 
-    fn continue_from(&mut self, handover: &mut Handover) -> Result<(), PortFault> {
+    fn take_parts(&mut self, handover: &mut Handover) -> Result<(), PortFault> {
         for (tag, recorder) in self.parts.recorders() {
             let part = handover.parts.iter().position(|part| part.tag == tag);
             let part = part.ok_or(PortFault::State("it has no file that is written"))?;

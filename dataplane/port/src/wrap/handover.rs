@@ -15,13 +15,13 @@ pub trait Wrapper {
     ) -> R;
 
     /// Adds the wrapper's own parts. The queues are stopped. `epoch`: as in [`Attach::epoch`].
-    fn describe(&mut self, epoch: u64, handover: &mut Handover) -> Result<(), PortFault> {
+    fn add_parts(&mut self, epoch: u64, handover: &mut Handover) -> Result<(), PortFault> {
         let _ = (epoch, handover);
         Ok(())
     }
 
     /// Takes the wrapper's own parts over and removes them.
-    fn continue_from(&mut self, handover: &mut Handover) -> Result<(), PortFault> {
+    fn take_parts(&mut self, handover: &mut Handover) -> Result<(), PortFault> {
         let _ = handover;
         Ok(())
     }
@@ -37,7 +37,7 @@ impl<W: Wrapper> HandOver for W {
 
     fn hand_over(&mut self, engine: &mut dyn Attach) -> Result<Handover, PortFault> {
         let mut handover = with_handover(self, engine, |inner, engine| inner.hand_over(engine))??;
-        self.describe(engine.epoch(), &mut handover)?;
+        self.add_parts(engine.epoch(), &mut handover)?;
         Ok(handover)
     }
 
@@ -66,7 +66,7 @@ impl<W: Wrapper> HandOver for W {
         now: Instant,
         engine: &mut dyn Attach,
     ) -> Result<(), PortFault> {
-        self.continue_from(&mut handover)?;
+        self.take_parts(&mut handover)?;
         with_handover(self, engine, |inner, engine| inner.take_over(handover, now, engine))?
     }
 }
