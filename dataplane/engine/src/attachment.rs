@@ -18,7 +18,7 @@ use rx_affinity::{Placed, RxAffinity};
 use stopped::{Starts, Stopped};
 
 use crate::clock::Clock;
-use crate::command::{Command, Generation, Injected, QueueKey, Retired, XpsMap};
+use crate::command::{Command, Generation, Injected, QueueKey, XpsMap};
 use crate::link::Link;
 use crate::stage::Layout;
 use crate::stealable::StealableQueue;
@@ -108,9 +108,11 @@ impl Placement {
         holder
     }
 
-    /// Drops what stuck workers have released since the last call. Returns the ports that no worker holds any more.
+    /// Handles what stuck workers have released since the last call: queues that nobody waits for any more, and those
+    /// that a hand-over that failed meant to stop. Returns the ports that no worker holds any more.
     pub(crate) fn released(&mut self) -> Vec<PortId> {
-        self.links.iter().for_each(|link| drop(link.retired()));
+        self.collect();
+        self.restart_late();
         self.kept.retain(|stealable| Arc::strong_count(stealable) > 1);
         let ports: Vec<_> = self.open.keys().copied().collect();
         ports.into_iter().filter(|&port| self.holder(port).is_none()).collect()
@@ -213,6 +215,38 @@ impl<'a> Attachment<'a> {
 }
 
 impl Attachment<'_> {
+    /// Takes a receive queue from its workers, if they respond.
+    fn take_rx(&mut self, key: QueueKey, placed: Placed) -> Option<Box<dyn RxQueue>> {
+        if let Some(queue) = self.placement.stopped.rx.remove(&placed.generation) {
+            return Some(queue);
+        }
+        if self.placement.layout.steals {
+            return self.unshare(key);
+        }
+        let number = self.placement.links[placed.worker].post(Command::StopRx(key));
+        if !self.wait(&[(placed.worker, number)]) {
+            return None;
+        }
+        self.placement.collect();
+        self.drain();
+        self.placement.stopped.rx.remove(&placed.generation)
+    }
+
+    /// Takes a transmit queue from all workers, if they respond.
+    fn take_tx(&mut self, key: QueueKey, generation: Generation) -> Option<Box<dyn TxQueue>> {
+        if let Some(queue) = self.placement.stopped.tx.remove(&generation) {
+            return Some(queue);
+        }
+        self.leave_outlet(key);
+        let workers = self.placement.layout.outlets.clone();
+        let commands = self.placement.post_to(&workers, || Command::StopTx(key));
+        if !self.wait(&commands) {
+            return None;
+        }
+        self.placement.collect();
+        self.placement.stopped.tx.remove(&generation)
+    }
+
     /// Waits for workers that get a transmit queue. A stuck worker sends nothing, so it may receive its handle later.
     fn wait_for_outlets(&mut self, commands: &[(usize, u64)]) {
         if let Some(starts) = &mut self.placement.starts_at_once {
@@ -238,25 +272,10 @@ impl Attach for Attachment<'_> {
 
     fn stop_rx(&mut self, pair: u16) -> Option<Box<dyn RxQueue>> {
         let key = self.key(pair);
-        let Placed { worker, generation, .. } = self.placement.rx.remove(&key)?;
+        let placed = self.placement.rx.remove(&key)?;
         self.placement.note_stop(self.port);
-        self.placement.running.remove(&generation);
-        if let Some(queue) = self.placement.stopped.rx.remove(&generation) {
-            return Some(queue);
-        }
-        if self.placement.layout.steals {
-            return self.unshare(key);
-        }
-        let link = self.placement.links[worker].clone();
-        let number = link.post(Command::StopRx(key));
-        if !self.wait(&[(worker, number)]) {
-            return None;
-        }
-        let queue = link.retired().into_iter().find_map(|retired| match retired {
-            Retired::Rx(of, queue) if of == generation => Some(queue),
-            _ => None,
-        });
-        self.drain();
+        let queue = self.take_rx(key, placed);
+        self.placement.running.remove(&placed.generation);
         queue
     }
 
@@ -291,25 +310,9 @@ impl Attach for Attachment<'_> {
         let key = self.key(pair);
         let generation = self.placement.tx.remove(&key)?;
         self.placement.note_stop(self.port);
+        let queue = self.take_tx(key, generation);
         self.placement.running.remove(&generation);
-        if let Some(queue) = self.placement.stopped.tx.remove(&generation) {
-            return Some(queue);
-        }
-        self.leave_outlet(key);
-        let workers = self.placement.layout.outlets.clone();
-        let commands = self.placement.post_to(&workers, || Command::StopTx(key));
-        if !self.wait(&commands) {
-            return None;
-        }
-        // All handles are returned; each of them has the position at which the queue stopped.
-        let handles = self.placement.links.iter().flat_map(|link| link.retired());
-        let mut queues = handles.filter_map(|retired| match retired {
-            Retired::Tx(of, queue) if of == generation => Some(queue),
-            _ => None,
-        });
-        let last = queues.next();
-        queues.for_each(drop);
-        last
+        queue
     }
 
     fn refresh(&mut self) {

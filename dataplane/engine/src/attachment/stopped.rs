@@ -5,12 +5,15 @@
 //! for two burst boundaries, independent of the number of ports. The queues then wait here for [`port::Attach`]'s
 //! `stop_rx` and `stop_tx` of their ports, or for [`Placement::restart_stopped`].
 //!
+//! A worker that hangs fails the hand-over, and has its queues until it handles the commands; they are started again
+//! then.
+//!
 //! Likewise, all transmit queues start before the first receive queue does, and the control thread waits once.
 
 use super::{Attachment, Placement};
 use crate::command::{Command, Generation, QueueKey, Retired};
 use port::{Attach, PortId, RxQueue, TxQueue};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// Queues that no worker has any more.
 #[derive(Default)]
@@ -101,7 +104,13 @@ impl Placement {
         let (workers, keys) = (self.layout.rx_stages.clone(), self.stealable_queues.keys().copied());
         let stop = |key: QueueKey| self.post_to(&workers, move || Command::Unshare(key));
         let commands = keys.flat_map(stop).collect();
-        self.wait_all(commands)?;
+        if let Err(hung) = self.wait_all(commands) {
+            // The hung worker handles this after the commands before.
+            for stealable in self.stealable_queues.values() {
+                self.post_to(&workers, || Command::Share(stealable.clone()));
+            }
+            return Err(hung);
+        }
         for (key, stealable) in std::mem::take(&mut self.stealable_queues) {
             if let (Some(placed), Some(queue)) = (self.rx.get(&key), stealable.take()) {
                 self.stopped.rx.insert(placed.generation, queue);
@@ -118,14 +127,37 @@ impl Placement {
                 hung = Err(worker);
             }
         }
+        self.collect();
+        hung
+    }
+
+    /// Collects the queues that workers have released. Drops those that are not to run any more.
+    pub(super) fn collect(&mut self) {
         for retired in self.links.iter().flat_map(|link| link.retired()) {
             match retired {
-                Retired::Rx(generation, queue) => drop(self.stopped.rx.insert(generation, queue)),
+                Retired::Rx(of, queue) if self.running.contains(&of) => {
+                    self.stopped.rx.insert(of, queue);
+                }
                 // Every worker has a handle, and all of them have the position at which the queue stopped.
-                Retired::Tx(generation, queue) => drop(self.stopped.tx.insert(generation, queue)),
+                Retired::Tx(of, queue) if self.running.contains(&of) => {
+                    self.stopped.tx.insert(of, queue);
+                }
+                _ => {}
             }
         }
-        hung
+    }
+
+    /// Starts the queues again that workers have stopped after their hand-over had failed.
+    pub(super) fn restart_late(&mut self) {
+        let Stopped { rx, tx } = &self.stopped;
+        let rx =
+            self.rx.iter().filter(|(_, placed)| rx.contains_key(&placed.generation)).map(|(key, _)| key.port);
+        let tx = self.tx.iter().filter(|(_, of)| tx.contains_key(of)).map(|(key, _)| key.port);
+        for port in rx.chain(tx).collect::<BTreeSet<_>>() {
+            if self.holder(port).is_none() {
+                self.restart_stopped(port);
+            }
+        }
     }
 
     /// Starts the stopped queues of `port` again.
@@ -136,11 +168,13 @@ impl Placement {
         let tx: Vec<_> = self.tx.iter().filter(|(key, _)| of_port(key)).map(|(k, g)| (*k, *g)).collect();
         for (key, generation) in tx {
             if let Some(queue) = self.stopped.tx.remove(&generation) {
+                self.running.remove(&generation);
                 Attachment::new(self, port).start_tx(key.pair, queue);
             }
         }
         for (key, generation) in rx {
             if let Some(queue) = self.stopped.rx.remove(&generation) {
+                self.running.remove(&generation);
                 Attachment::new(self, port).start_rx(key.pair, queue);
             }
         }

@@ -14,7 +14,8 @@ impl Engine {
         self.handover(HandoverRequest::Unsupported)
     }
 
-    /// Describes all ports but `closed` for another process, as far as that is possible while their queues run. Peers do not notice. Must be followed by [`Engine::hand_over_ports`] or [`Engine::resume_ports`].
+    /// Describes all ports but `closed` for another process, as far as that is possible while their queues run. Peers
+    /// do not notice. Must be followed by [`Engine::hand_over_ports`] or [`Engine::resume_ports`].
     ///
     /// # Errors
     /// The port that could not be described; all ports have continued then.

@@ -69,17 +69,18 @@ impl Pipeline for GatedPipeline {
 
 /// Run-to-completion workers, or pipeline stages with one thread per role.
 fn gated(roles: &[Role]) -> (Rig, Arc<Gate>) {
+    if roles.is_empty() {
+        return gated_as(Model::RunToCompletion, 2);
+    }
+    let roles: Vec<_> = roles.iter().map(|role| Roles::only(*role)).collect();
+    let threads = roles.len();
+    gated_as(Model::Pipeline(PipelineConfig { roles, handoffs: HandoffConfig::default() }), threads)
+}
+
+fn gated_as(model: Model, threads: usize) -> (Rig, Arc<Gate>) {
     let gate = Arc::new(Gate::default());
-    let rig = Rig::with(|bridge| {
-        let pipelines = Gated(bridge, gate.clone());
-        if roles.is_empty() {
-            return Engine::start(config(), &pipelines).unwrap();
-        }
-        let workers = vec![WorkerConfig::default(); roles.len()];
-        let roles = roles.iter().map(|role| Roles::only(*role)).collect();
-        let model = Model::Pipeline(PipelineConfig { roles, handoffs: HandoffConfig::default() });
-        Engine::start_as(EngineConfig { workers, ..config() }, model, &pipelines).unwrap()
-    });
+    let config = EngineConfig { workers: vec![WorkerConfig::default(); threads], ..config() };
+    let rig = Rig::with(|bridge| Engine::start_as(config, model, &Gated(bridge, gate.clone())).unwrap());
     (rig, gate)
 }
 
@@ -120,20 +121,41 @@ fn port_held_by_a_hung_worker_is_kept_until_it_recovers() {
 }
 
 #[test]
-fn hand_over_names_the_worker_that_hangs() {
-    let (rig, gate) = gated(&[]);
-    let id = rig.add("held");
+fn ports_continue_after_a_hung_worker_has_failed_their_hand_over() {
+    continued(gated(&[]));
+}
+
+#[test]
+fn shared_queues_continue_after_a_hung_worker_has_failed_their_hand_over() {
+    continued(gated_as(Model::Stealing, 2));
+}
+
+#[test]
+fn stages_continue_after_a_hung_one_has_failed_a_hand_over() {
+    continued(gated(&[Role::Rx, Role::Work, Role::Tx]));
+}
+
+fn continued((rig, gate): (Rig, Arc<Gate>)) {
+    let [held, _] = ["held", "other"].map(|name| rig.add(name));
+    let done = AtomicBool::new(false);
     std::thread::scope(|s| {
-        let guest = Guest::<Split>::plug_in(&rig.socket("held"), 0, false);
-        s.spawn(move || send_until_closed(guest));
-        hang(&rig, &gate, id);
+        let _ending = Ending(&done);
+        for (number, name) in [(0, "held"), (1, "other")] {
+            let (guest, running) = (Guest::<Split>::plug_in(&rig.socket(name), number, false), &done);
+            // It ends when each of its queues has returned all buffers.
+            s.spawn(move || guest.live(&[1 - number], running));
+        }
+        rig.wait_for_traffic(&["held", "other"], 100);
+        hang(&rig, &gate, held);
         let hung = rig.engine.hand_over_ports();
-        release(&rig, &gate);
         assert!(matches!(hung, Err(EngineError::WorkerHung { .. })), "{hung:?}");
-        // The worker may not have handled the commands before, and is named then.
-        let removed = rig.engine.remove_port(id);
-        assert!(matches!(removed, Ok(()) | Err(EngineError::WorkerHung { .. })), "{removed:?}");
+        release(&rig, &gate);
+        rig.wait_for_traffic(&["held"], 2_000);
+        rig.wait_for_traffic(&["other"], 2_000);
+        done.store(true, Ordering::Relaxed);
     });
+    assert_sums_agree(&rig.settled());
+    rig.engine.stop().unwrap();
 }
 
 #[test]
