@@ -11,7 +11,7 @@ use crate::command::{Command, QueueKey};
 use crate::trace::{BurstKey, PacketKey, TraceOptions, Tracer};
 use mem::copy::Choice;
 use port::pcap::{CaptureDirection, CaptureFeed, Filter};
-use port::{Burst, BurstStats, DropReason, PortId, Verdicts};
+use port::{Burst, DropReason, PortId, Verdicts};
 use std::sync::Arc;
 
 /// What is captured.
@@ -155,21 +155,6 @@ pub(crate) fn dropped(
         }
         capture.feed.notify();
     }
-}
-
-/// Captures a packet that a queue of `port` has sent or dropped: `before` and `after` are the counts of the queue.
-#[cold]
-pub(crate) fn sent(
-    captures: &mut [Capture],
-    kernel: Choice,
-    packet: (&Burst, usize),
-    port: PortId,
-    (before, after): (&BurstStats, &BurstStats),
-    key: Option<PacketKey>,
-) {
-    let rose = |reason: &&DropReason| after.drops[**reason as usize] > before.drops[**reason as usize];
-    let drop = DropReason::ALL.iter().find(rose).filter(|_| after.packets == before.packets).copied();
-    lost_or_sent(captures, kernel, packet, port, drop, key);
 }
 
 /// Captures a packet for `port`, which was sent if it was not dropped.

@@ -66,6 +66,21 @@ impl BurstStats {
         self.lost += n;
     }
 
+    /// Adds the result of a call with one packet to `all`, and becomes empty. Returns why the packet was lost, if it
+    /// was. Reads and writes `drops` only then.
+    pub fn move_to(&mut self, all: &mut Self) -> Option<DropReason> {
+        all.packets += std::mem::take(&mut self.packets);
+        all.bytes += std::mem::take(&mut self.bytes);
+        all.work += std::mem::take(&mut self.work);
+        if self.lost == 0 {
+            return None;
+        }
+        all.lost += std::mem::take(&mut self.lost);
+        let drops = std::mem::replace(&mut self.drops, [0; DropReason::COUNT]);
+        all.drops.iter_mut().zip(drops).for_each(|(all, n)| *all += n);
+        DropReason::ALL.iter().find(|reason| drops[**reason as usize] > 0).copied()
+    }
+
     /// Units of work of a receive call that kept `kept` packets. Dropped packets are charged here: other packets are
     /// charged when they are sent, and a queue with dropped packets only must not be free.
     #[inline(always)]

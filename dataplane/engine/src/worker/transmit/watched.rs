@@ -197,13 +197,14 @@ fn send_captured(
     if !capture::concerns(captures, to) {
         return queue.tx(burst, indices, stats);
     }
-    let mut done = 0;
+    let (mut done, mut one) = (0, BurstStats::default());
     for &index in indices {
-        let before = *stats;
-        if queue.tx(burst, &[index], stats)? == 0 {
+        let sent = queue.tx(burst, &[index], &mut one);
+        let drop = one.move_to(stats);
+        if sent? == 0 {
             break;
         }
-        capture::sent(captures, kernel, (burst, index.into()), to, (&before, stats), key(index));
+        capture::lost_or_sent(captures, kernel, (burst, index.into()), to, drop, key(index));
         done += 1;
     }
     capture::notify(captures);
