@@ -44,9 +44,10 @@ pub(crate) fn topology(
         let reason = format!("there are {} ports, and the maximum is {MAX_PORTS}", topology.ports.len());
         notes.wrong((Section::Port(MAX_PORTS), ""), reason, "move some of them to a second switch");
     }
-    let claims = claims(&topology.ports);
+    let (claims, lock) = (claims(&topology.ports), lock_path(control));
+    let own = own_files(topology, control, &lock);
     for i in 0..topology.ports.len().min(MAX_PORTS) {
-        port(topology, i, &claims, control, notes);
+        port(topology, i, (&claims, &own), notes);
         if !running.contains(&topology.ports[i]) {
             machine(topology, i, notes);
             content(topology, i, notes);
@@ -100,7 +101,9 @@ fn content(topology: &Topology, index: usize, notes: &mut Findings) {
 /// Validates the last port, which is to be added. The content of a file to be played is validated by its reader.
 pub(crate) fn last_port(topology: &Topology, control: &Path, notes: &mut Findings) {
     if let Some(index) = topology.ports.len().checked_sub(1) {
-        port(topology, index, &claims(&topology.ports), control, notes);
+        let lock = lock_path(control);
+        let own = own_files(topology, control, &lock);
+        port(topology, index, (&claims(&topology.ports), &own), notes);
         machine(topology, index, notes);
     }
 }
@@ -111,7 +114,12 @@ fn claims(ports: &[PortSettings]) -> Vec<Vec<Claim<'_>>> {
 }
 
 /// Validates one port against the others.
-fn port(topology: &Topology, index: usize, claims: &[Vec<Claim<'_>>], control: &Path, notes: &mut Findings) {
+fn port(
+    topology: &Topology,
+    index: usize,
+    (claims, own): (&[Vec<Claim<'_>>], &[Own<'_>]),
+    notes: &mut Findings,
+) {
     let (section, port) = (Section::Port(index), &topology.ports[index]);
     names::validate((section, "name"), &port.name, notes);
     named_once(topology, index, notes);
@@ -119,7 +127,7 @@ fn port(topology: &Topology, index: usize, claims: &[Vec<Claim<'_>>], control: &
     if !notes.is_spoiled((section, "kind")) {
         claimed_once(topology, index, claims, notes);
         super::peers::validate(topology, index, notes);
-        not_control(section, &claims[index], topology, control, notes);
+        not_control(section, &claims[index], own, notes);
     }
     membership(topology, section, port, notes);
     super::security::validate(topology, section, (port, &topology.ports[..index]), notes);
@@ -179,30 +187,26 @@ pub(super) fn links(topology: &Topology, section: Section, port: &PortSettings, 
 }
 
 /// A port must not use the switch's own files.
-fn not_control(
-    section: Section,
-    claims: &[Claim<'_>],
-    topology: &Topology,
-    control: &Path,
-    notes: &mut Findings,
-) {
-    let lock = lock_path(control);
-    let grants = topology.switch.grants.as_deref().map(|path| (path, "the socket for grants"));
-    let own = [(control, "the control socket"), (&lock, "the control socket's lock")];
-    let bridges = topology.bridges.iter().filter_map(|bridge| bridge.openflow.as_ref());
-    let bridges: Vec<_> =
-        bridges.flat_map(super::openflow::files).map(|(_, path)| (path, "a socket of a bridge")).collect();
+fn not_control(section: Section, claims: &[Claim<'_>], own: &[Own<'_>], notes: &mut Findings) {
     for claim in claims {
-        let found = own
-            .iter()
-            .chain(&grants)
-            .chain(&bridges)
-            .find(|(path, _)| Claim::file("control", path).is(claim));
-        if let Some((_, what)) = found {
+        if let Some((_, what)) = own.iter().find(|(file, _)| file.is(claim)) {
             let reason = format!("`{}` is {what}", claim.key);
             notes.taken((section, claim.key), reason, "give the port a path of its own");
         }
     }
+}
+
+/// A file that the switch uses itself, and what it is.
+type Own<'a> = (Claim<'a>, &'static str);
+
+/// The switch's own files. `lock` is that of the control socket.
+fn own_files<'a>(topology: &'a Topology, control: &'a Path, lock: &'a Path) -> Vec<Own<'a>> {
+    let bridges = topology.bridges.iter().filter_map(|bridge| bridge.openflow.as_ref());
+    let bridges = bridges.flat_map(super::openflow::files).map(|(_, path)| (path, "a socket of a bridge"));
+    let grants = topology.switch.grants.as_deref().map(|path| (path, "the socket for grants"));
+    let own = [(control, "the control socket"), (lock, "the control socket's lock")];
+    let all = own.into_iter().chain(grants).chain(bridges);
+    all.map(|(path, what)| (Claim::file("control", path), what)).collect()
 }
 
 fn workers(topology: &Topology, host: &Host, notes: &mut Findings) {

@@ -1,6 +1,8 @@
 //! Resources of this machine that a port uses exclusively: files and named resources.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -44,23 +46,32 @@ impl<'a> Claim<'a> {
     }
 }
 
-/// A file, looked up once, because each port's files are compared with those of all others.
+/// A file, looked up at most once, because each port's files are compared with those of all others.
 #[derive(Clone, Debug)]
 struct Place<'a> {
     path: &'a Path,
-    folder: Option<PathBuf>,
-    identity: Option<(u64, u64)>,
+    name: Option<&'a OsStr>,
+    folder: OnceCell<Option<PathBuf>>,
+    identity: OnceCell<Option<(u64, u64)>>,
 }
 
 impl<'a> Place<'a> {
     fn of(path: &'a Path) -> Self {
-        Self { path, folder: folder(path), identity: identity(path) }
+        Self { path, name: path.file_name(), folder: OnceCell::new(), identity: OnceCell::new() }
+    }
+
+    fn folder(&self) -> Option<&Path> {
+        self.folder.get_or_init(|| folder(self.path)).as_deref()
+    }
+
+    fn identity(&self) -> Option<(u64, u64)> {
+        *self.identity.get_or_init(|| identity(self.path))
     }
 
     /// Whether two paths refer to the same file.
     fn is(&self, other: &Place<'_>) -> bool {
-        let same_name = self.path.file_name() == other.path.file_name() && self.folder == other.folder;
-        same_name || self.identity.is_some() && self.identity == other.identity
+        let same_name = self.name == other.name && self.folder() == other.folder();
+        same_name || self.identity().is_some() && self.identity() == other.identity()
     }
 }
 

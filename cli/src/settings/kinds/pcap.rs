@@ -209,7 +209,7 @@ fn read_pace(fields: &mut Fields<'_, '_>) -> Option<Pace> {
             let remedy = format!("give {} to {} times as fast as recorded", FACTOR.start(), FACTOR.end());
             fields.decimal("pace", FACTOR, &remedy).map(|factor| Pace::Factor(Decimal(factor)))
         }
-        _ => fields.choice_or("pace", &words, "\"recorded\", \"fast\" or a factor"),
+        _ => fields.choice_or("pace", &words, || "\"recorded\", \"fast\" or a factor"),
     }
 }
 
@@ -217,7 +217,7 @@ fn read_repeat(fields: &mut Fields<'_, '_>) -> Option<Repeat> {
     match fields.peek("repeat")? {
         Value::Text(_) => {
             let words = [("forever", Repeat::Word(RepeatWord::Forever))];
-            fields.choice_or("repeat", &words, "\"forever\" or a number")
+            fields.choice_or("repeat", &words, || "\"forever\" or a number")
         }
         _ => fields.number("repeat", TIMES, "times, or \"forever\"").map(Repeat::Times),
     }

@@ -192,7 +192,7 @@ fn number(
     fields.accepts(key, || Shape::Integer(range.clone()));
     if let Some(Value::Text(_)) = fields.peek(key) {
         let expected = format!("{} to {} or \"{word}\"", range.start(), range.end());
-        return fields.choice_or(key, &[(word, by)], &expected).map(Setting::By);
+        return fields.choice_or(key, &[(word, by)], || &expected).map(Setting::By);
     }
     fields.accepts(key, || Shape::Word(vec![word.to_owned()]));
     fields.number(key, range.clone(), "").map(Setting::Value)

@@ -284,24 +284,28 @@ impl<'a, 'n> Fields<'a, 'n> {
 
     /// Reads one of the given words.
     pub(crate) fn choice<T: Copy>(&mut self, key: &'static str, words: &[(&str, T)]) -> Option<T> {
-        let quoted: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        self.choice_or(key, words, &one_of(&quoted))
+        let quoted = || one_of(&words.iter().map(|(word, _)| *word).collect::<Vec<_>>());
+        self.choice_or(key, words, quoted)
     }
 
-    /// As [`Fields::choice`], for a key that has values of other types too: `expected` describes all values.
-    pub(crate) fn choice_or<T: Copy>(
+    /// As [`Fields::choice`], for a key that has values of other types too: `expected` describes all values, for an
+    /// error.
+    pub(crate) fn choice_or<T: Copy, S: Display>(
         &mut self,
         key: &'static str,
         words: &[(&str, T)],
-        expected: &str,
+        expected: impl FnOnce() -> S,
     ) -> Option<T> {
         self.accepts(key, || Shape::Word(words.iter().map(|(word, _)| (*word).to_owned()).collect()));
         let node = self.node(key)?;
-        let Value::Text(text) = &node.value else { return self.not(key, node, expected) };
-        match words.iter().find(|(word, _)| word == text) {
-            Some((_, value)) => Some(*value),
-            None => self.invalid(key, format!("\"{text}\""), expected, format!("write {expected}")),
+        let Value::Text(text) = &node.value else {
+            return self.not(key, node, &expected().to_string());
+        };
+        if let Some((_, value)) = words.iter().find(|(word, _)| word == text) {
+            return Some(*value);
         }
+        let expected = expected();
+        self.invalid(key, format!("\"{text}\""), &expected, format!("write {expected}"))
     }
 
     /// Reports a value of the wrong type.

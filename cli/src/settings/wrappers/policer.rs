@@ -133,7 +133,7 @@ fn read_action(fields: &mut Fields<'_, '_>, key: &'static str) -> Option<Action>
         return fields.within(key, *number, &DSCP, "as a DSCP").map(Action::Dscp);
     }
     let words = [("pass", Word::Pass), ("drop", Word::Drop)];
-    fields.choice_or(key, &words, expected).map(Action::Word)
+    fields.choice_or(key, &words, || expected).map(Action::Word)
 }
 
 impl Policer {
