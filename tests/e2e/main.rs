@@ -64,6 +64,7 @@ mod stack_links;
 mod stack_peers;
 mod stack_show;
 mod stream;
+mod systemd;
 mod tap;
 mod testpmd_guest;
 mod testpmd_switch;
