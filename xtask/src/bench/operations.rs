@@ -29,6 +29,7 @@ const COLUMNS: [Column; 12] = [
 /// Numbers of the columns that are compared.
 const GAP: usize = 2;
 const CAPTURE_NS: usize = 4;
+const CAPTURE_CYCLES: usize = 6;
 const NS_PER_CAPTURED: usize = 8;
 
 /// Measurement parameters.
@@ -54,6 +55,9 @@ enum Operation {
     Restart64,
     /// 64-byte frames of a port are captured, beside `ovs-tcpdump` and `dpdk-dumpcap`: time per packet
     Capture,
+    /// As `capture`, at 1 Mpps: cycles per packet
+    #[value(name = "capture-1mpps")]
+    SteadyCapture,
     /// A file that changes one port among 64 is applied, under load at another port
     Apply,
     /// Resident memory with 64 connected ports under load: its own, and that of the guests that it has touched
@@ -115,7 +119,7 @@ fn comparison(arguments: &Arguments) -> Comparison {
 fn peers(operation: Operation) -> &'static [&'static str] {
     match operation {
         Operation::Restart => &["ovs"],
-        Operation::Capture => &["ovs", "testpmd"],
+        Operation::Capture | Operation::SteadyCapture => &["ovs", "testpmd"],
         Operation::Restart64 | Operation::Apply | Operation::Memory => &[],
     }
 }
@@ -126,6 +130,7 @@ fn goals(operation: Operation) -> &'static [(usize, Goal)] {
     match operation {
         Operation::Restart => &[(GAP, Goal::AtMost(0.01))],
         Operation::Capture => &[(CAPTURE_NS, THIRD), (NS_PER_CAPTURED, THIRD)],
+        Operation::SteadyCapture => &[(CAPTURE_CYCLES, THIRD)],
         Operation::Restart64 | Operation::Apply | Operation::Memory => &[],
     }
 }
@@ -156,10 +161,11 @@ mod tests {
     #[test]
     fn operations_with_a_peer_are_compared_with_it() {
         let (subjects, pairs) = names(&[], Replacement::Upgrade);
-        assert_eq!(subjects.len(), 8);
-        let captures = ["linerate capture over ovs", "linerate capture over testpmd"];
+        assert_eq!(subjects.len(), 11);
+        let [ovs, testpmd] = ["linerate capture over ovs", "linerate capture over testpmd"];
+        let steady = ["linerate capture-1mpps over ovs", "linerate capture-1mpps over testpmd"];
         let expected =
-            ["linerate upgrade over ovs restart", captures[0], captures[0], captures[1], captures[1]];
+            ["linerate upgrade over ovs restart", ovs, ovs, testpmd, testpmd, steady[0], steady[1]];
         assert_eq!(pairs, expected);
         assert_eq!(names(&[Operation::Memory], Replacement::Restart).1, Vec::<String>::new());
         assert_eq!(names(&[Operation::Restart64], Replacement::default()).0, ["linerate upgrade-64"]);

@@ -1,6 +1,7 @@
 # One reading: an operation of one switch under the load of `linerate gen`.
 #   SUBJECT    linerate, ovs (Open vSwitch with DPDK) or testpmd (DPDK's vhost library, port to port)
-#   OPERATION  restart, upgrade, restart-64 or upgrade-64 (with 64 ports, of linerate), capture, apply or memory
+#   OPERATION  restart, upgrade, restart-64 or upgrade-64 (with 64 ports, of linerate), capture, capture-1mpps, apply or
+#              memory
 #   SECONDS_EACH, SWITCH_CPU, GUEST_CPU, LINERATE, FOLDER
 # Prints sent and lost packets, longest gap in ms; ns of a packet without capture, more ns with it, cycles of the switch
 # per packet, more cycles with the capture, share of packets that the capture has, more ns for each of these; median of
@@ -163,35 +164,51 @@ captured_lost() {
 }
 
 # Frames circulate between the ports a and b, as many as the switch forwards: a guest that does less for each frame than
-# the generator, which would be the limit. Adds nanoseconds, and cycles of the switch, per frame to `readings`. Open
-# vSwitch may forward nothing for some seconds after its ports were added or connected.
-measure_full() {
-    for _ in 1 2 3; do
-        begin_cycles >&2
-        timeout -k 1 "$(awk "BEGIN { print $SECONDS_EACH + 60 }")" "$LINERATE" guest --listen "$FOLDER/a" --listen "$FOLDER/b" \
-            --in-flight 256 --cpu "$GUEST_CPU" --warm-up 3s --duration "${SECONDS_EACH}s" -o json >guest.json 2>>guest.log
-        mpps=$(value guest.json 'sum(device["rx_mpps"] for device in r["devices"])')
-        [ "$mpps" = 0.0 ] || break
-    done
-    cycles=$(end_cycles)
-    echo "$(awk "BEGIN { print 1000 / $mpps }") $cycles" >>readings
+# the generator, which would be the limit. Prints nanoseconds per frame, or 0.
+circulate() {
+    timeout -k 1 "$(awk "BEGIN { print $SECONDS_EACH + 60 }")" "$LINERATE" guest --listen "$FOLDER/a" --listen "$FOLDER/b" \
+        --in-flight 256 --cpu "$GUEST_CPU" --warm-up 3s --duration "${SECONDS_EACH}s" -o json >guest.json 2>>guest.log
+    value guest.json '1000 / (sum(device["rx_mpps"] for device in r["devices"]) or float("inf"))'
 }
 
-# The capture runs between two readings without it.
+# Frames go from port a to port b at a steady rate. Prints 1, or 0 if none has arrived.
+send_steadily() {
+    generate 1mpps "$SECONDS_EACH" >gen.json || [ -s gen.json ]
+    value gen.json 'int(r["sent"] > r["lost"])'
+}
+
+# Adds nanoseconds, and cycles of the switch, per frame to `readings`. Open vSwitch may forward nothing for some seconds
+# after its ports were added or connected.
+measure_load() {
+    for _ in 1 2 3; do
+        begin_cycles >&2
+        ns=$("$load")
+        case "$ns" in 0 | 0.0) ;; *) break ;; esac
+    done
+    cycles=$(end_cycles)
+    echo "$ns $cycles" >>readings
+}
+
+# The capture runs between two readings without it. At a steady rate, only cycles depend on the switch.
 measure_capture() {
     start
-    measure_full
+    case "$OPERATION" in
+        capture) load=circulate steady=0 ;;
+        *) load=send_steadily steady=1 ;;
+    esac
+    measure_load
     start_capture
-    measure_full
+    measure_load
     end_capture
-    measure_full
+    measure_load
     captured_lost >>readings
-    echo "- - - $(awk '{ a[NR] = $1; b[NR] = $2 }
+    echo "- - - $(awk -v steady=$steady '{ a[NR] = $1; b[NR] = $2 }
         END {
             ns = (a[1] + a[3]) / 2; cycles = (b[1] + b[3]) / 2
             captured = a[4] / (a[4] + b[4])
             each = captured > 0 ? sprintf("%.1f", (a[2] - ns) / captured) : "-"
-            printf "%.2f %.2f %.1f %.1f %.4f %s", ns, a[2] - ns, cycles, b[2] - cycles, captured, each
+            time = steady ? "- -" : sprintf("%.2f %.2f", ns, a[2] - ns)
+            printf "%s %.1f %.1f %.4f %s", time, cycles, b[2] - cycles, captured, steady ? "-" : each
         }' readings) - - -"
 }
 
@@ -251,5 +268,6 @@ measure_memory() {
 
 case "$OPERATION" in
     restart* | upgrade*) measure_replace ;;
+    capture*) measure_capture ;;
     *) "measure_$OPERATION" ;;
 esac
