@@ -12,10 +12,11 @@ use crate::{command, packages};
 const SCRIPT: &str =
     concat!(include_str!("hosts.sh"), include_str!("cycles.sh"), include_str!("operations.sh"));
 const HUGE_PAGES: u64 = 512;
-const COLUMNS: [Column; 12] = [
+const COLUMNS: [Column; 13] = [
     Column::new("sent", "sent", 0),
     Column::new("lost", "lost", 0),
     Column::new("gap_ms", "gap ms", 2),
+    Column::new("stop_ms", "stop ms", 2),
     Column::new("packet_ns", "ns", 1),
     Column::new("capture_ns", "capture ns", 1),
     Column::new("cycles_per_packet", "cycles", 0),
@@ -28,9 +29,9 @@ const COLUMNS: [Column; 12] = [
 ];
 /// Numbers of the columns that are compared.
 const GAP: usize = 2;
-const CAPTURE_NS: usize = 4;
-const CAPTURE_CYCLES: usize = 6;
-const NS_PER_CAPTURED: usize = 8;
+const CAPTURE_NS: usize = 5;
+const CAPTURE_CYCLES: usize = 7;
+const NS_PER_CAPTURED: usize = 9;
 
 /// Measurement parameters.
 #[derive(Args, Clone, Debug)]
@@ -174,9 +175,9 @@ mod tests {
     #[test]
     fn a_reading_has_a_value_or_a_dash_for_each_column() {
         assert_eq!(
-            parse("note\n9 0 1.5 - - - - - - - - -\n").unwrap()[..4],
+            parse("note\n9 0 1.5 - - - - - - - - - -\n").unwrap()[..4],
             [Some(9.0), Some(0.0), Some(1.5), None]
         );
-        assert_eq!((parse("9 0\n"), parse("9 0 1.5 x - - - - - - - -\n"), parse("")), (None, None, None));
+        assert_eq!((parse("9 0\n"), parse("9 0 1.5 x - - - - - - - - -\n"), parse("")), (None, None, None));
     }
 }

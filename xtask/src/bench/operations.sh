@@ -3,9 +3,10 @@
 #   OPERATION  restart, upgrade, restart-64 or upgrade-64 (with 64 ports, of linerate), capture, capture-1mpps, apply or
 #              memory
 #   SECONDS_EACH, SWITCH_CPU, GUEST_CPU, LINERATE, FOLDER
-# Prints sent and lost packets, longest gap in ms; ns of a packet without capture, more ns with it, cycles of the switch
-# per packet, more cycles with the capture, share of packets that the capture has, more ns for each of these; median of
-# apply in ms, own MB and MB of guests; `-` for what the operation does not have. Runs after `hosts.sh` and `cycles.sh`.
+# Prints sent and lost packets, longest gap in ms, how long the queues of an upgrade have stopped in ms; ns of a packet
+# without capture, more ns with it, cycles of the switch per packet, more cycles with the capture, share of packets that
+# the capture has, more ns for each of these; median of apply in ms, own MB and MB of guests; `-` for what the operation
+# does not have. Runs after `hosts.sh` and `cycles.sh`.
 PORTS="a b"
 TESTPMD_SET="set record-core-cycles on
 "
@@ -97,7 +98,8 @@ measure_replace() {
     replace
     # The generator reports an error, because its port had no switch, after its result.
     wait $generator || [ -s gen.json ]
-    echo "$(sent_lost_gap gen.json) - - - - - - - - -"
+    stopped=$(sed -n 's/.* handed over in \([0-9.]*\) ms.*/\1/p' replace.log)
+    echo "$(sent_lost_gap gen.json) ${stopped:--} - - - - - - - - -"
 }
 
 # Guests of the ports p2 to p63. They stop as soon as they are connected, because the generator needs their CPU.
@@ -202,7 +204,7 @@ measure_capture() {
     end_capture
     measure_load
     captured_lost >>readings
-    echo "- - - $(awk -v steady=$steady '{ a[NR] = $1; b[NR] = $2 }
+    echo "- - - - $(awk -v steady=$steady '{ a[NR] = $1; b[NR] = $2 }
         END {
             ns = (a[1] + a[3]) / 2; cycles = (b[1] + b[3]) / 2
             captured = a[4] / (a[4] + b[4])
@@ -250,7 +252,7 @@ measure_apply() {
     done
     wait $generator
     median=$(sort -n times | awk '{ v[NR] = $1 } END { print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2000 }')
-    echo "$(sent_lost_gap gen.json) - - - - - - $median - -"
+    echo "$(sent_lost_gap gen.json) - - - - - - - $median - -"
 }
 
 measure_memory() {
@@ -263,7 +265,7 @@ measure_memory() {
     wait_for_connected 64
     sleep "$SECONDS_EACH"
     # Memory of the guests is mapped by the switch, and not its own.
-    awk '/^VmRSS/ { r = $2 } /^RssShmem/ { s = $2 } END { printf "- - - - - - - - - - %.1f %.1f\n", (r - s) / 1024, s / 1024 }' /proc/$switch/status
+    awk '/^VmRSS/ { r = $2 } /^RssShmem/ { s = $2 } END { printf "- - - - - - - - - - - %.1f %.1f\n", (r - s) / 1024, s / 1024 }' /proc/$switch/status
 }
 
 case "$OPERATION" in
