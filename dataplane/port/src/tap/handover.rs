@@ -43,8 +43,11 @@ impl HandOver for Tap {
     }
 
     fn resume(&mut self, now: Instant, engine: &mut dyn Attach) {
-        if self.started.is_some() && self.running == 0 {
-            self.start(now, engine);
+        if self.started.is_some()
+            && self.running == 0
+            && let Err(fault) = self.begin(now, engine)
+        {
+            self.end(fault, now, engine);
         }
     }
 
@@ -88,17 +91,9 @@ impl HandOver for Tap {
         // Without its interface, the port opens it now.
         if self.device.is_some() {
             self.waiting = waiting.into_iter().map(Waiting::from).collect();
-            self.start(now, engine);
+            self.begin(now, engine)?;
         }
         Ok(())
-    }
-}
-
-impl Tap {
-    fn start(&mut self, now: Instant, engine: &mut dyn Attach) {
-        if let Err(fault) = self.begin(now, engine) {
-            self.end(fault, now, engine);
-        }
     }
 }
 
