@@ -93,6 +93,7 @@ fn receive(socket: &OwnedFd) -> Result<Option<(Message, Vec<OwnedFd>)>, End> {
     let broke = |how: &dyn std::fmt::Display| End::Fault(PortFault::Peer(how.to_string()));
     match rights::receive(socket.as_fd(), &mut bytes, &mut files) {
         Ok(None) => Ok(None),
+        Err(error) if error.is_temporary() => Ok(None),
         Ok(Some(n)) => {
             let message = Message::decode(&bytes[..n]).map_err(|e| broke(&e))?;
             Ok(Some((message, files)))

@@ -32,6 +32,13 @@ pub(crate) enum ReceiveError {
     Io(Errno),
 }
 
+impl ReceiveError {
+    /// Whether the message is still in the socket, because the kernel had no memory to pass it on.
+    pub(crate) fn is_temporary(self) -> bool {
+        matches!(self, Self::Io(Errno::NOMEM | Errno::NOBUFS))
+    }
+}
+
 /// Reads at most `to.len()` bytes, and the descriptors sent with them. Returns `Ok(None)` if no data is available.
 pub(crate) fn receive(
     socket: BorrowedFd<'_>,

@@ -73,9 +73,11 @@ impl Channel {
             let need = Header::BYTES + self.header.map_or(0, |h| h.size as usize);
             if self.have < need {
                 let to = &mut self.bytes[self.have..need];
-                match rights::receive(self.socket.as_fd(), to, &mut self.descriptors)? {
-                    Some(n) => self.have += n,
-                    None => return Ok(None),
+                match rights::receive(self.socket.as_fd(), to, &mut self.descriptors) {
+                    Ok(Some(n)) => self.have += n,
+                    Ok(None) => return Ok(None),
+                    Err(error) if error.is_temporary() => return Ok(None),
+                    Err(error) => return Err(error.into()),
                 }
             } else if let Some(header) = self.header.take() {
                 self.have = 0;
