@@ -138,9 +138,8 @@ impl Context {
 impl Drop for Context {
     fn drop(&mut self) {
         // SAFETY: this thread owns the context and does not use it afterwards. No request is in flight: each completes
-        // on submission.
-        let destroyed = unsafe { libc::syscall(libc::SYS_io_destroy, self.id) };
-        debug_assert_eq!(destroyed, 0, "a context lives until it is dropped");
+        // on submission. After an error the context lives as long as the process.
+        let _ = unsafe { libc::syscall(libc::SYS_io_destroy, self.id) };
     }
 }
 
