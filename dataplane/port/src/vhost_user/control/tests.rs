@@ -4,9 +4,10 @@ use crate::queue::OutOfRange;
 use crate::socket::ListenError;
 use crate::socket::rights;
 use crate::vhost::Features;
-use crate::vhost::message::{Code, MAX_DESCRIPTORS, ProtocolFeatures, Request};
+use crate::vhost::message::{Code, LogArea, MAX_DESCRIPTORS, ProtocolFeatures, Request};
 use crate::vhost_user::fake::{FakeEngine, QUEUES};
 use rustix::event::EventfdFlags;
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -90,6 +91,29 @@ fn front_end_connects_and_gets_replies() {
     let offered = Features(answer(&mut peer));
     assert!(offered.has(Features::VERSION_1 | Features::RING_PACKED | Features::PROTOCOL));
     assert!(!offered.has(Features::MQ) && !offered.has(Features::NET_MTU) && !offered.has(Features::STATUS));
+}
+
+#[test]
+fn port_of_a_guest_that_migrates_is_not_handed_over() {
+    let mut bench = Bench::listening();
+    let peer = bench.peer();
+    let send = |request: Request, fds: &[BorrowedFd<'_>]| {
+        rights::send(peer.as_fd(), &request.encode(false), fds).unwrap();
+    };
+    let features = Features::VERSION_1 | Features::PROTOCOL;
+    send(Request::SetFeatures(features), &[]);
+    send(Request::SetProtocolFeatures(ProtocolFeatures::LOG_SHMFD), &[]);
+    let log = memfd_create("log", MemfdFlags::CLOEXEC).unwrap();
+    ftruncate(&log, 4096).unwrap();
+    send(Request::SetLogBase(LogArea { len: 64, offset: 0 }), &[log.as_fd()]);
+    bench.run();
+    assert!(bench.port.as_handover().is_ok());
+    send(Request::SetFeatures(features | Features::LOG_ALL), &[]);
+    bench.run();
+    assert_eq!(bench.port.as_handover().err(), Some(NotHandedOver::Migrates));
+    send(Request::SetFeatures(features), &[]);
+    bench.run();
+    assert!(bench.port.as_handover().is_ok(), "the migration has ended");
 }
 
 #[test]
