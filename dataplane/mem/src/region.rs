@@ -265,6 +265,30 @@ impl Drop for Heap {
 mod tests {
     use super::*;
     use crate::copy::Portable;
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+
+    /// The flags of the mapping with this address (`proc_pid_smaps(5)`).
+    fn flags_at(address: usize) -> String {
+        let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let mut lines = smaps.lines().skip_while(|line| {
+            let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+            let number = |text| usize::from_str_radix(text, 16).ok();
+            let range = range.and_then(|(from, to)| Some(number(from)?..number(to)?));
+            !range.is_some_and(|range| range.contains(&address))
+        });
+        lines.find_map(|line| line.strip_prefix("VmFlags: ")).unwrap().to_owned()
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
+    fn shared_memory_is_in_no_core_file() {
+        let fd = memfd_create("linerate-region-test", MemfdFlags::CLOEXEC).unwrap();
+        ftruncate(&fd, 8192).unwrap();
+        let spec = RegionSpec { guest: 0, user: 0, len: 8192, offset: 0 };
+        let region = Region::map(fd.as_fd(), spec).unwrap();
+        let flags = flags_at(region.base.as_ptr() as usize);
+        assert!(flags.split(' ').any(|flag| flag == "dd"), "{flags}");
+    }
 
     #[test]
     fn bytes_are_found_by_offset_only() {
