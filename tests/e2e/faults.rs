@@ -122,18 +122,22 @@ impl Held {
         Held { descriptors: count("fd"), threads: count("task"), mappings: mappings.lines().count() }
     }
 
+    /// What a process holds when no request is open.
+    fn settled(process: u32) -> Held {
+        wait::settled(Duration::from_millis(200), LIMIT, || Held::by(process))
+    }
+
     /// Waits until a process holds as many descriptors and threads as before.
     #[track_caller]
     fn again(self, process: u32, what: &str) {
-        let same = wait::until(LIMIT, || self.is_by(process, 0).then_some(()));
+        let same = wait::until(LIMIT, || self.is_by(process).then_some(()));
         assert!(same.is_some(), "{what}: {:?}, before {self:?}", Held::by(process));
     }
 
-    /// Whether a process holds as many descriptors and threads. Of the threads, so many may be idle ones that come and
-    /// go.
-    fn is_by(self, process: u32, idle: usize) -> bool {
+    /// Whether a process holds as many descriptors and threads.
+    fn is_by(self, process: u32) -> bool {
         let now = Held::by(process);
-        now.descriptors == self.descriptors && now.threads.abs_diff(self.threads) <= idle
+        (now.descriptors, now.threads) == (self.descriptors, self.threads)
     }
 }
 

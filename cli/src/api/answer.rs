@@ -10,7 +10,10 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use console::Diagnostic;
 use serde::Serialize;
+use std::fmt::Display;
 use std::sync::Arc;
+use std::thread::Builder;
+use tokio::sync::oneshot;
 
 pub(super) type Service = State<Arc<ApiService>>;
 pub(super) type Answer<T> = Result<Json<T>, ApiError>;
@@ -45,12 +48,16 @@ pub(super) fn json(body: &[u8]) -> Result<serde_json::Value, ApiError> {
     serde_json::from_slice(body).map_err(bad)
 }
 
-/// Runs slow work on its own thread.
+/// Runs slow work on its own thread. Not on those of tokio, which panics if the system refuses the first one.
 pub(super) async fn on_own_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| {
-        let remedy = "see the standard error of the switch";
-        Err(ApiError::Failed(Diagnostic::failed("request", "the handler panicked", remedy)))
-    })
+    let failed =
+        |reason: &dyn Display, remedy| ApiError::Failed(Diagnostic::failed("request", reason, remedy));
+    let (sender, receiver) = oneshot::channel();
+    // Fails if the client is gone.
+    let started = Builder::new().name("request".to_owned()).spawn(move || drop(sender.send(work())));
+    started.map_err(|error| failed(&error, "raise the limit of threads of this process"))?;
+    let panicked = |_| Err(failed(&"the handler panicked", "see the standard error of the switch"));
+    receiver.await.unwrap_or_else(panicked)
 }

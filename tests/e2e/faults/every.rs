@@ -61,7 +61,7 @@ fn an_applied_file_changes_all_or_nothing() {
     let [mut apply, mut back] =
         [new, old].map(|path| switch.command(&["apply", &path.display().to_string()]));
     assert!(run(&mut apply).status.success() && run(&mut back).status.success());
-    let (process, before) = (switch.pid(), Held::by(switch.pid()));
+    let (process, before) = (switch.pid(), Held::settled(switch.pid()));
     walk(&lab.faults, |what| {
         let output = run(&mut apply);
         let has_failed = lab.faults.disarm();
@@ -101,7 +101,7 @@ fn added_and_removed(is_addition: bool) {
     let mut add = switch.command(&["ports", "add", "green", "--socket", &socket]);
     let mut remove = switch.command(&["ports", "remove", "green"]);
     assert!(run(&mut add).status.success() && run(&mut remove).status.success());
-    let (process, before) = (switch.pid(), Held::by(switch.pid()));
+    let (process, before) = (switch.pid(), Held::settled(switch.pid()));
     walk(&lab.faults, |what| {
         if !is_addition {
             lab.calmly(|| assert!(run(&mut add).status.success(), "{what}"));
@@ -132,7 +132,7 @@ fn a_capture_is_written_or_ends_with_one_error() {
     let mut switch = lab.start();
     let mut capture = switch.command(&["capture", "red", "--limit", "2", "-w", "-"]);
     assert!(captured(&lab, &mut capture).status.success());
-    let (process, before) = (switch.pid(), Held::by(switch.pid()));
+    let (process, before) = (switch.pid(), Held::settled(switch.pid()));
     walk(&lab.faults, |what| {
         let output = captured(&lab, &mut capture);
         let has_failed = lab.faults.disarm();
@@ -196,7 +196,7 @@ fn a_guest_connects_after_calls_failed() {
     };
     lab.faults.disarm();
     connect(&lab, &switch, "no call fails");
-    let (process, before) = (switch.pid(), Held::by(switch.pid()));
+    let (process, before) = (switch.pid(), Held::settled(switch.pid()));
     walk(&lab.faults, |what| {
         let has_failed = connect(&lab, &switch, what);
         is_well(&mut switch, what);

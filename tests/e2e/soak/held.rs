@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// Time for threads of requests to end and descriptors to be closed.
 const SETTLE: Duration = Duration::from_millis(300);
 const LIMIT: Duration = Duration::from_secs(10);
-/// Longer than an idle thread of requests waits for the next one.
+/// Time for open requests to end, and for the kernel to free what their threads had.
 const IDLE: Duration = Duration::from_secs(20);
 /// Mappings and bytes by which allocator and stacks of threads may differ from one state to the next.
 const MAPPINGS: u64 = 16;
@@ -37,7 +37,7 @@ impl Held {
         Held { descriptors, threads, mappings: text("maps").lines().count() as u64, bytes }
     }
 
-    /// What a process holds. Waits for the end of idle threads if it holds more than `before`.
+    /// What a process holds. Waits if it holds more than `before`.
     pub(super) fn again(process: u32, before: Held) -> Held {
         let at_most = || {
             let held = Held::by(process);

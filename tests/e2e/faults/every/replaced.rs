@@ -52,7 +52,7 @@ impl Replaced {
         }
         if self.streams.is_none() {
             self.streams = Some(Streams::start(&self.lab, &self.switch));
-            self.held = self.settled();
+            self.held = Held::settled(self.switch.pid());
         }
         self.lab.faults.arm_in(victims, function, n, fault);
         let output = run(&mut self.switch.command(&["upgrade"]));
@@ -75,23 +75,17 @@ impl Replaced {
         let streams = self.streams.as_mut().expect("streams run");
         streams.unaware(what);
         if process == self.switch.pid() {
-            // The thread of the request waits ten seconds for another one. The generator has descriptors until its end.
-            let is_same = || (self.held.is_by(process, 1) || streams.are_over()).then_some(());
+            // The generator has descriptors until its end.
+            let is_same = || (self.held.is_by(process) || streams.are_over()).then_some(());
             let same = wait::until(LIMIT, is_same);
             assert!(same.is_some(), "{what}: {:?}, before {:?}", Held::by(process), self.held);
         } else {
             self.switch.adopt(process);
-            self.held = self.settled();
+            self.held = Held::settled(self.switch.pid());
         }
         self.lab.passes();
         is_well(&mut self.switch, what);
         Some(process)
-    }
-
-    /// What the switch holds when no request is open.
-    fn settled(&self) -> Held {
-        let pid = self.switch.pid();
-        wait::settled(std::time::Duration::from_millis(200), LIMIT, || Held::by(pid))
     }
 
     /// Processes that run the file of the test.
