@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, SystemTime};
 use tokio::sync::Notify;
 use tracing::field::{Field, Visit};
@@ -22,7 +22,7 @@ const MOST: usize = 1024;
 /// Maximum number of characters of a field.
 const LONGEST: usize = 400;
 /// Fields that are left out: the URL of the web page may have its token, and the others are long.
-const LEFT_OUT: [&str; 3] = ["web", "topology", "backtrace"];
+const LEFT_OUT: [&str; 5] = ["web", "topology", "backtrace", "counters", "events"];
 /// Fields that name the subject of an event, the most specific first.
 const SUBJECTS: [&str; 7] = ["controller", "collector", "port", "bond", "worker", "bridge", "grant"];
 
@@ -97,6 +97,13 @@ impl EventLog {
         EventsReport { last: ring.last, lost: (wanted - count) as u64, events }
     }
 
+    /// The last `n` events, a line each; empty while the log is locked, perhaps by the thread that asks.
+    pub(crate) fn last(&self, n: usize) -> String {
+        let Some(ring) = free(&self.ring) else { return String::new() };
+        let lines = ring.events.range(ring.events.len().saturating_sub(n)..).map(line);
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
     /// [`EventLog::after`], once there is an event or `wait` is over.
     pub(crate) async fn wait_after(&self, after: u64, limit: usize, wait: Duration) -> EventsReport {
         let waiting = async {
@@ -148,6 +155,21 @@ impl<S: Subscriber> Layer<S> for Recorder {
             fields,
         });
     }
+}
+
+/// The lock, if nobody holds it. A poisoned one is valid.
+pub(crate) fn free<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+fn line(event: &Event) -> String {
+    let Event { timestamp, level, message, fields, .. } = event;
+    let fields = serde_json::to_string(fields).unwrap_or_default();
+    format!("{timestamp} {level} {message} {fields}")
 }
 
 /// A value without quotes.

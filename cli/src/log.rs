@@ -7,7 +7,7 @@ use console::Diagnostic;
 use std::io::{IsTerminal, stderr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use tracing::{Level, error};
+use tracing::Level;
 use tracing_subscriber::filter::{LevelFilter, filter_fn};
 use tracing_subscriber::fmt;
 use tracing_subscriber::prelude::*;
@@ -72,19 +72,6 @@ pub(crate) fn start(
         },
     };
     started.map(|()| format).map_err(|error| Diagnostic::failed("the log", error, "report this"))
-}
-
-/// Logs panics with their backtrace, in addition to the text on standard error, so that the journal has one entry.
-pub(crate) fn panics() {
-    let print = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        let thread = std::thread::current().name().unwrap_or("unnamed").to_owned();
-        let place = panic.location().map(ToString::to_string).unwrap_or_default();
-        let backtrace = std::backtrace::Backtrace::force_capture();
-        let version = env!("CARGO_PKG_VERSION");
-        error!(thread, place, version, %backtrace, reason = panic.payload_as_str(), "a thread panicked");
-        print(panic);
-    }));
 }
 
 #[cfg(test)]

@@ -58,9 +58,11 @@ impl ApiError {
             Self::Conflict(body) => {
                 (StatusCode::CONFLICT, "The object exists, or needs an object in use by another one", body)
             }
-            Self::TooLarge(body) => {
-                (StatusCode::PAYLOAD_TOO_LARGE, "The body is incomplete or larger than 64 KiB", body)
-            }
+            Self::TooLarge(body) => (
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "The body is incomplete, or larger than 64 KiB (a configuration file: 16 MiB)",
+                body,
+            ),
             Self::Failed(body) => {
                 (StatusCode::INTERNAL_SERVER_ERROR, "The request is valid and failed", body)
             }

@@ -280,7 +280,7 @@ mod tests {
             ..Snapshot::default()
         };
         let queue = QueueReport { port: "red".to_owned(), queue: 1, codel: 4, ..QueueReport::default() };
-        let hung = HungWorker { worker: 0, cpu: None, seconds: 5 };
+        let hung = HungWorker { seconds: 5, ..HungWorker::default() };
         let health = HealthReport { hung_workers: vec![hung] };
         let text =
             text(&Sources { now, health, queues: vec![queue], ..Sources::default() }, Format::Prometheus);

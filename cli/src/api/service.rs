@@ -11,6 +11,7 @@ use super::source::Source;
 use super::{metrics, policy};
 use crate::dataplane::bond_changes::BondChanges;
 use crate::dataplane::health::{HealthReport, Progress, ReadyReport};
+use crate::dataplane::hung_step;
 use crate::dataplane::interface::{DataPlane, DataPlaneError};
 use crate::dataplane::link_report::NeighborsReport;
 use crate::dataplane::offload_report::OffloadReport;
@@ -256,6 +257,7 @@ impl ApiService {
         let now = self.data_plane.snapshot();
         let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
         health.1 = health.0.observe(&now.workers, Instant::now());
+        health.1.hung_workers.iter_mut().for_each(|hung| hung.step = hung_step::of(hung.worker));
         health.1.clone()
     }
 

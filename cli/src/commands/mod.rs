@@ -13,6 +13,7 @@ mod confinement;
 pub(crate) mod connections;
 pub(crate) mod counters;
 mod cpu;
+mod crash;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod end;

@@ -10,6 +10,7 @@ mod store;
 mod successor;
 
 use super::confinement;
+use super::crash::Crash;
 use super::supervision::{self, Supervision};
 use crate::api::config::Applied;
 use crate::api::error::ApiError;
@@ -64,7 +65,8 @@ pub(crate) fn run(args: &RunArgs, verbose: bool, socket: Option<&Path>) -> anyho
     let events = Arc::<EventLog>::default();
     let format = log::start(args.log, level(verbose), Some(events.clone()))?;
     let is_text = format == LogFormat::Text;
-    log::panics();
+    let crash = Crash::new(events.clone());
+    crash.report_panics();
     let mut signals = catch_signals()?;
     host::raise_descriptor_limit();
     let prepared = match (topology, stored) {
@@ -76,7 +78,7 @@ pub(crate) fn run(args: &RunArgs, verbose: bool, socket: Option<&Path>) -> anyho
         }
     };
     let shown = prepared.topology.to_string();
-    let running = Running::start(prepared, (program, events), &signals, is_text)?;
+    let running = Running::start(prepared, (program, events, crash), &signals, is_text)?;
     greet(&shown, &running, is_text);
     let ended_by = wait(&mut signals, &running.service, is_text);
     let is_replaced = running.service.inheritance().is_some_and(|own| own.successor().is_some());
@@ -132,7 +134,7 @@ struct Running {
 impl Running {
     fn start(
         prepared: Prepared,
-        (program, events): (PathBuf, Arc<EventLog>),
+        (program, events, crash): (PathBuf, Arc<EventLog>, Arc<Crash>),
         signals: &Signals,
         is_text: bool,
     ) -> anyhow::Result<Self> {
@@ -156,7 +158,7 @@ impl Running {
             warn_deferred(error, is_text);
         }
         // Before the ports are taken over, because afterwards an error would end the only switch.
-        let mut supervision = Supervision::start(service.clone())
+        let mut supervision = Supervision::start(service.clone(), crash)
             .map_err(|e| Diagnostic::failed("watchdog", e, "raise the limit of threads of this process"))?;
         if let Some(takeover) = takeover {
             takeover.finish(service.data_plane(), &running)?;

@@ -3,8 +3,9 @@
 //! A thread looks at the workers every second, or twice in the interval of systemd's watchdog if that is shorter
 //! (`WatchdogSec`). Only while none hangs, the watchdog is told so; otherwise systemd ends the process and starts it
 //! again. A worker that hangs is also logged, once, and so is its end, and changes of members of bonds. The same
-//! thread takes the samples of the history of rates. Without a supervisor, notices go nowhere.
+//! thread takes the samples of the history of rates, and the counters for the report of a panic. Without a supervisor, notices go nowhere.
 
+use super::crash::Crash;
 use crate::api::service::ApiService;
 use crate::dataplane::health::HealthReport;
 use sd_notify::NotifyState;
@@ -27,7 +28,7 @@ pub(crate) struct Supervision {
 
 impl Supervision {
     /// Begins to look at the workers.
-    pub(crate) fn start(service: Arc<ApiService>) -> std::io::Result<Self> {
+    pub(crate) fn start(service: Arc<ApiService>, crash: Arc<Crash>) -> std::io::Result<Self> {
         let (stop, stopped) = channel::<()>();
         let watchdog = sd_notify::watchdog_enabled();
         let interval = watchdog.map_or(INTERVAL, |limit| INTERVAL.min(limit / 2));
@@ -35,9 +36,13 @@ impl Supervision {
             let mut hung = BTreeSet::new();
             loop {
                 let health = service.observe_health();
-                hung = tell(&health, &hung, watchdog.is_some());
+                if health.hung_workers.is_empty() && watchdog.is_some() {
+                    notify(NotifyState::Watchdog);
+                }
+                hung = tell(&health, &hung);
                 service.observe_bonds();
                 service.observe_rates();
+                crash.observe(&service.snapshot());
                 if stopped.recv_timeout(interval) != Err(RecvTimeoutError::Timeout) {
                     return;
                 }
@@ -79,13 +84,10 @@ impl Drop for Supervision {
     }
 }
 
-/// Logs changes since the workers `before` hung, and tells the watchdog. Returns the workers that hang.
-fn tell(health: &HealthReport, before: &BTreeSet<usize>, has_watchdog: bool) -> BTreeSet<usize> {
-    if health.hung_workers.is_empty() && has_watchdog {
-        notify(NotifyState::Watchdog);
-    }
+/// Logs changes since the workers `before` hung. Returns the workers that hang.
+fn tell(health: &HealthReport, before: &BTreeSet<usize>) -> BTreeSet<usize> {
     for hung in health.hung_workers.iter().filter(|hung| !before.contains(&hung.worker)) {
-        error!(worker = hung.worker, cpu = ?hung.cpu, seconds = hung.seconds, "a worker hangs");
+        error!(worker = hung.worker, cpu = ?hung.cpu, seconds = hung.seconds, step = hung.step, "a worker hangs");
     }
     let now: BTreeSet<_> = health.hung_workers.iter().map(|hung| hung.worker).collect();
     before.difference(&now).for_each(|worker| info!(worker, "the worker works again"));

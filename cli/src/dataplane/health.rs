@@ -20,7 +20,7 @@ pub(crate) struct HealthReport {
 }
 
 /// A worker that neither sleeps nor polls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct HungWorker {
     /// Index of the worker.
     pub(crate) worker: usize,
@@ -29,6 +29,9 @@ pub(crate) struct HungWorker {
     pub(crate) cpu: Option<usize>,
     /// Seconds since its last poll.
     pub(crate) seconds: u64,
+    /// What it does, as far as the kernel knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) step: Option<String>,
 }
 
 /// `GET /readyz`: whether all ports can carry packets as soon as their peers connect.
@@ -66,7 +69,8 @@ impl Progress {
                 (*last, *since) = (mark, now);
             }
             let silent = now - *since;
-            let hung = HungWorker { worker: worker.index, cpu: worker.cpu, seconds: silent.as_secs() };
+            let hung =
+                HungWorker { worker: worker.index, cpu: worker.cpu, seconds: silent.as_secs(), step: None };
             (silent >= STALL).then_some(hung)
         });
         HealthReport { hung_workers: hung.collect() }
@@ -89,7 +93,7 @@ mod tests {
             progress.observe(&workers, start + Duration::from_secs(seconds)).hung_workers
         };
         assert!(at(0, 5).is_empty() && at(4, 5).is_empty());
-        assert_eq!(at(5, 5), [HungWorker { worker: 0, cpu: None, seconds: 5 }]);
+        assert_eq!(at(5, 5), [HungWorker { worker: 0, seconds: 5, ..HungWorker::default() }]);
         assert_eq!(at(60, 5)[0].seconds, 60);
         assert!(at(61, 6).is_empty(), "it polls again");
     }

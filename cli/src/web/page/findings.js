@@ -43,8 +43,9 @@ function dropping({ rates }) {
 }
 
 function workers({ rates, health }) {
-  const hung = health.hung_workers.map((index) =>
-    bad(`hung ${index}`, `worker ${index}`, "hangs: it has neither polled nor slept for 5 s"));
+  const hung = health.hung_workers.map(({ worker, seconds, step }) =>
+    bad(`hung ${worker}`, `worker ${worker}`,
+      `hangs: it has neither polled nor slept for ${seconds} s${step ? `; ${step}` : ""}`));
   const load = (worker) => mean(worker.history.series.busy.last(RECENT));
   const busy = [...rates.workers.values()].filter((worker) => load(worker) > BUSY);
   return [...hung, ...busy.map((worker) =>

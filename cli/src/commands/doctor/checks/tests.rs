@@ -223,7 +223,7 @@ fn workers_that_hang_or_have_no_time() {
         &of_worker(Worker { now: WorkerSnapshot { sleeping: true, ..now }, ..Worker::default() }, &[]),
         &[],
     );
-    let hung = vec![HungWorker { worker: 0, cpu: None, seconds: 9 }];
+    let hung = vec![HungWorker { seconds: 9, ..HungWorker::default() }];
     let evidence = Evidence { workers: vec![worker(0.0)], hung, ..Evidence::default() };
     names(&all(&evidence), &["worker-hung"]);
     let mut empty = worker(0.5);

@@ -24,7 +24,10 @@ pub(super) fn hung(evidence: &Evidence) -> Vec<Found> {
         !worker.now.sleeping && progress.into_iter().all(|counter| worker.difference(counter) == 0)
     };
     let found = evidence.workers.iter().filter_map(|worker| match reported(worker) {
-        Some(hung) => Some(Found::worker(worker.now.index, [format!("no poll for {} s", hung.seconds)])),
+        Some(hung) => {
+            let silent = format!("no poll for {} s", hung.seconds);
+            Some(Found::worker(worker.now.index, std::iter::once(silent).chain(hung.step.clone())))
+        }
         None if is_silent(worker) && evidence.seconds > 0.0 => Some(Found::worker(
             worker.now.index,
             [format!("no poll in {:.1} s, and not asleep", evidence.seconds)],

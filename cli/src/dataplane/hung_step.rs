@@ -1,0 +1,64 @@
+//! What a worker that hangs does, as far as the kernel knows: workers do not store their steps, because that would be a
+//! store for each step of each burst.
+
+use std::fs;
+use std::path::Path;
+
+/// What the worker does, for people; `None` if the kernel does not tell.
+pub(crate) fn of(worker: usize) -> Option<String> {
+    of_thread(Path::new("/proc/self/task"), &format!("worker-{worker}"))
+}
+
+fn of_thread(tasks: &Path, name: &str) -> Option<String> {
+    let mut tasks = fs::read_dir(tasks).ok()?.flatten().map(|task| task.path());
+    let is_named =
+        |task: &Path| fs::read_to_string(task.join("comm")).is_ok_and(|comm| comm.trim_end() == name);
+    let task = tasks.find(|task| is_named(task))?;
+    let stat = fs::read_to_string(task.join("stat")).ok()?;
+    // The name before may have parentheses.
+    let state = stat.rsplit_once(") ")?.1.chars().next()?;
+    let function = fs::read_to_string(task.join("wchan")).unwrap_or_default();
+    Some(step(state, function.trim()))
+}
+
+/// By the state of `proc_pid_stat(5)` and the function of `proc_pid_wchan(5)`.
+fn step(state: char, function: &str) -> String {
+    match state {
+        'R' => "it computes, or waits for a CPU".to_owned(),
+        'T' | 't' => "it was stopped by a signal or a debugger".to_owned(),
+        _ if function.is_empty() || function == "0" => "it waits in the kernel".to_owned(),
+        _ => format!("it waits in the kernel, in {function}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+    use std::thread::Builder;
+    use std::time::Duration;
+
+    #[test]
+    fn a_thread_that_waits_is_found_by_its_name() {
+        let (sender, receiver) = channel::<()>();
+        let thread = Builder::new().name("worker-4711".to_owned()).spawn(move || receiver.recv()).unwrap();
+        // A thread sets its name itself, and then needs a moment to wait.
+        let waits = || {
+            (0..1000).any(|_| {
+                std::thread::sleep(Duration::from_millis(5));
+                of(4711).is_some_and(|step| step.starts_with("it waits in"))
+            })
+        };
+        assert!(waits(), "{:?}", of(4711));
+        drop(sender);
+        assert!(thread.join().unwrap().is_err());
+        assert_eq!(of(4712), None);
+    }
+
+    #[test]
+    fn states_are_told_apart() {
+        assert_eq!(step('D', "folio_wait_bit_common"), "it waits in the kernel, in folio_wait_bit_common");
+        assert_eq!(step('S', "0"), "it waits in the kernel");
+        assert!(step('R', "0").starts_with("it computes") && step('t', "").contains("debugger"));
+    }
+}
