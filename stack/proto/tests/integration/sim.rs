@@ -168,7 +168,13 @@ fn check_ends(scenario: &Scenario, net: &Net<Host<App>>) {
         let ends = net.hosts.each_ref().map(|host| host.app.ends.get(&number));
         let opener = ends[plan.opener].expect("a connection ends at its opener");
         // All attempts to connect were lost.
-        let has_failed = has_loss && opener.reason == Closed::TimedOut && opener.sent + opener.received == 0;
+        let is_lost = opener.reason == Closed::TimedOut && opener.sent + opener.received == 0;
+        // The peer gave up the handshake, whose last acknowledgement was lost, and its reset ended the connection.
+        let is_given_up = ends[1 - plan.opener].is_none()
+            && opener.reason == Closed::Reset
+            && opener.received == 0
+            && net.hosts[1 - plan.opener].stack.counters().tcp_attempt_fails > 0;
+        let has_failed = has_loss && (is_lost || is_given_up);
         for (host, side) in plan.sides.iter().enumerate() {
             let Some(end) = ends[host] else {
                 let may_miss =
