@@ -104,6 +104,12 @@ fn saved_changes_survive_a_restart_and_sighup_takes_others_back() {
     kill_process(pid, Signal::HUP).expect("a running process");
     let is_back = wait::until(LIMIT, || (names(&switch) == ["red", "blue", "green"]).then_some(()));
     assert!(is_back.is_some(), "{:?}", names(&switch));
+    let path = folder.path().join("less.toml");
+    fs::write(&path, configuration(&[SWITCH_CPU], &[vhost("red", &red)])).expect("a file of the test");
+    let diff = switch.ask(&["apply", &path.display().to_string(), "--diff"]).expect("a valid file");
+    let changes = diff["changes"].as_array().expect("changes").iter().map(|change| &change["object"]);
+    assert_eq!(changes.collect::<Vec<_>>(), ["port \"blue\"", "port \"green\""], "{diff}");
+    assert_eq!((diff["done"].as_bool(), names(&switch).len()), (Some(false), 3));
     // A file that cannot be applied changes nothing.
     let bad = format!("{text}[[port]]\nname = \"bad\"\nkind = \"af_packet\"\ninterface = \"lr-none\"\n");
     let error = apply(&switch, folder.path(), &bad).expect_err("an interface that does not exist");

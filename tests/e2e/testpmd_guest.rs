@@ -179,7 +179,7 @@ fn crashed_guest_reconnects_to_the_same_ports() {
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
 fn listening_guest_survives_restart_of_a_killed_switch() {
-    for &ring in scope::first(&[Ring::Packed, Ring::Split]) {
+    for &ring in scope::first(&[Ring::Packed, Ring::Split, Ring::PackedVec, Ring::SplitInOrder]) {
         let case = Case { guest_listens: true, ..Case::new(ring, true) };
         let folder = folder();
         let first = case.switch(folder.path());

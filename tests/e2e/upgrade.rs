@@ -252,8 +252,32 @@ fn ports_that_cannot_be_handed_over_are_opened_again_if_asked_to() {
     switch.stop();
 }
 
+#[test]
+#[ignore = "needs a switch: run by `cargo xtask test`"]
+fn a_spanning_tree_starts_again_if_asked_to() {
+    let folder = folder();
+    let red = folder.path().join("red");
+    let text = configuration(&[SWITCH_CPU], &[vhost("red", &red)]);
+    let text = format!("{text}[[bridge]]\nname = \"tree\"\nstp = \"rstp\"\n");
+    let mut switch = Switch::start_from(folder.path(), &text);
+    let pid = switch.pid();
+    let error = switch.upgrade(&[]).expect_err("a spanning tree");
+    assert!(error.contains("bridge \"tree\"") && error.contains("spanning tree starts again"), "{error}");
+    assert_eq!(switch.pid(), pid);
+    let report = switch.upgrade(&["--accept-loss"]).expect("an upgrade");
+    assert_eq!((&report["ports"], report["lost"].as_array().map(Vec::len)), (&1.into(), Some(1)), "{report}");
+    switch.stop();
+}
+
 mod every {
-    use super::loses_nothing;
+    use super::{ALONE, loses_nothing};
+
+    #[test]
+    #[ignore = "needs two CPUs: run by `cargo xtask test --all`"]
+    fn guests_with_rings_in_order_lose_no_packet() {
+        loses_nothing(ALONE, ",ring=split-inorder");
+        loses_nothing(ALONE, ",ring=packed-inorder");
+    }
 
     #[test]
     #[ignore = "needs two CPUs: run by `cargo xtask test --all`"]

@@ -313,12 +313,39 @@ fn latencies_steps_and_events_are_shown_and_captures_need_a_permission() {
     let mut browser = signed_in(&stage);
     let listed = |text: &str| format!("document.getElementById('event-list').innerText.includes('{text}')");
     browser.wait(&listed("port sink: running"));
+    // To an unknown address, so that the sink receives them, too.
+    let path = stage.folder.path().join("loud.pcap");
+    write_capture(&path, 9, 3, 100);
+    let read = format!("read={}", path.display());
+    stage
+        .switch
+        .tell(&[
+            "ports",
+            "add",
+            "loud",
+            "--kind",
+            "pcap",
+            "--bridge",
+            "lan",
+            "--set",
+            &read,
+            "--set",
+            "repeat=forever",
+        ])
+        .expect("a port");
+    browser.wait(&listed("port loud: running"));
+    browser.click("#port-filter");
+    browser.type_text("sink");
+    browser.wait("document.querySelectorAll('#port-table tbody tr').length === 1");
+    browser.click("#port-table tbody button");
+    browser.wait("document.getElementById('detail-title').innerText === 'Port sink'");
+    browser.wait("document.getElementById('latency').innerText.startsWith('p50 ')");
+    browser.wait("document.querySelectorAll('#latency + svg rect').length > 0");
     stage.switch.tell(&["ports", "remove", "sink"]).expect("the port");
     browser.wait(&listed("DELETE"));
     browser.wait(&listed("port sink: removed"));
     browser.wait("document.querySelector('#worker-table thead').innerText.includes('Pipeline')");
     open_source(&mut browser);
-    browser.wait("document.getElementById('latency') !== null");
     assert_eq!(browser.evaluate("document.getElementById('capture').hidden"), true);
     let refused = "fetch('/v1/capture?ports=source&limit=5').then(answer => answer.status)";
     assert_eq!(browser.evaluate(refused), 403);

@@ -179,9 +179,9 @@ impl Soak {
         changed.unwrap_or_else(|error| panic!("the mirror is not changed: {error}"));
     }
 
-    /// The memif port is opened again, and changed flows are lost.
+    /// All ports continue.
     fn upgrade(&mut self, _: &mut Random) {
-        let upgraded = self.switch.upgrade(&["--accept-loss"]);
+        let upgraded = self.switch.upgrade(&[]);
         upgraded.unwrap_or_else(|error| panic!("not replaced: {error}"));
     }
 
