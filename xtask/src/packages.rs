@@ -81,6 +81,12 @@ pub(crate) const TESTS: &[Need] = &[
 /// Environments of Python programs that are no packages.
 pub(crate) const PYTHON: &[Need] = &[Need::new(Probe::Package("python3-venv"), &["python3-venv"])];
 
+/// The C compiler for another architecture, which the check of the tree needs for dependencies with C code.
+pub(crate) const CROSS: &[Need] = &[
+    Need::new(Probe::Program("aarch64-linux-gnu-gcc"), &["gcc-aarch64-linux-gnu"]),
+    Need::new(Probe::Package("libc6-dev-arm64-cross"), &["libc6-dev-arm64-cross"]),
+];
+
 /// The C compiler of static programs.
 pub(crate) const MUSL: &[Need] = &[Need::new(Probe::Program("musl-gcc"), &["musl-tools"])];
 
