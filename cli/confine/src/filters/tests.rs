@@ -101,10 +101,8 @@ fn control_executes_programs_and_does_not_change_its_root() {
     assert!(runs && is_refused);
 }
 
-/// The child of the next test.
-#[test]
-#[ignore = "ends its process"]
-fn refused_call_of_a_worker() {
+/// Makes a refused call on a thread of a worker, which ends the process.
+fn refused_call() -> ! {
     let plan = crate::Plan {
         capabilities: crate::CapabilitySet::empty(),
         features: ALL,
@@ -123,10 +121,14 @@ fn refused_call_of_a_worker() {
 
 #[test]
 fn a_refused_call_of_a_worker_ends_the_process_with_a_report() {
-    let child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "--nocapture", "filters::tests::refused_call_of_a_worker"])
-        .output()
-        .unwrap();
+    // The test starts its own program again, which is the child then.
+    const CHILD: &str = "LINERATE_TEST_REFUSED_CALL";
+    if std::env::var_os(CHILD).is_some() {
+        refused_call();
+    }
+    let name = "filters::tests::a_refused_call_of_a_worker_ends_the_process_with_a_report";
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    let child = child.args(["--exact", "--nocapture", name]).env(CHILD, "1").output().unwrap();
     let text = String::from_utf8_lossy(&child.stderr);
     assert_eq!(child.status.code(), Some(i32::from(trap::EXIT_CODE)), "{text}");
     let call = format!("\"system_call\":{},\"thread\":\"worker-7\"", libc::SYS_socket);
