@@ -175,7 +175,7 @@ circulate() {
 
 # Frames go from port a to port b at a steady rate. Prints 1, or 0 if none has arrived.
 send_steadily() {
-    generate 1mpps "$SECONDS_EACH" >gen.json || [ -s gen.json ]
+    generate 1000kpps "$SECONDS_EACH" >gen.json || [ -s gen.json ]
     value gen.json 'int(r["sent"] > r["lost"])'
 }
 
