@@ -108,7 +108,7 @@ impl Placement {
         holder
     }
 
-    /// Handles what stuck workers have released since the last call: queues that nobody waits for any more, and those
+    /// Handles what stuck workers have released since the last call: queues that no request waits for any more, and those
     /// that a hand-over that failed meant to stop. Returns the ports that no worker holds any more.
     pub(crate) fn released(&mut self) -> Vec<PortId> {
         self.collect();

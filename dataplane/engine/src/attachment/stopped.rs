@@ -150,6 +150,10 @@ impl Placement {
     /// Starts the queues again that workers have stopped after their hand-over had failed.
     pub(super) fn restart_late(&mut self) {
         let Stopped { rx, tx } = &self.stopped;
+        // Almost always, and this is called for each event of a port.
+        if rx.is_empty() && tx.is_empty() {
+            return;
+        }
         let rx =
             self.rx.iter().filter(|(_, placed)| rx.contains_key(&placed.generation)).map(|(key, _)| key.port);
         let tx = self.tx.iter().filter(|(_, of)| tx.contains_key(of)).map(|(key, _)| key.port);
