@@ -9,6 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use linerate_tests::guest::Guest;
+use linerate_tests::process::anonymous_memory;
 use linerate_tests::switch::{Port, Switch, configuration};
 use linerate_tests::{binary, folder, need, wait};
 
@@ -19,7 +20,7 @@ const READ: &str = "fedcba9876543210fedcba9876543210";
 const MOST: usize = 256;
 const OTHERS: usize = 32;
 /// What a connection may occupy in bytes: buffers of TLS and of a request's head.
-const MEMORY: usize = 64 << 10;
+const MEMORY: u64 = 64 << 10;
 
 /// An authority with certificates, and tokens, in a folder.
 struct Pki<'a>(&'a Path);
@@ -156,14 +157,6 @@ fn a_configuration_without_clients_or_with_bad_files_is_refused() {
     }
 }
 
-/// Anonymous memory of the switch in bytes.
-fn memory(switch: &Switch) -> usize {
-    let status = fs::read_to_string(format!("/proc/{}/status", switch.pid())).expect("a running process");
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("memory");
-    let kilobytes = line.trim().split(' ').next().and_then(|n| n.parse::<usize>().ok());
-    1024 * kilobytes.expect("a number")
-}
-
 /// Number of open descriptors of a process.
 fn descriptors(switch: &Switch) -> usize {
     fs::read_dir(format!("/proc/{}/fd", switch.pid())).expect("descriptors").count()
@@ -199,14 +192,14 @@ fn a_thousand_connections_of_strangers_leave_the_api_and_packets_alone() {
     let passed =
         |from: u64| wait::until(LIMIT, || Some(switch.counters("b").tx_packets).filter(|now| *now > from));
     let before = passed(10_000).expect("packets pass");
-    let (usual, own) = (descriptors(&switch), memory(&switch));
+    let (usual, own) = (descriptors(&switch), anonymous_memory(switch.pid()));
     let mut strangers = strangers(port, 1_000);
     assert!(strangers.len() > MOST, "only {} connections", strangers.len());
     let now = descriptors(&switch);
     assert!(now <= usual + MOST + OTHERS, "{now} descriptors, {usual} before");
-    let now = memory(&switch);
+    let now = anonymous_memory(switch.pid());
     println!("{} bytes for {MOST} connections", now.saturating_sub(own));
-    assert!(now <= own + MOST * MEMORY, "{now} bytes, {own} before");
+    assert!(now <= own + MOST as u64 * MEMORY, "{now} bytes, {own} before");
     // The control socket has a thread of its own.
     switch.ask(&["status"]).expect("an answer at the control socket");
     assert!(passed(before + 100_000).is_some(), "packets do not pass");

@@ -288,15 +288,20 @@ mod every {
         assert_eq!(browser.evaluate("document.querySelectorAll('#port-table tbody tr').length"), 100);
         browser.click("#port-table .foot button");
         browser.wait("document.querySelectorAll('#port-table tbody tr').length === 200");
-        browser.click("#port-filter");
-        browser.type_text("tenant-999");
-        browser.wait("document.querySelectorAll('#port-table tbody tr').length === 1");
-        browser.click("#port-table tbody button");
-        browser.wait("document.getElementById('detail-title').innerText === 'Port tenant-999'");
+        find(&mut browser, "tenant-999");
         browser.wait("document.getElementById('connection').innerText === 'Live'");
         assert_clean(&mut browser, &stage);
         stage.switch.stop();
     }
+}
+
+/// Shows the only port that the filter finds by its name.
+fn find(browser: &mut Browser, name: &str) {
+    browser.click("#port-filter");
+    browser.type_text(name);
+    browser.wait("document.querySelectorAll('#port-table tbody tr').length === 1");
+    browser.click("#port-table tbody button");
+    browser.wait(&format!("document.getElementById('detail-title').innerText === 'Port {name}'"));
 }
 
 /// Shows the port `source`, whose packets are captured.
@@ -317,28 +322,10 @@ fn latencies_steps_and_events_are_shown_and_captures_need_a_permission() {
     let path = stage.folder.path().join("loud.pcap");
     write_capture(&path, 9, 3, 100);
     let read = format!("read={}", path.display());
-    stage
-        .switch
-        .tell(&[
-            "ports",
-            "add",
-            "loud",
-            "--kind",
-            "pcap",
-            "--bridge",
-            "lan",
-            "--set",
-            &read,
-            "--set",
-            "repeat=forever",
-        ])
-        .expect("a port");
+    let place = ["--bridge", "lan", "--kind", "pcap", "--set", &read, "--set", "repeat=forever"];
+    stage.switch.tell(&[&["ports", "add", "loud"][..], &place].concat()).expect("a port");
     browser.wait(&listed("port loud: running"));
-    browser.click("#port-filter");
-    browser.type_text("sink");
-    browser.wait("document.querySelectorAll('#port-table tbody tr').length === 1");
-    browser.click("#port-table tbody button");
-    browser.wait("document.getElementById('detail-title').innerText === 'Port sink'");
+    find(&mut browser, "sink");
     browser.wait("document.getElementById('latency').innerText.startsWith('p50 ')");
     browser.wait("document.querySelectorAll('#latency + svg rect').length > 0");
     stage.switch.tell(&["ports", "remove", "sink"]).expect("the port");

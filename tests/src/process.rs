@@ -14,6 +14,14 @@ use crate::{need, wait};
 
 const DUMPED_LINES: usize = 200;
 
+/// Anonymous memory of a process in bytes (`RssAnon`).
+pub fn anonymous_memory(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("a running process");
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("a process has memory");
+    let kilobytes = line.trim().split(' ').next().and_then(|n| n.parse::<u64>().ok());
+    1024 * kilobytes.expect("a number")
+}
+
 /// A running child process.
 pub struct Process {
     name: String,

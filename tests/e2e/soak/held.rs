@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
+use linerate_tests::process::anonymous_memory;
 use linerate_tests::wait;
 use serde_json::{Value, json};
 
@@ -27,14 +28,10 @@ pub(super) struct Held {
 impl Held {
     pub(super) fn by(process: u32) -> Held {
         let count = |name: &str| fs::read_dir(format!("/proc/{process}/{name}")).map_or(0, Iterator::count);
-        let text = |name: &str| fs::read_to_string(format!("/proc/{process}/{name}")).unwrap_or_default();
         let counts = || (count("fd") as u64, count("task") as u64);
         let (descriptors, threads) = wait::settled(SETTLE, LIMIT, counts);
-        let status = text("status");
-        let anonymous = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap_or_default();
-        let kilobytes = anonymous.trim().split(' ').next().and_then(|n| n.parse::<u64>().ok());
-        let bytes = 1024 * kilobytes.expect("a process has memory");
-        Held { descriptors, threads, mappings: text("maps").lines().count() as u64, bytes }
+        let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
+        Held { descriptors, threads, mappings: maps.lines().count() as u64, bytes: anonymous_memory(process) }
     }
 
     /// What a process holds. Waits if it holds more than `before`.
