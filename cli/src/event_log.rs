@@ -157,7 +157,7 @@ impl<S: Subscriber> Layer<S> for Recorder {
     }
 }
 
-/// The lock, if nobody holds it. A poisoned one is valid.
+/// The lock, if no thread holds it. A poisoned one is valid.
 pub(crate) fn free<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     match mutex.try_lock() {
         Ok(guard) => Some(guard),

@@ -89,6 +89,14 @@ pub(crate) fn id() -> String {
     found.into_iter().find(|text| !text.is_empty()).unwrap_or_default()
 }
 
+/// Name of a thread, and the fields behind it in `stat` of its directory, from the third on (`proc_pid_stat(5)`). The
+/// name is in parentheses and can contain any character.
+pub(crate) fn thread_stat(folder: &Path) -> Option<(String, Vec<String>)> {
+    let stat = String::from_utf8_lossy(&std::fs::read(folder.join("stat")).ok()?).into_owned();
+    let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
+    Some((name.to_owned(), rest.split_whitespace().map(str::to_owned).collect()))
+}
+
 /// Path of the lock file of a control socket.
 pub(crate) fn lock_path(control: &Path) -> PathBuf {
     let mut lock = control.as_os_str().to_owned();

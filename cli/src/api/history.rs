@@ -6,6 +6,7 @@ use crate::dataplane::rate_history::HistoryReport;
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
+use engine::Snapshot;
 use serde::Deserialize;
 use std::sync::PoisonError;
 use utoipa::IntoParams;
@@ -22,9 +23,8 @@ pub(super) struct HistoryQuery {
 
 impl ApiService {
     /// Takes a sample of rates. Must be called again and again.
-    pub(crate) fn observe_rates(&self) {
-        let now = self.snapshot();
-        self.history.lock().unwrap_or_else(PoisonError::into_inner).observe(&now);
+    pub(crate) fn observe_rates(&self, now: &Snapshot) {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner).observe(now);
     }
 }
 

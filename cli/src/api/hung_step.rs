@@ -1,24 +1,19 @@
 //! What a worker that hangs does, as far as the kernel knows: workers do not store their steps, because that would be a
 //! store for each step of each burst.
 
+use crate::host::thread_stat;
 use std::fs;
-use std::path::Path;
 
 /// What the worker does, for people; `None` if the kernel does not tell.
 pub(crate) fn of(worker: usize) -> Option<String> {
-    of_thread(Path::new("/proc/self/task"), &format!("worker-{worker}"))
-}
-
-fn of_thread(tasks: &Path, name: &str) -> Option<String> {
-    let mut tasks = fs::read_dir(tasks).ok()?.flatten().map(|task| task.path());
-    let is_named =
-        |task: &Path| fs::read_to_string(task.join("comm")).is_ok_and(|comm| comm.trim_end() == name);
-    let task = tasks.find(|task| is_named(task))?;
-    let stat = fs::read_to_string(task.join("stat")).ok()?;
-    // The name before may have parentheses.
-    let state = stat.rsplit_once(") ")?.1.chars().next()?;
+    let name = format!("worker-{worker}");
+    let mut tasks = fs::read_dir("/proc/self/task").ok()?.flatten().map(|task| task.path());
+    let (task, fields) = tasks.find_map(|task| {
+        let (own, fields) = thread_stat(&task)?;
+        (own == name).then_some((task, fields))
+    })?;
     let function = fs::read_to_string(task.join("wchan")).unwrap_or_default();
-    Some(step(state, function.trim()))
+    Some(step(fields.first()?.chars().next()?, function.trim()))
 }
 
 /// By the state of `proc_pid_stat(5)` and the function of `proc_pid_wchan(5)`.

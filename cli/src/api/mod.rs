@@ -27,6 +27,7 @@ mod fdb;
 mod flows;
 pub(crate) mod grants;
 pub(crate) mod history;
+mod hung_step;
 pub(crate) mod inheritance;
 pub(crate) mod metrics;
 pub(crate) mod mirrors;

@@ -8,10 +8,9 @@ use super::inheritance::Inheritance;
 use super::model::{BridgeStatus, ConfinementReport, PortReport, Status, Traffic};
 use super::peer::Peer;
 use super::source::Source;
-use super::{metrics, policy};
+use super::{hung_step, metrics, policy};
 use crate::dataplane::bond_changes::BondChanges;
 use crate::dataplane::health::{HealthReport, Progress, ReadyReport};
-use crate::dataplane::hung_step;
 use crate::dataplane::interface::{DataPlane, DataPlaneError};
 use crate::dataplane::link_report::NeighborsReport;
 use crate::dataplane::offload_report::OffloadReport;
@@ -253,8 +252,7 @@ impl ApiService {
     }
 
     /// Looks at the workers. Must be called again and again: [`ApiService::health`] is the result of the last call.
-    pub(crate) fn observe_health(&self) -> HealthReport {
-        let now = self.data_plane.snapshot();
+    pub(crate) fn observe_health(&self, now: &Snapshot) -> HealthReport {
         let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
         health.1 = health.0.observe(&now.workers, Instant::now());
         health.1.hung_workers.iter_mut().for_each(|hung| hung.step = hung_step::of(hung.worker));

@@ -18,7 +18,7 @@ const EVENTS: usize = 20;
 #[derive(Debug, Default)]
 pub(crate) struct Crash {
     events: Arc<EventLog>,
-    counters: Mutex<String>,
+    counters: Mutex<Snapshot>,
 }
 
 impl Crash {
@@ -36,9 +36,9 @@ impl Crash {
     }
 
     /// Keeps the counters for a report.
-    pub(crate) fn observe(&self, now: &Snapshot) {
+    pub(crate) fn observe(&self, now: Snapshot) {
         if let Some(mut counters) = free(&self.counters) {
-            *counters = totals(now);
+            *counters = now;
         }
     }
 
@@ -47,7 +47,7 @@ impl Crash {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         let backtrace = std::backtrace::Backtrace::force_capture();
         let version = env!("CARGO_PKG_VERSION");
-        let counters = free(&self.counters).map(|counters| counters.clone());
+        let counters = free(&self.counters).map(|counters| totals(&counters));
         let events = self.events.last(EVENTS);
         error!(
             thread, place, version, %backtrace, counters, events, reason = panic.payload_as_str(),
@@ -106,7 +106,7 @@ mod tests {
         let crash = Crash::new(events.clone());
         let drops = [("queue-full".to_owned(), 2)].into();
         let port = PortSnapshot { rx_packets: 7, tx_packets: 5, drops, ..PortSnapshot::default() };
-        crash.observe(&Snapshot { ports: vec![port], ..Snapshot::default() });
+        crash.observe(Snapshot { ports: vec![port], ..Snapshot::default() });
         let before = std::panic::take_hook();
         tracing::subscriber::with_default(tracing_subscriber::registry().with(recorder).with(json), || {
             for n in 0..30 {

@@ -3,7 +3,8 @@
 //! A thread looks at the workers every second, or twice in the interval of systemd's watchdog if that is shorter
 //! (`WatchdogSec`). Only while none hangs, the watchdog is told so; otherwise systemd ends the process and starts it
 //! again. A worker that hangs is also logged, once, and so is its end, and changes of members of bonds. The same
-//! thread takes the samples of the history of rates, and the counters for the report of a panic. Without a supervisor, notices go nowhere.
+//! thread takes the samples of the history of rates, and the counters for the report of a panic. Without a supervisor,
+//! notices go nowhere.
 
 use super::crash::Crash;
 use crate::api::service::ApiService;
@@ -35,14 +36,15 @@ impl Supervision {
         let watch = move || {
             let mut hung = BTreeSet::new();
             loop {
-                let health = service.observe_health();
+                let now = service.snapshot();
+                let health = service.observe_health(&now);
                 if health.hung_workers.is_empty() && watchdog.is_some() {
                     notify(NotifyState::Watchdog);
                 }
                 hung = tell(&health, &hung);
                 service.observe_bonds();
-                service.observe_rates();
-                crash.observe(&service.snapshot());
+                service.observe_rates(&now);
+                crash.observe(now);
                 if stopped.recv_timeout(interval) != Err(RecvTimeoutError::Timeout) {
                     return;
                 }

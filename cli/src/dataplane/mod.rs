@@ -6,8 +6,7 @@
 //! lists what they track, and `tunnels` their tunnels. `links` runs the protocols between neighbours and the timers of
 //! bonds, `export` sends samples and counters to collectors, and `offload` is the kernel fast path. `handover` and
 //! `state` are what a process that takes the switch over continues. `open` opens ports, `logged` logs their events
-//! within `log_limit`, `health` finds workers that hang and `hung_step` what they do, and `convert` converts settings to
-//! those of the libraries.
+//! within `log_limit`, `health` finds workers that hang, and `convert` converts settings to those of the libraries.
 
 pub(crate) mod bond_changes;
 pub(crate) mod bond_report;
@@ -22,7 +21,6 @@ pub(crate) mod flow_report;
 mod flows;
 pub(crate) mod handover;
 pub(crate) mod health;
-pub(crate) mod hung_step;
 pub(crate) mod interface;
 pub(crate) mod link_report;
 mod links;

@@ -4,6 +4,7 @@
 //! malformed entries are left out.
 
 use super::evidence::SocketFile;
+use crate::host::thread_stat;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -82,14 +83,11 @@ fn trimmed(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }
 
-/// Parses `stat` of a thread (proc(5)): the name is in parentheses and can contain any character.
 fn thread(folder: &Path) -> Option<ThreadTimes> {
-    let stat = String::from_utf8_lossy(&fs::read(folder.join("stat")).ok()?).into_owned();
-    let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
-    let fields: Vec<&str> = rest.split_whitespace().collect();
+    let (name, fields) = thread_stat(folder)?;
     // The first field here is the third of the file.
     let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
-    Some(ThreadTimes { name: name.to_owned(), cpu: field(39)? as usize, ..ThreadTimes::default() })
+    Some(ThreadTimes { name, cpu: field(39)? as usize, ..ThreadTimes::default() })
 }
 
 /// Nanoseconds for which a thread ran, and for which it waited on run queues: fields of `schedstat`.
