@@ -295,8 +295,8 @@ fn refused(reason: &str) -> ApiError {
 
 /// Replaces the process by the program that is at its path now
 ///
-/// Ports, sockets, flows, connections, learned addresses and counters are handed over. All or nothing: if the new process
-/// cannot take over, the switch runs as before.
+/// Ports, sockets, flows, connections, learned addresses and counters are handed over. All or nothing: if the new
+/// process cannot take over, the switch runs as before.
 #[utoipa::path(post, path = "/v1/upgrade", request_body = UpgradeRequest, responses(
     (status = 200, description = "The new process runs, and this one is about to exit", body = Upgraded),
     ApiError,
