@@ -187,7 +187,8 @@ fn only_members_of_the_group_of_a_socket_may_connect() {
     fs::set_permissions(switch.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let socket = switch.path("a.sock");
     let port = format!("kind=virtio-user,socket={socket}");
-    switch.wait_until(|_| Path::new(&socket).exists());
+    // Set last, after owner and group.
+    switch.wait_until(|_| fs::metadata(&socket).is_ok_and(|found| found.mode() & 0o777 == 0o660));
     let found = fs::metadata(&socket).unwrap();
     assert_eq!((found.uid(), found.gid()), (65_534, 100));
     let binary = copied(switch.dir.path());
