@@ -195,7 +195,7 @@ pub(crate) fn start(
     listener: impl Listener,
     router: Router,
 ) -> Result<Server, Diagnostic> {
-    start_site((name, role), listener, Site::new(router, None))
+    start_site((name, role), listener, Site::new(router, None, role))
 }
 
 /// [`start`], with a gate for the clients of each request.
@@ -205,7 +205,7 @@ pub(super) fn start_gated(
     listener: impl Listener,
     (router, gate): (Router, Gate),
 ) -> Result<Server, Diagnostic> {
-    start_site((name, role), listener, Site::new(router, Some(gate)))
+    start_site((name, role), listener, Site::new(router, Some(gate), role))
 }
 
 fn start_site(thread: (&str, Role), listener: impl Listener, site: Site) -> Result<Server, Diagnostic> {
@@ -220,13 +220,15 @@ struct Site {
     router: Router,
     /// Decides before the body of a request is read.
     gate: Option<Gate>,
+    /// Of its requests: none that only reads has a large body.
+    role: Role,
     /// One request with a large body is read at a time.
     large: Semaphore,
 }
 
 impl Site {
-    fn new(router: Router, gate: Option<Gate>) -> Self {
-        Self { router, gate, large: Semaphore::new(1) }
+    fn new(router: Router, gate: Option<Gate>, role: Role) -> Self {
+        Self { router, gate, role, large: Semaphore::new(1) }
     }
 
     fn admit(&self, headers: &HeaderMap, peer: &Peer) -> Result<Peer, Response> {
@@ -328,7 +330,7 @@ async fn answer(
         }
     };
     let (method, uri) = (parts.method.clone(), parts.uri.clone());
-    let is_large = method == Method::POST && uri.path() == LARGE;
+    let is_large = site.role == Role::Changes && method == Method::POST && uri.path() == LARGE;
     let turn = if is_large { site.large.acquire().await.ok() } else { None };
     let most = if is_large { config::LARGEST as usize } else { MAX_BODY };
     let body = axum::body::to_bytes(Body::new(body), most).await;

@@ -211,6 +211,17 @@ fn connections_without_a_request_end_and_give_their_place_to_others() {
     }
 }
 
+/// A configuration file may be large where it can be applied, not here.
+#[test]
+fn a_body_is_limited_before_it_has_a_route() {
+    let running = running();
+    let mut stream = running.connect();
+    write!(stream, "POST /v1/config HTTP/1.1\r\n{HOST}\r\nContent-Length: 65537\r\n\r\n").unwrap();
+    stream.write_all(&vec![b'a'; 65_537]).unwrap();
+    let answer = read(stream);
+    assert_eq!(answer.status, 413, "{}", answer.body);
+}
+
 #[test]
 fn a_token_of_a_file_is_not_in_the_url() {
     let dir = tempfile::tempdir().unwrap();
