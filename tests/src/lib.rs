@@ -27,6 +27,7 @@ pub mod switch;
 pub mod tcp;
 pub mod testpmd;
 pub mod tun;
+pub mod udp;
 pub mod vm;
 pub mod wait;
 

@@ -1,6 +1,7 @@
 //! A Linux guest in QEMU with one vhost-user network card, controlled through its serial line. It runs without KVM,
 //! so that it runs on every machine.
 
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -167,11 +168,22 @@ impl Vm {
         Vm { process: Process::spawn(folder, &name, QEMU, &words), address, commands: 0 }
     }
 
-    /// Lets `other`, to which this guest has migrated, continue the commands of this guest.
-    #[must_use]
-    pub fn continued_by(self, mut other: Vm) -> Vm {
-        other.commands = self.commands;
-        other
+    /// The memory of a guest with a vhost-user port, which its QEMU shares.
+    pub fn memory(&self) -> File {
+        let folder = format!("/proc/{}/fd", self.process.pid());
+        let open = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{folder}: {error}"));
+        let is_memory = |path: &PathBuf| {
+            fs::read_link(path)
+                .is_ok_and(|target| target.starts_with("/memfd:memory-backend-memfd (deleted)"))
+        };
+        let found = open.flatten().map(|entry| entry.path()).find(is_memory);
+        let path = found.unwrap_or_else(|| panic!("{folder}: no memory of the guest"));
+        File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    /// Continues as `other`, to which this guest has migrated, with the same numbers of commands.
+    pub fn continue_as(&mut self, other: Vm) {
+        *self = Vm { commands: self.commands, ..other };
     }
 
     /// Starts a guest with the address 10.0.0.`number`, with all threads of its QEMU pinned to one CPU; `options` are
