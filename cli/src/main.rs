@@ -31,9 +31,9 @@ use api::client::Client;
 use api::endpoint::{Credentials, SCHEME};
 use args::{Cli, Command};
 use commands::{
-    bench, bonds, capture, check, completion, config, connections, demo, doctor, events, extcap, generate,
-    guest, import, laboratory, load, mirrors, multicast, queues, run, serve, snippet, stack, top, trace,
-    tunnels, upgrade, verbs,
+    bench, bonds, bridges, capture, check, completion, config, connections, demo, doctor, events, extcap,
+    generate, guest, import, laboratory, load, mirrors, multicast, ports, queues, run, serve, snippet, stack,
+    top, trace, tunnels, upgrade, verbs,
 };
 use log::LogFormat;
 use std::path::PathBuf;
@@ -84,11 +84,11 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Status(args) => verbs::status(&client(), args.output),
         Command::Doctor(args) => doctor::run(args, &client()),
         Command::Top(args) => top::run(args, &client()),
-        Command::Ports(command) => verbs::ports(&client(), command),
+        Command::Ports(command) => ports::run(&client(), command),
         Command::Events(args) => events::run(args, &client()),
         Command::Capture(args) => capture::run(args, &client()),
         Command::Extcap(args) => extcap::run(args, &client()),
-        Command::Bridges(command) => verbs::bridges(&client(), command),
+        Command::Bridges(command) => bridges::run(&client(), command),
         Command::Bonds(command) => bonds::run(&client(), command),
         Command::Neighbors(command) => verbs::neighbors(&client(), command),
         Command::Offload(command) => verbs::kernel_fast_path(&client(), command),

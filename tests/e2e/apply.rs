@@ -120,3 +120,57 @@ fn saved_changes_survive_a_restart_and_sighup_takes_others_back() {
     assert_eq!(names(&switch), ["red", "blue", "green"]);
     switch.stop();
 }
+
+#[test]
+#[ignore = "needs a switch: run by `cargo xtask test`"]
+fn objects_that_are_saved_survive_a_restart() {
+    let folder = folder();
+    let port = |name: &str| {
+        format!("[[port]]\nname = \"{name}\"\nsocket = \"{}\"\n", folder.path().join(name).display())
+    };
+    let ports = ["red", "blue", "green"].map(port).concat();
+    let threads = "[worker]\nmodel = \"pipeline\"\nrx = [0]\nwork = [0]\ntx = [0]\n\n";
+    let switch = Switch::start_from(folder.path(), &format!("{threads}{ports}"));
+    for change in [
+        &["ports", "set", "green", "mtu=9000", "vlan=7"][..],
+        &["bonds", "add", "pair", "--ports", "red,blue"],
+        &["bonds", "set", "pair", "mode=balance-slb"],
+        &["mirrors", "add", "probe", "--source-ports", "pair", "--output-port", "green"],
+        &["bridges", "add", "lan", "--set", "table=1024"],
+        &["ports", "add", "second", "--kind", "null", "--bridge", "lan"],
+        &["workers", "add", "--role", "work", "--cpu", "1"],
+    ] {
+        switch.tell(&[change, &["--save"]].concat()).unwrap_or_else(|error| panic!("{change:?}: {error}"));
+    }
+    let refused = switch.tell(&["bridges", "remove", "lan"]).expect_err("a bridge with a port");
+    assert!(refused.contains("it has the ports second"), "{refused}");
+    let shown = |switch: &Switch| {
+        let of = |noun: &str| switch.ask(&[noun, "show"]).unwrap_or_else(|error| panic!("{noun}: {error}"));
+        let [ports, bonds, mirrors, bridges, workers] =
+            ["ports", "bonds", "mirrors", "bridges", "workers"].map(of);
+        let settings = |list: &Value| -> Vec<Value> {
+            let list = list.as_array().into_iter().flatten();
+            list.map(|object| object["settings"].clone()).collect()
+        };
+        let names: Vec<_> =
+            bridges.as_array().into_iter().flatten().map(|bridge| bridge["name"].clone()).collect();
+        // Each role of a thread is one.
+        let workers = workers["workers"].as_array().map(Vec::len);
+        (settings(&ports), settings(&bonds), settings(&mirrors), names, workers)
+    };
+    let before = shown(&switch);
+    assert_eq!(
+        (before.0.len(), before.1.len(), before.2.len(), before.3.len(), before.4),
+        (4, 1, 1, 2, Some(4))
+    );
+    switch.stop();
+    let switch = Switch::restart(folder.path());
+    assert_eq!(shown(&switch), before);
+    for change in [&["ports", "remove", "second"][..], &["bridges", "remove", "lan"]] {
+        switch.tell(&[change, &["--save"]].concat()).unwrap_or_else(|error| panic!("{change:?}: {error}"));
+    }
+    switch.stop();
+    let switch = Switch::restart(folder.path());
+    assert_eq!(shown(&switch).3, ["main"]);
+    switch.stop();
+}

@@ -166,7 +166,7 @@ fn packets_of_a_group_reach_members_only() {
 fn the_querier_keeps_memberships_which_are_flushed_on_request() {
     let folder = folder();
     let intervals = "query_interval = \"1s\", membership_interval = \"6s\"";
-    let site = Site::start(folder.path(), &format!("querier = true, {intervals}"));
+    let mut site = Site::start(folder.path(), &format!("querier = true, {intervals}"));
     let _members = GROUPS.map(|group| site.join(folder.path(), 1, group, &[]));
     let source = site.join(folder.path(), 2, "232.1.1.1", &["10.9.0.1"]);
     let entry = |group, port| wait::until(LIMIT, || site.member(group, port)).unwrap();
@@ -185,6 +185,8 @@ fn the_querier_keeps_memberships_which_are_flushed_on_request() {
         };
         assert!(wait::until(LIMIT, is_old).is_some(), "hosts answer queries: {}", site.shown());
     }
+    let refused = site.switch.upgrade(&[]).unwrap_err();
+    assert!(refused.contains("bridge \"lan\"") && refused.contains("groups are learned again"), "{refused}");
     let queriers = site.shown()["queriers"].clone();
     assert!(queriers.as_array().unwrap().iter().any(|querier| querier["address"] == "0.0.0.0"), "{queriers}");
     let flushed = site.switch.ask(&["multicast", "flush", "--port", "green"]).unwrap();

@@ -4,6 +4,7 @@
 //! anything is done; if a step fails, `steps` changes the switch back. A port whose settings do not change is not
 //! touched.
 
+pub(super) mod edits;
 mod steps;
 
 use super::answer::{Answer, Service, filter, on_own_thread};
@@ -15,7 +16,7 @@ use super::source::Source;
 use crate::dataplane::interface::DataPlaneError;
 use crate::settings::changes::{Change, Changes};
 use crate::settings::config;
-use crate::settings::document;
+use crate::settings::document::{self, DocumentError};
 use crate::settings::kinds::PortKind;
 use crate::settings::topology::Topology;
 use axum::body::Bytes;
@@ -77,10 +78,7 @@ impl ApiService {
     pub(super) fn configuration_of(&self, topology: &Topology) -> Result<Configuration, ApiError> {
         let source = self.source();
         let Some(source) = &*source else { return Err(no_file()) };
-        let text = document::update(&source.text, &source.topology, topology).map_err(|e| {
-            let remedy = "change the file by hand; see `linerate apply --diff FILE`";
-            ApiError::Failed(Diagnostic::failed("configuration", e, remedy))
-        })?;
+        let text = document::update(&source.text, &source.topology, topology).map_err(not_expressed)?;
         Ok(Configuration { file: source.file.clone(), text, loaded: source.text.clone() })
     }
 
@@ -100,23 +98,31 @@ impl ApiService {
     ) -> Result<Applied, ApiError> {
         let places = self.admit_source(file, peer)?;
         let source = self.read(file, text)?;
-        let wanted = &source.topology;
-        self.may_add_all(&Changes::between(&self.topology(), wanted), file, places.as_ref())?;
-        let mut loaded = steps::load(&Changes::between(&self.topology(), wanted), |port| self.load(port))?;
+        let topology = source.topology.clone();
+        let wanted = Wanted { topology: &topology, file: Some(file), places: places.as_ref(), since: None };
+        self.replace(&wanted, dry_run, || *self.source() = Some(source))
+    }
+
+    /// Replaces the running configuration. `done` follows before another change can.
+    fn replace(&self, wanted: &Wanted<'_>, dry_run: bool, done: impl FnOnce()) -> Result<Applied, ApiError> {
+        self.may_add_all(wanted)?;
+        let new = Changes::between(&self.topology(), wanted.topology);
+        let mut loaded = steps::load(&new, |port| self.load(port))?;
         let mut running = self.change()?;
-        let changes = Changes::between(&running, wanted);
-        permitted(file, &changes)?;
-        names_are_free(file, &running, wanted)?;
+        wanted.is_current(&running)?;
+        let changes = Changes::between(&running, wanted.topology);
+        wanted.is_permitted(&changes)?;
+        wanted.has_free_names(&running)?;
         let report = changes.report();
         if dry_run {
             return Ok(Applied { changes: report, done: false, held: Vec::new() });
         }
-        let held = steps::apply(self.data_plane(), &mut running, wanted, &mut |port| {
+        let held = steps::apply(self.data_plane(), &mut running, wanted.topology, &mut |port| {
             // A port of before, which is restored, has the same name and its own recording.
             let found = loaded.iter().position(|(of, _)| of == port);
             found.map_or_else(|| self.load(port), |at| Ok(loaded.swap_remove(at).1))
         })?;
-        *self.source() = Some(source);
+        done();
         Ok(Applied { changes: report, done: true, held })
     }
 
@@ -132,11 +138,12 @@ impl ApiService {
     }
 
     /// Refuses new ports that the client may not add, or that the process cannot open.
-    fn may_add_all(&self, changes: &Changes, file: &Path, places: Option<&Places>) -> Result<(), ApiError> {
+    fn may_add_all(&self, wanted: &Wanted<'_>) -> Result<(), ApiError> {
+        let changes = Changes::between(&self.topology(), wanted.topology);
         let new = changes.ports.iter().filter_map(|edit| edit.new.as_ref());
-        let refused: Vec<_> = new.filter_map(|port| self.may_add(port, places).err()).collect();
+        let refused: Vec<_> = new.filter_map(|port| self.may_add(port, wanted.places).err()).collect();
         let refused: Vec<_> = refused.into_iter().map(ApiError::into_diagnostic).collect();
-        if refused.is_empty() { Ok(()) } else { Err(ApiError::Forbidden(config::in_file(file, refused))) }
+        if refused.is_empty() { Ok(()) } else { Err(ApiError::Forbidden(wanted.all(refused))) }
     }
 
     /// `POST /v1/config` of a file that the running configuration was saved as. Others may have changed the switch
@@ -161,27 +168,67 @@ fn no_file() -> ApiError {
     ApiError::not_found("configuration", "the switch was not started from a file", "apply a file first")
 }
 
-/// Refuses changes of sections that only a start reads.
-fn permitted(file: &Path, changes: &Changes) -> Result<(), ApiError> {
-    let remedy = "leave it as it is, or restart the switch with this file";
-    let refused: Vec<_> =
-        changes.fixed().into_iter().map(|(place, reason)| Diagnostic::bad(place, reason, remedy)).collect();
-    if refused.is_empty() { Ok(()) } else { Err(ApiError::Invalid(config::in_file(file, refused))) }
+/// The text of the file cannot have a change.
+fn not_expressed(error: DocumentError) -> ApiError {
+    let remedy = "change the file by hand; see `linerate apply --diff FILE`";
+    ApiError::Failed(Diagnostic::failed("configuration", error, remedy))
 }
 
-/// Refuses names that ports of applications have.
-fn names_are_free(file: &Path, running: &Topology, wanted: &Topology) -> Result<(), ApiError> {
-    let granted = running.ports.iter().filter(|port| matches!(port.kind, PortKind::Granted(_)));
-    let taken = |name: &str| {
-        let (ports, bonds) = (wanted.ports.iter(), wanted.bonds.iter());
-        ports.map(|port| &port.name).chain(bonds.map(|bond| &bond.name)).any(|own| own == name)
-    };
-    let bad = |name: &String| {
-        let reason = "a port of an application has this name";
-        Diagnostic::bad(format!("port \"{name}\""), reason, "choose another name, or remove that port")
-    };
-    let taken: Vec<_> = granted.filter(|port| taken(&port.name)).map(|port| bad(&port.name)).collect();
-    if taken.is_empty() { Ok(()) } else { Err(ApiError::Conflict(config::in_file(file, taken))) }
+/// A configuration that is to run.
+struct Wanted<'a> {
+    topology: &'a Topology,
+    /// The file that describes it, which errors name.
+    file: Option<&'a Path>,
+    /// Directories for files of the client.
+    places: Option<&'a Places>,
+    /// The running configuration that it was made of, unless it replaces any.
+    since: Option<&'a Topology>,
+}
+
+impl Wanted<'_> {
+    /// Errors as one.
+    fn all(&self, errors: Vec<Diagnostic>) -> Diagnostic {
+        match self.file {
+            Some(file) => config::in_file(file, errors),
+            None => Diagnostic::all(errors),
+        }
+    }
+
+    /// Refuses to take back what another request has changed meanwhile.
+    fn is_current(&self, running: &Topology) -> Result<(), ApiError> {
+        if self.since.is_none_or(|since| Changes::between(since, running).is_empty()) {
+            return Ok(());
+        }
+        let reason = "another request has changed the switch meanwhile";
+        Err(ApiError::Conflict(Diagnostic::bad("configuration", reason, "try again")))
+    }
+
+    /// Refuses changes of sections that only a start reads.
+    fn is_permitted(&self, changes: &Changes) -> Result<(), ApiError> {
+        let remedy = match self.file {
+            Some(_) => "leave it as it is, or restart the switch with this file",
+            None => "write it into the configuration file, and restart the switch",
+        };
+        let refused = changes.fixed().into_iter();
+        let refused: Vec<_> = refused.map(|(place, reason)| Diagnostic::bad(place, reason, remedy)).collect();
+        if refused.is_empty() { Ok(()) } else { Err(ApiError::Invalid(self.all(refused))) }
+    }
+
+    /// Refuses names that ports of applications have.
+    fn has_free_names(&self, running: &Topology) -> Result<(), ApiError> {
+        let granted = running.ports.iter().filter(|port| matches!(port.kind, PortKind::Granted(_)));
+        let taken = |name: &str| {
+            let (ports, bonds) = (self.topology.ports.iter(), self.topology.bonds.iter());
+            let ports = ports.filter(|port| !matches!(port.kind, PortKind::Granted(_)));
+            ports.map(|port| &port.name).chain(bonds.map(|bond| &bond.name)).any(|own| own == name)
+        };
+        let bad = |name: &String| {
+            let reason = "a port of an application has this name";
+            Diagnostic::bad(format!("port \"{name}\""), reason, "choose another name, or remove that port")
+        };
+        let taken: Vec<_> = granted.filter(|port| taken(&port.name)).map(|port| bad(&port.name)).collect();
+        if taken.is_empty() { Ok(()) } else { Err(ApiError::Conflict(self.all(taken))) }
+    }
 }
 
 /// A step failed.

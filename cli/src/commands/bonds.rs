@@ -2,7 +2,7 @@
 
 use super::show::bonds as tables;
 use super::unsaved;
-use super::verbs::add_setting;
+use super::verbs::with_settings;
 use crate::api::client::{Client, quote};
 use crate::api::model::BondReport;
 use crate::args::switch::{BondsAddArgs, BondsCommand, BondsSetArgs, BondsShowArgs};
@@ -59,11 +59,4 @@ fn set(client: &Client, args: &BondsSetArgs) -> anyhow::Result<()> {
     let bond: BondReport = client.patch(&path(&args.name), &with_settings(Map::new(), &args.set)?)?;
     console::print(&bond, args.show.output, |bond| format!("changed {}", bond.settings))?;
     unsaved::changed(client, args.save)
-}
-
-fn with_settings(mut body: Map<String, Value>, set: &[(String, String)]) -> anyhow::Result<Value> {
-    for (key, value) in set {
-        add_setting(&mut body, key, value)?;
-    }
-    Ok(body.into())
 }

@@ -8,7 +8,7 @@ use crate::api::config::{Applied, Configuration};
 use crate::args::config::{ApplyArgs, ConfigCommand};
 use crate::settings::changes::{Change, KeyChange};
 use crate::settings::config;
-use console::{Diagnostic, table};
+use console::{Diagnostic, Output, table};
 use serde::Serialize;
 use serde_json::Value;
 use std::io::{self, Write};
@@ -20,10 +20,15 @@ pub(crate) fn apply(args: &ApplyArgs, client: &Client) -> anyhow::Result<()> {
     let file = std::path::absolute(&args.config).unwrap_or_else(|_| args.config.clone());
     let text = config::text(&args.config)?;
     let applied = send(client, &file, text, ("dry_run", args.diff))?;
+    print(&applied, args.show.output)
+}
+
+/// Prints what was changed.
+pub(super) fn print(applied: &Applied, output: Output) -> anyhow::Result<()> {
     for error in &applied.held {
         console::warn(&format!("linerate: {error}"));
     }
-    console::print(&applied, args.show.output, |applied| match applied.changes.as_slice() {
+    console::print(applied, output, |applied| match applied.changes.as_slice() {
         [] => "no differences".to_owned(),
         changes => list(changes),
     })

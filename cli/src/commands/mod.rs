@@ -1,10 +1,11 @@
-//! The commands: `run` runs a switch, `verbs` and `mirrors` query and change a running one, and `trace` follows a
+//! The commands: `run` runs a switch, `verbs`, `ports`, `bridges` and others query and change a running one, and `trace` follows a
 //! packet through it; `events` shows what happened, `doctor` finds known causes of faults, and `import` reads the
 //! configuration of another switch; `generate`, `bench` and `load` measure; `serve` runs servers, `stack` queries them;
 //! `guest` and `demo` are guests.
 
 pub(crate) mod bench;
 pub(crate) mod bonds;
+pub(crate) mod bridges;
 pub(crate) mod capture;
 pub(crate) mod check;
 pub(crate) mod completion;
@@ -26,6 +27,7 @@ pub(crate) mod laboratory;
 pub(crate) mod load;
 pub(crate) mod mirrors;
 pub(crate) mod multicast;
+pub(crate) mod ports;
 pub(crate) mod queues;
 pub(crate) mod run;
 pub(crate) mod serve;

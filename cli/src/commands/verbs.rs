@@ -2,23 +2,21 @@
 
 use crate::api::client::{Client, query, quote};
 use crate::api::model::{
-    FdbReport, FlowReport, FlowsChanged, Flushed, PlacementReport, PortReport, RebalanceRequest, Status,
-    WorkerAdded, WorkerRequest, WorkersReport,
+    FdbReport, FlowReport, FlowsChanged, Flushed, PlacementReport, RebalanceRequest, Status, WorkerAdded,
+    WorkerRequest, WorkersReport,
 };
 use crate::args::switch::{
-    BridgesCommand, ExportCommand, FdbAddArgs, FdbCommand, FdbRemoveArgs, FdbSelection, FdbShowArgs,
-    FlowsCommand, FlushArgs, NeighborsCommand, OffloadCommand, PlacementCommand, PortsAddArgs, PortsCommand,
-    PortsRemoveArgs, PortsShowArgs, RebalanceArgs, WorkersAddArgs, WorkersCommand,
+    ExportCommand, FdbAddArgs, FdbCommand, FdbRemoveArgs, FdbSelection, FdbShowArgs, FlowsCommand, FlushArgs,
+    NeighborsCommand, OffloadCommand, PlacementCommand, RebalanceArgs, WorkersAddArgs, WorkersCommand,
 };
-use crate::commands::show::{self, bridges, flows, links, offload, placing, ports, tables};
+use crate::commands::show::{self, flows, links, offload, placing, tables};
 use crate::commands::unsaved;
 use crate::dataplane::export_report::ExportReport;
 use crate::dataplane::link_report::NeighborsReport;
 use crate::dataplane::offload_report::OffloadReport;
-use crate::dataplane::report::{BridgeReport, FdbEntry, FlowRequest, Origin};
-use crate::settings::kinds::PortKind;
+use crate::dataplane::report::{FdbEntry, FlowRequest, Origin};
 use crate::settings::section;
-use crate::settings::topology::{PortSettings, StaticEntry};
+use crate::settings::topology::StaticEntry;
 use console::Diagnostic;
 use console::Output;
 use engine::balance::Balance;
@@ -32,21 +30,6 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// `linerate status`
 pub(crate) fn status(client: &Client, output: Output) -> anyhow::Result<()> {
     console::print(&client.get::<Status>("/v1/status")?, output, tables::status)
-}
-
-/// `linerate bridges ...`
-pub(crate) fn bridges(client: &Client, command: &BridgesCommand) -> anyhow::Result<()> {
-    let BridgesCommand::Show(args) = command;
-    let mut bridges: Vec<BridgeReport> = client.get("/v1/bridges")?;
-    let Some(name) = &args.name else {
-        return console::print(&bridges, args.show.output, |bridges| bridges::bridges(bridges));
-    };
-    bridges.retain(|bridge| bridge.name == *name);
-    let Some(bridge) = bridges.first() else {
-        let remedy = "see `linerate bridges show`";
-        return Err(Diagnostic::bad(format!("bridge \"{name}\""), "there is no such bridge", remedy).into());
-    };
-    console::print(bridge, args.show.output, |bridge| bridges::bridges(std::slice::from_ref(bridge)))
 }
 
 /// `linerate offload ...`
@@ -94,90 +77,18 @@ fn add_worker(client: &Client, args: &WorkersAddArgs) -> anyhow::Result<()> {
     unsaved::changed(client, args.save)
 }
 
-/// `linerate ports ...`
-pub(crate) fn ports(client: &Client, command: &PortsCommand) -> anyhow::Result<()> {
-    match command {
-        PortsCommand::Show(args) => show_ports(client, args),
-        PortsCommand::Add(args) => add_port(client, args),
-        PortsCommand::Remove(args) => remove_port(client, args),
-    }
-}
-
-fn remove_port(client: &Client, args: &PortsRemoveArgs) -> anyhow::Result<()> {
-    let port: PortSettings = client.delete(&format!("/v1/ports/{}", quote(&args.name)))?;
-    console::print(&port, args.show.output, |port| format!("removed {port}"))?;
-    unsaved::removed(client, args.save, "port")
-}
-
-fn show_ports(client: &Client, args: &PortsShowArgs) -> anyhow::Result<()> {
-    if let Some(name) = &args.name {
-        let port: PortReport = client.get(&format!("/v1/ports/{}", quote(name)))?;
-        let bridges: Vec<BridgeReport> = client.get("/v1/bridges")?;
-        let addresses = bridges.iter().flat_map(|bridge| &bridge.ports).find(|other| other.port == *name);
-        return console::print(&port, args.show.output, |port| ports::port(port, addresses));
-    }
-    let ports: Vec<PortReport> = client.get("/v1/ports")?;
-    console::print(&ports, args.show.output, |ports| ports::ports(ports))
-}
-
-fn add_port(client: &Client, args: &PortsAddArgs) -> anyhow::Result<()> {
-    let port: PortReport = client.patient().post("/v1/ports", &port_request(args)?)?;
-    let section = unsaved::section(args.save, "port", "", &section::of("port", &port.settings)?);
-    console::print(&port, args.show.output, |port| {
-        let settings = &port.settings;
-        format!("added {settings}, bridge {}{section}", settings.bridge)
-    })?;
-    note_absent_peer(client, &port.settings)?;
-    unsaved::added(client, args.save)
-}
-
-/// Says that a patch port waits for a port that does not exist yet. The port itself reports it after a second.
-fn note_absent_peer(client: &Client, port: &PortSettings) -> anyhow::Result<()> {
-    let PortKind::Patch(patch) = &port.kind else { return Ok(()) };
-    let ports: Vec<PortReport> = client.get("/v1/ports")?;
-    if ports.iter().all(|other| other.settings.name != patch.peer) {
-        console::note(&format!("port {} waits until its peer, port {}, is added", port.name, patch.peer));
-    }
-    Ok(())
-}
-
-/// Request body: the given options under their names in the configuration file.
-fn port_request(args: &PortsAddArgs) -> anyhow::Result<Value> {
-    let vlan = match (args.vlan, args.trunk.as_slice(), args.native) {
-        (Some(vlan), ..) => json!(vlan),
-        (None, [], _) => Value::Null,
-        (None, trunk, None) => json!({ "trunk": trunk }),
-        (None, trunk, Some(native)) => json!({ "trunk": trunk, "native": native }),
-    };
-    let fields = [
-        ("name", json!(args.name)),
-        ("socket", json!(args.socket.as_ref().map(std::path::absolute).transpose()?)),
-        ("kind", json!(args.kind)),
-        ("mode", json!(args.mode)),
-        ("bridge", json!(args.bridge)),
-        ("queue_pairs", json!(args.queue_pairs)),
-        ("ring", json!(args.ring)),
-        ("queue_size", json!(args.queue_size)),
-        ("mergeable", json!(args.mergeable)),
-        ("mtu", json!(args.mtu)),
-        ("vlan", vlan),
-        ("broadcast_limit", json!(args.broadcast_limit)),
-        ("unknown_limit", json!(args.unknown_limit)),
-        ("trusted", args.trusted.then_some(true).into()),
-        ("macs", listed(&args.macs)),
-        ("learn", json!(args.learn)),
-        ("max_macs", json!(args.max_macs)),
-        ("sources", listed(&args.sources)),
-    ];
-    let given = fields.into_iter().filter(|(_, value)| !value.is_null());
-    let mut body: Map<String, Value> = given.map(|(key, value)| (key.to_owned(), value)).collect();
-    for (key, value) in &args.set {
+/// A request body with the settings of `KEY=VALUE`.
+pub(super) fn with_settings(
+    mut body: Map<String, Value>,
+    set: &[(String, String)],
+) -> Result<Value, Diagnostic> {
+    for (key, value) in set {
         add_setting(&mut body, key, value)?;
     }
     Ok(body.into())
 }
 
-/// Adds a setting of `--set`.
+/// Adds a setting of `KEY=VALUE`.
 pub(super) fn add_setting(body: &mut Map<String, Value>, key: &str, value: &str) -> Result<(), Diagnostic> {
     let place = || format!("--set {key}={value}");
     if is_open(value) {
@@ -189,11 +100,6 @@ pub(super) fn add_setting(body: &mut Map<String, Value>, key: &str, value: &str)
         return Err(Diagnostic::bad(place(), format!("`{key}` is given twice"), "give it once"));
     }
     Ok(())
-}
-
-/// The list, or null if it is empty.
-fn listed(list: &[String]) -> Value {
-    if list.is_empty() { Value::Null } else { json!(list) }
 }
 
 /// Whether `text` begins as a quoted string but does not end as one.

@@ -6,7 +6,7 @@
 use super::changes::{Changes, Edit, key_changes};
 use super::conntrack::ConntrackSettings;
 use super::section;
-use super::topology::{StaticEntry, Topology};
+use super::topology::{BridgeSettings, StaticEntry, Topology};
 use serde::Serialize;
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, Value};
 
@@ -35,6 +35,7 @@ pub(crate) fn update(text: &str, before: &Topology, after: &Topology) -> Result<
     }
     let mut document: DocumentMut = text.parse()?;
     let root = document.as_table_mut();
+    bridges(root, before, &changes)?;
     changes.ports.iter().try_for_each(|edit| change(root, "port", edit))?;
     changes.bonds.iter().try_for_each(|edit| change(root, "bond", edit))?;
     changes.mirrors.iter().try_for_each(|edit| change(root, "mirror", edit))?;
@@ -92,6 +93,50 @@ fn set_keys(table: &mut Table, source: &Table, old: &serde_json::Value, new: &se
             None => drop(table.remove(&changed.key)),
         }
     }
+}
+
+/// Bridges that were added or removed. If there is no longer one only, each object names its bridge.
+fn bridges(root: &mut Table, before: &Topology, changes: &Changes) -> Result<(), DocumentError> {
+    if changes.bridges.is_empty() {
+        return Ok(());
+    }
+    for bridge in &before.bridges {
+        named_or_new(sections(root, "bridge")?, &bridge.name);
+    }
+    let ports = before.ports.iter().map(|port| ("port", &port.name, &port.bridge));
+    let bonds = before.bonds.iter().map(|bond| ("bond", &bond.name, &bond.bridge));
+    let mirrors = before.mirrors.iter().map(|mirror| ("mirror", &mirror.name, &mirror.bridge));
+    for (noun, name, bridge) in ports.chain(bonds).chain(mirrors) {
+        let section = sections(root, noun)?.iter_mut().find(|section| name_of(section) == Some(name));
+        if let Some(section) = section {
+            section.entry("bridge").or_insert_with(|| bridge.into());
+        }
+    }
+    for edit in &changes.bridges {
+        let bridges = sections(root, "bridge")?;
+        match (&edit.old, &edit.new) {
+            (None, Some(new)) => bridges.push(separated(bridge_section(new)?)),
+            (Some(old), None) => bridges.retain(|section| name_of(section) != Some(&old.name)),
+            _ => {
+                return Err(DocumentError::NotExpressed(
+                    "a changed bridge",
+                    "its settings are those of the start",
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The section of a bridge, with the keys that are not the default.
+fn bridge_section(bridge: &BridgeSettings) -> Result<Table, DocumentError> {
+    let mut section = first_section("bridge", bridge)?;
+    let default = first_section("bridge", &BridgeSettings::named(&bridge.name))?;
+    let is_default = |key: &str, item: &Item| {
+        default.get(key).is_some_and(|other| other.to_string().trim() == item.to_string().trim())
+    };
+    section.retain(|key, item| key == "name" || !is_default(key, item));
+    Ok(section)
 }
 
 /// Settings as a section of their own.

@@ -6,8 +6,11 @@ use crate::api::error::ApiError;
 use crate::dataplane::report::FdbFilter;
 use crate::dataplane::switch::Switch;
 use crate::host::Host;
+use crate::settings::policy::Policy;
 use serde_json::json;
 use std::sync::LazyLock;
+
+mod edits;
 
 const FILE: &str = "[[bridge]]\nname = \"main\"\n[[bridge.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"b\"\n\
     [[port]]\nname = \"a\"\nkind = \"null\"\n[[port]]\nname = \"b\"\nkind = \"null\"\nvlan = 5\n";

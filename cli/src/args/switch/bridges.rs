@@ -8,11 +8,47 @@ use console::ShowArgs;
 /// Commands on bridges.
 #[derive(Debug, Subcommand)]
 #[command(
-    after_help = "Bridges have no `add`, `remove` or `set`: change the configuration file and use `linerate apply`."
+    after_help = "Bridges have no `set`: their settings are those of their start. So are bridges with flow tables, a \
+    spanning tree, multicast snooping or export: write them into the configuration file, and restart the switch."
 )]
 pub(crate) enum BridgesCommand {
     /// Show bridges with their ports' counters and the most recent refused moves
     Show(BridgesShowArgs),
+    /// Add a bridge, for ports that are added later
+    ///
+    /// The configuration file is written with --save only.
+    Add(BridgesAddArgs),
+    /// Remove a bridge without ports
+    ///
+    /// The configuration file is written with --save only. Alias: del.
+    #[command(alias = "del")]
+    Remove(BridgesRemoveArgs),
+}
+
+/// Arguments of `bridges add`.
+#[derive(Args, Debug)]
+pub(crate) struct BridgesAddArgs {
+    /// Name of the new bridge
+    pub(crate) name: String,
+    /// Key of the `[[bridge]]` section; a value that is not valid TOML is a string. May be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_and_value)]
+    pub(crate) set: Vec<(String, String)>,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+    #[command(flatten)]
+    pub(crate) save: SaveArgs,
+}
+
+/// Arguments of `bridges remove`.
+#[derive(Args, Debug)]
+pub(crate) struct BridgesRemoveArgs {
+    /// Name of the bridge
+    #[arg(id = "bridge", value_name = "NAME")]
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+    #[command(flatten)]
+    pub(crate) save: SaveArgs,
 }
 
 /// Arguments of `bridges show`.

@@ -10,10 +10,6 @@ use std::path::PathBuf;
 
 /// Commands on ports.
 #[derive(Debug, Subcommand)]
-#[command(
-    after_help = "A port has no `set`: its options are fixed while it exists. Remove the port, and add it with \
-    other options, or change the file and use `linerate apply`."
-)]
 pub(crate) enum PortsCommand {
     /// Show ports with their counters
     Show(PortsShowArgs),
@@ -21,11 +17,31 @@ pub(crate) enum PortsCommand {
     ///
     /// The port is added to the running switch, and with --save to the configuration file.
     Add(Box<PortsAddArgs>),
+    /// Change keys of a port
+    ///
+    /// A port that differs is removed and added again with its number: its guest connects again, and its counters
+    /// start at 0. If it cannot be added, it runs as before. The configuration file is written with --save only.
+    Set(PortsSetArgs),
     /// Remove a port and disconnect its guest
     ///
     /// The port is removed from the running switch, and with --save from the configuration file. Alias: del.
     #[command(alias = "del")]
     Remove(PortsRemoveArgs),
+}
+
+/// Arguments of `ports set`.
+#[derive(Args, Debug)]
+pub(crate) struct PortsSetArgs {
+    /// Name of the port
+    #[arg(id = "port", value_name = "NAME")]
+    pub(crate) name: String,
+    /// Key of the `[[port]]` section with its new value; a value that is not valid TOML is a string
+    #[arg(value_name = "KEY=VALUE", value_parser = key_and_value, required = true)]
+    pub(crate) set: Vec<(String, String)>,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+    #[command(flatten)]
+    pub(crate) save: SaveArgs,
 }
 
 /// Arguments of `ports remove`.

@@ -5,14 +5,16 @@ use super::{sections, validate};
 use crate::host::Host;
 use crate::settings::bonds::BondSettings;
 use crate::settings::conntrack::ConntrackSettings;
+use crate::settings::kinds::PortKind;
 use crate::settings::mirror::MirrorSettings;
 use crate::settings::model::{ModelKind, Role, RoleSettings};
 use crate::settings::reader::fields::Fields;
 use crate::settings::reader::node;
 use crate::settings::reader::notes::{Cause, Findings, Section, shortened};
-use crate::settings::topology::{PortSettings, StaticEntry, Topology, WorkerSettings};
+use crate::settings::topology::{BridgeSettings, PortSettings, StaticEntry, Topology, WorkerSettings};
 use crate::settings::vlan::Vlan;
 use console::Diagnostic;
+use serde::Serialize;
 use std::path::Path;
 
 /// Errors of a request: the gravest class, and all of them.
@@ -33,6 +35,50 @@ pub(crate) fn new_port(
     finish(notes, port)
 }
 
+/// Reads new settings for port `index` of `running`: its own ones with those of the request, where null stands for the
+/// default. They are validated with the configuration that has them.
+pub(crate) fn changed_port(
+    json: &serde_json::Value,
+    running: &Topology,
+    index: usize,
+) -> Result<PortSettings, Refused> {
+    let port = &running.ports[index];
+    let fixed = |reason: &str, remedy: &str| {
+        let place = format!("port \"{}\"", shortened(&port.name));
+        (Cause::Invalid, Diagnostic::bad(place, reason, remedy))
+    };
+    if matches!(port.kind, PortKind::Granted(_)) {
+        return Err(fixed("it is a port of an application", "change its `[[grant]]` section"));
+    }
+    if json.get("name").is_some_and(|name| name != &port.name) {
+        return Err(fixed("`name` cannot be changed", "remove the port, and add it with another name"));
+    }
+    let mut notes = Findings::of_request();
+    let mut changed = sections::read_port(&node::from_json(&patched(port, json)), index, &mut notes);
+    sections::complete_port(&mut changed, &running.bridges, &running.switch);
+    finish(notes, changed)
+}
+
+/// The keys of an object with those of a request, where null stands for the default.
+fn patched(object: &impl Serialize, json: &serde_json::Value) -> serde_json::Value {
+    let own = serde_json::to_value(object).unwrap_or_default();
+    let mut own = own.as_object().cloned().unwrap_or_default();
+    own.extend(json.as_object().cloned().unwrap_or_default());
+    own.retain(|_, value| !value.is_null());
+    own.into()
+}
+
+/// Reads a bridge to be added to `running`. It is validated with the configuration that has it.
+pub(crate) fn new_bridge(json: &serde_json::Value, running: &Topology) -> Result<BridgeSettings, Refused> {
+    let (index, mut notes) = (running.bridges.len(), Findings::of_request());
+    let bridge = sections::read_bridge(&node::from_json(json), index, &mut notes);
+    if running.bridges.iter().any(|other| other.name == bridge.name) {
+        let reason = format!("a bridge is called \"{}\"", bridge.name);
+        notes.taken((Section::Bridge(index), "name"), reason, "choose another name");
+    }
+    finish(notes, bridge)
+}
+
 /// Reads and validates a bond to be added to `running`.
 pub(crate) fn new_bond(json: &serde_json::Value, running: &Topology) -> Result<BondSettings, Refused> {
     bond_at(json, running, running.bonds.len())
@@ -46,7 +92,6 @@ pub(crate) fn changed_bond(
     index: usize,
 ) -> Result<BondSettings, Refused> {
     let own = serde_json::to_value(&running.bonds[index]).unwrap_or_default();
-    let mut own = own.as_object().cloned().unwrap_or_default();
     let fixed = |what: &str| {
         let place = format!("bond \"{}\"", running.bonds[index].name);
         let remedy = "remove the bond, and add it with other settings";
@@ -56,9 +101,7 @@ pub(crate) fn changed_bond(
     if let Some(key) = ["name", "bridge"].iter().find(differs) {
         return Err(fixed(&format!("`{key}`")));
     }
-    own.extend(json.as_object().cloned().unwrap_or_default());
-    own.retain(|_, value| !value.is_null());
-    let (changed, own) = (bond_at(&own.into(), running, index)?, &running.bonds[index]);
+    let (changed, own) = (bond_at(&patched(&own, json), running, index)?, &running.bonds[index]);
     match (changed.policy == own.policy, changed.links == own.links) {
         (true, true) => Ok(changed),
         (false, _) => Err(fixed("VLANs, limits and security")),

@@ -210,7 +210,8 @@ fn management_addresses(fields: &mut Fields<'_, '_>) -> Vec<IpAddr> {
     addresses
 }
 
-fn read_bridge(node: &Node, index: usize, notes: &mut Findings) -> BridgeSettings {
+/// Reads a `[[bridge]]` section.
+pub(super) fn read_bridge(node: &Node, index: usize, notes: &mut Findings) -> BridgeSettings {
     let section = Section::Bridge(index);
     let mut fields = open_named(node, section, "bridge", index, notes);
     let name = fields.required("name", "main").to_owned();

@@ -103,3 +103,18 @@ fn added_stages_are_in_the_lists_of_the_file() {
     stage(&mut after, None);
     assert!(matches!(update(file, &before, &after), Err(DocumentError::NotExpressed(..))));
 }
+
+#[test]
+fn a_second_bridge_is_named_by_the_objects_of_the_first() {
+    let bond = "[[bond]]\nname = \"u\"\nports = [\"a\", \"b\"]\n";
+    let ports = "[[port]]\nname = \"a\"\nkind = \"null\"\n\n[[port]]\nname = \"b\"\nkind = \"null\"\n\n";
+    for head in ["", "[[bridge]]\nname = \"main\"\nageing = \"20s\"\n\n"] {
+        let file = format!("{head}{ports}{bond}");
+        let mut lan = BridgeSettings::named("lan");
+        lan.table = 1024;
+        let text = changed(&file, |topology| topology.bridges.push(lan.clone()));
+        assert_eq!(text.matches("bridge = \"main\"").count(), 3, "{text}");
+        assert!(text.contains("[[bridge]]\nname = \"lan\"\ntable = 1024\n"), "{text}");
+        changed(&text, |topology| topology.bridges.retain(|bridge| bridge.name != "lan"));
+    }
+}

@@ -1,0 +1,89 @@
+use super::*;
+use serde_json::Value;
+
+fn set(service: &ApiService, name: &str, keys: &Value) -> Result<Vec<(String, &'static str)>, Diagnostic> {
+    let applied = service.set_port(name, keys, &Peer::own()).map_err(ApiError::into_diagnostic)?;
+    assert!(applied.done);
+    Ok(applied.changes.iter().map(|change| (change.object.clone(), change.action.name())).collect())
+}
+
+#[test]
+fn a_changed_port_is_replaced_and_the_rest_is_not_touched() {
+    let service = running(FILE);
+    let before = state(&service);
+    let replaced = [("port \"b\"".to_owned(), "replace")];
+    assert_eq!(set(&service, "b", &json!({ "vlan": 6, "max_macs": 4 })).unwrap(), replaced);
+    let after = state(&service);
+    assert_eq!((after.0, after.1), (before.0.clone(), vec!["02:00:00:00:00:01 b 6".to_owned()]));
+    let Configuration { text, loaded, .. } = service.configuration().unwrap();
+    assert_eq!((text, loaded.as_str()), (FILE.replace("vlan = 5\n", "vlan = 6\nmax_macs = 4\n"), FILE));
+    assert_eq!(set(&service, "b", &json!({ "vlan": 5, "max_macs": null })).unwrap(), replaced);
+    assert_eq!((service.configuration().unwrap().text.as_str(), state(&service).1), (FILE, before.1));
+    assert_eq!(set(&service, "b", &json!({ "vlan": 5 })).unwrap(), []);
+}
+
+#[test]
+fn a_port_that_cannot_have_its_new_keys_runs_as_before() {
+    let service = running(FILE);
+    let before = state(&service);
+    for (port, keys, reason) in [
+        ("c", json!({ "vlan": 6 }), "there is no such port"),
+        ("b", json!({ "name": "c" }), "`name` cannot be changed"),
+        ("b", json!({ "colour": 7 }), "unknown key `colour`"),
+        ("b", json!({ "bridge": "other" }), "other"),
+        ("b", json!({ "kind": "af_packet", "interface": "lr-none" }), "runs again"),
+    ] {
+        let error = set(&service, port, &keys).unwrap_err();
+        assert!(error.reason.contains(reason) && error.line.is_none(), "{keys}: {error:?}");
+        let after = state(&service);
+        assert_eq!(
+            (names(&service), after.1, after.2),
+            (vec!["a".into(), "b".into()], before.1.clone(), before.2.clone())
+        );
+    }
+}
+
+#[test]
+fn a_bridge_is_added_for_new_ports_and_removed_without_ports() {
+    for file in [FILE.to_owned(), FILE.replace("[[bridge]]\nname = \"main\"\n", "")] {
+        let file = if file == FILE {
+            file
+        } else {
+            file.replace("[[bridge.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"b\"\n", "")
+        };
+        let service = running(&file);
+        let before = state(&service);
+        let add = |json: Value| service.add_bridge(&json, &Peer::own()).map_err(ApiError::into_diagnostic);
+        add(json!({ "name": "lan", "table": 1024 })).unwrap();
+        assert_eq!(state(&service).0, before.0, "no port was touched");
+        assert!(add(json!({ "name": "lan" })).unwrap_err().reason.contains("is called \"lan\""));
+        let tree = add(json!({ "name": "tree", "stp": "rstp" })).unwrap_err();
+        assert!(tree.reason.contains("those of the start"), "{tree:?}");
+        set(&service, "a", &json!({ "bridge": "lan" })).unwrap();
+        let text = service.configuration().unwrap().text;
+        assert!(
+            text.contains("name = \"lan\"\ntable = 1024\n") && text.contains("bridge = \"lan\""),
+            "{text}"
+        );
+        let remove =
+            |name: &str| service.remove_bridge(name, &Peer::own()).map_err(ApiError::into_diagnostic);
+        assert!(remove("lan").unwrap_err().reason.contains("it has the ports a"));
+        assert!(remove("none").unwrap_err().reason.contains("no such bridge"));
+        set(&service, "a", &json!({ "bridge": "main" })).unwrap();
+        remove("lan").unwrap();
+        assert!(remove("main").unwrap_err().reason.contains("at least one bridge"));
+        assert_eq!(state(&service), before);
+    }
+}
+
+#[test]
+fn what_another_request_has_changed_is_not_taken_back() {
+    let service = running(FILE);
+    let edited = service.edit(&Peer::own(), |wanted| {
+        wanted.ports[1].policy = Policy::default();
+        service.remove_port("a").map(drop)
+    });
+    let error = edited.unwrap_err().into_diagnostic();
+    assert!(error.reason.contains("another request"), "{error:?}");
+    assert_eq!(names(&service), ["b"]);
+}
