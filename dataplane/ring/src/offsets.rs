@@ -18,12 +18,17 @@ pub(crate) mod split {
 
 /// Event suppression of packed rings (VIRTIO 1.2 section 2.8.10).
 pub(crate) mod packed {
-    /// Offset of the flags, after position and wrap counter.
-    pub(crate) const EVENT_FLAGS: usize = 2;
     /// Notifications enabled.
     pub(crate) const EVENT_ENABLE: u16 = 0;
     /// Notifications disabled.
     pub(crate) const EVENT_DISABLE: u16 = 1;
     /// Notify when the given position is passed.
     pub(crate) const EVENT_DESC: u16 = 2;
+
+    /// Position with wrap counter, and flags. Both sides access them as one word only: atomic accesses of different
+    /// sizes to the same bytes must not race.
+    #[inline(always)]
+    pub(crate) fn event(place: u16, flags: u16) -> u32 {
+        u32::from(place) | u32::from(flags) << 16
+    }
 }

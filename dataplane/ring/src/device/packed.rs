@@ -10,7 +10,7 @@ use super::recover::Record;
 use super::{DeviceRing, VisitPlain, plain_flags};
 use crate::area::Area;
 use crate::chain::{AVAIL, DESC, INDIRECT, MAX_CHAIN, NEXT, USED, WRITE};
-use crate::offsets::packed::{EVENT_DESC, EVENT_DISABLE, EVENT_ENABLE, EVENT_FLAGS};
+use crate::offsets::packed::{EVENT_DESC, EVENT_DISABLE, EVENT_ENABLE, event};
 use crate::{BufId, Descriptor, Direction, Layout, MAX_SIZE, RingFault};
 use core::sync::atomic::{Ordering, fence};
 use mem::{GuestMemory, Translator};
@@ -376,19 +376,16 @@ impl DeviceRing for Packed {
     }
 
     fn enable_notification(&mut self) -> bool {
-        if self.layout.event_idx {
-            let word = u32::from(self.taken.encode()) | u32::from(EVENT_DESC) << 16;
-            self.device.store32(0, word, Ordering::Relaxed);
-        } else {
-            self.device.store16(EVENT_FLAGS, EVENT_ENABLE, Ordering::Relaxed);
-        }
+        let by_place = event(self.taken.encode(), EVENT_DESC);
+        let word = if self.layout.event_idx { by_place } else { event(0, EVENT_ENABLE) };
+        self.device.store32(0, word, Ordering::Relaxed);
         // Pairs with the driver's fence between its store of the flags and its load of the device event suppression.
         fence(Ordering::SeqCst);
         self.available(self.taken).is_some()
     }
 
     fn disable_notification(&mut self) {
-        self.device.store16(EVENT_FLAGS, EVENT_DISABLE, Ordering::Relaxed);
+        self.device.store32(0, event(0, EVENT_DISABLE), Ordering::Relaxed);
     }
 
     fn base(&self) -> u32 {

@@ -7,7 +7,7 @@ use super::{DriverRing, DriverState, Outstanding, Post, Table, Used, is_legal};
 use crate::area::Area;
 use crate::chain::{AVAIL, DESC, INDIRECT, NEXT, USED};
 use crate::device::Place;
-use crate::offsets::packed::{EVENT_DESC, EVENT_DISABLE, EVENT_ENABLE, EVENT_FLAGS};
+use crate::offsets::packed::{EVENT_DESC, EVENT_DISABLE, EVENT_ENABLE, event};
 use crate::{Layout, MAX_SIZE, RingFault};
 use core::sync::atomic::{Ordering, fence};
 use mem::GuestMemory;
@@ -391,19 +391,16 @@ impl DriverRing for Packed {
     }
 
     fn enable_notification(&mut self) -> bool {
-        if self.layout.event_idx {
-            let word = u32::from(self.taken.encode()) | u32::from(EVENT_DESC) << 16;
-            self.driver.store32(0, word, Ordering::Relaxed);
-        } else {
-            self.driver.store16(EVENT_FLAGS, EVENT_ENABLE, Ordering::Relaxed);
-        }
+        let by_place = event(self.taken.encode(), EVENT_DESC);
+        let word = if self.layout.event_idx { by_place } else { event(0, EVENT_ENABLE) };
+        self.driver.store32(0, word, Ordering::Relaxed);
         // Pairs with the device's fence between its store of the flags and its load of the driver event suppression.
         fence(Ordering::SeqCst);
         self.is_out() && (self.batch.is_some() || self.used_at(self.taken).is_some())
     }
 
     fn disable_notification(&mut self) {
-        self.driver.store16(EVENT_FLAGS, EVENT_DISABLE, Ordering::Relaxed);
+        self.driver.store32(0, event(0, EVENT_DISABLE), Ordering::Relaxed);
     }
 
     #[inline]
