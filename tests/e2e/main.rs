@@ -44,6 +44,7 @@ mod models;
 mod multicast;
 mod openflow;
 mod ovs;
+mod packages;
 mod packet_actions;
 mod preload;
 mod programs;

@@ -1,11 +1,10 @@
-//! The unit of the packages (`contrib/systemd`), run by systemd in a container (`systemd/boot.sh`).
+//! The unit of the packages (`contrib/systemd`), run by systemd in a container.
 
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
-use linerate_tests::{binary, folder, need};
+use linerate_tests::{binary, container, folder};
 use serde_json::Value;
 
 const UNITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../contrib/systemd");
@@ -67,35 +66,16 @@ impl Unit {
     }
 }
 
-fn boot(folder: &Path) {
-    fs::write(folder.join("switch.toml"), FILE).expect("a file of the test");
-    fs::write(folder.join("steps.sh"), include_str!("systemd/steps.sh")).expect("a file of the test");
-    let mut command = Command::new("timeout");
-    command.args([
-        "--kill-after=5",
-        "120",
-        "unshare",
-        "--mount",
-        "bash",
-        "-c",
-        include_str!("systemd/boot.sh"),
-    ]);
-    let output = command.arg("boot.sh").arg(folder).arg(binary::linerate()).arg(UNITS).output();
-    let output = output.expect("timeout and unshare of Debian's essential packages");
-    let said = [output.stdout, output.stderr].concat();
-    assert!(folder.join("done").exists(), "the steps have not ended: {}", String::from_utf8_lossy(&said));
-}
-
 mod every {
     use super::*;
 
     #[test]
     #[ignore = "needs root and systemd-nspawn: run by `cargo xtask test --all`"]
     fn unit_keeps_ports_over_a_restart_and_an_upgrade_and_is_restarted_when_it_hangs() {
-        need::root("a container");
-        need::program("systemd-nspawn");
         let folder = folder();
-        boot(folder.path());
+        fs::write(folder.path().join("switch.toml"), FILE).expect("a file of the test");
+        let binds = [(binary::linerate(), "/usr/bin/linerate"), (Path::new(UNITS), "/units")];
+        container::run(folder.path(), include_str!("systemd/steps.sh"), &binds);
         let results = Results(folder.path());
         let started = results.after("started");
         started.is("active", 0);

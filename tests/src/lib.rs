@@ -9,6 +9,7 @@ pub mod binary;
 pub mod browser;
 pub mod c;
 pub mod capture;
+pub mod container;
 pub mod data;
 pub mod faults;
 pub mod guest;

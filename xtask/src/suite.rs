@@ -68,7 +68,7 @@ pub(crate) fn all(arguments: &TestArguments) -> Vec<Step> {
         command::save_space();
     }
     let program = Arc::<OnceLock<PathBuf>>::default();
-    let (found, soaked) = (program.clone(), program.clone());
+    let (found, packaged, soaked) = (program.clone(), program.clone(), program.clone());
     let build = Step::new("build", move || {
         build(all, lint)?;
         // Not looked up later, when another step builds and cargo would wait for it.
@@ -80,8 +80,8 @@ pub(crate) fn all(arguments: &TestArguments) -> Vec<Step> {
     let end_to_end = Step::new("end-to-end", move || {
         let mut tests = end_to_end(built(&program)?, name.as_deref().unwrap_or_default(), all);
         if name.is_none() {
-            // A step of its own, which nothing disturbs.
-            tests.args(["--skip", soak::TEST]);
+            // Steps of their own: nothing disturbs the soak, and packages are made later.
+            tests.args(["--skip", soak::TEST, "--skip", package::TEST]);
         }
         passed(&tests)
     });
@@ -103,7 +103,8 @@ pub(crate) fn all(arguments: &TestArguments) -> Vec<Step> {
         steps.push(checks::documentation());
         steps.push(Step::new("book", docs::run));
         steps.push(Step::new("huge pages", move || huge_pages(lint)));
-        steps.push(Step::new("image", package::test));
+        steps.push(Step::new("image", package::test_image));
+        steps.push(Step::new("debian", move || package::test_debian(built(&packaged)?)));
         steps.push(Step::new("miri", miri));
         steps.push(Step::new("fuzzing", fuzz::run));
         steps.push(Step::new("soak", move || soak::step(built(&soaked)?, soak_minutes)));

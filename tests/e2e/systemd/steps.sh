@@ -7,6 +7,13 @@ state() {
 control() { linerate --control /run/linerate/control.sock "$@"; }
 main() { systemctl show linerate -p MainPID --value; }
 
+mkdir -p /etc/linerate /etc/systemd/system/linerate.service.d
+cp /units/linerate.service /etc/systemd/system/
+cp /units/sysusers.conf /usr/lib/sysusers.d/linerate.conf
+cp /units/tmpfiles.conf /usr/lib/tmpfiles.d/linerate.conf
+cp /results/switch.toml /etc/linerate/linerate.toml
+printf '[Service]\nWatchdogSec=3\n' >/etc/systemd/system/linerate.service.d/watchdog.conf
+systemctl daemon-reload
 systemd-sysusers
 systemd-tmpfiles --create /usr/lib/tmpfiles.d/linerate.conf
 systemctl start linerate
@@ -41,4 +48,3 @@ systemctl stop linerate
 state stopped
 journalctl -u linerate --no-pager >/results/journal
 touch /results/done
-systemctl poweroff

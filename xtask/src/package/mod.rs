@@ -13,12 +13,13 @@ mod tests;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
-use crate::command;
 use crate::steps::{Outcome, Step};
+use crate::{command, suite};
 
 /// What is made, and whether it is compared.
 #[derive(Args, Clone, Debug)]
@@ -74,11 +75,25 @@ fn kinds() -> Vec<(Kind, Step)> {
     ]
 }
 
-/// The step of `cargo xtask test --all`: the static program runs, and the image has it. Packages that need further
-/// tools are left out.
-pub(crate) fn test() -> Result<Outcome> {
+/// A step of `cargo xtask test --all`: the static program runs, and the image has it.
+pub(crate) fn test_image() -> Result<Outcome> {
     create_folder()?;
     image::make()
+}
+
+/// Name of the test that installs packages.
+pub(crate) const TEST: &str = "packages::every::";
+
+/// A step of `cargo xtask test --all`: the packages of Debian are made, and installed by a test of the program with the
+/// end-to-end tests.
+pub(crate) fn test_debian(program: &Path) -> Result<Outcome> {
+    create_folder()?;
+    if let missing @ Outcome::Skipped(_) = native::deb()? {
+        return Ok(missing);
+    }
+    let mut test = suite::end_to_end(program, TEST, true);
+    test.env("LINERATE_PACKAGES", folder());
+    command::run_tests(&test, TEST_LIMIT)
 }
 
 fn create_folder() -> Result<()> {
@@ -92,6 +107,7 @@ fn folder() -> PathBuf {
 
 /// Version of the workspace.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+const TEST_LIMIT: Duration = Duration::from_mins(5);
 /// File with the sums of all others.
 const SUMS: &str = "SHA256SUMS";
 
