@@ -12,17 +12,17 @@ use serde_json::Value;
 
 /// Rate of the stream, which lasts longer than the migration.
 const RATE: &str = "tbf rate 60mbit burst 64k latency 50ms";
-/// As a network with 4 Gbit/s, with the down time that QEMU permits if it is not told another one.
-const FAST: Pace = Pace { bandwidth: "400M", downtime: 300 };
-/// Leaves time for a step of the test, after which only what is marked is copied. For an idle guest: QEMU before 9.0
+/// With the down time that QEMU permits if it is not told another one.
+const FAST: Pace = Pace { downtime: 300, holds: false };
+/// Waits for a step of the test, after which only what is marked is copied. For an idle guest: QEMU before 9.0
 /// copies not all that a guest writes meanwhile if it emulates the CPU ("physmem: Fix migration dirty bitmap coherency
 /// with TCG memory access").
-const SLOW: Pace = Pace { bandwidth: "40M", downtime: 20 };
+const HELD: Pace = Pace { downtime: 20, holds: true };
 /// Fewer than a ring has buffers.
 const DATAGRAMS: u64 = 100;
 
 /// The guest receives a file, whose checksum is compared, and returns numbered datagrams.
-fn moves_without_loss(packed: bool) {
+fn moves_under_traffic(packed: bool) {
     let mut moving = Moving::start(packed, &[]);
     moving.netns.run("tc", &format!("qdisc add dev peer0 root {RATE}").split(' ').collect::<Vec<_>>());
     let noise = moving.folder.path().join("noise");
@@ -70,7 +70,7 @@ fn converges_at_full_load(packed: bool) {
 }
 
 /// Nothing but the marks of the switch says that these pages were written: the guest neither reads nor writes them.
-fn what_a_guest_does_not_read_arrives(packed: bool) {
+fn unread_packets_arrive(packed: bool) {
     let mut moving = Moving::start(packed, &[]);
     moving.netns.ip(&format!("neigh replace {GUEST} lladdr 02:00:00:00:01:01 dev peer0 nud permanent"));
     // The driver stops to look at its ring, whose buffers remain available to the device.
@@ -82,7 +82,7 @@ fn what_a_guest_does_not_read_arrives(packed: bool) {
         let arrived = wait::until(LIMIT, || (written(moving) >= before + DATAGRAMS).then_some(()));
         assert!(arrived.is_some(), "{} of {DATAGRAMS} datagrams", written(moving) - before);
     };
-    let report = moving.go(&SLOW, fill, Some(is_same_memory));
+    let report = moving.go(&HELD, fill, Some(is_same_memory));
     println!("{report}");
     moving.guest.succeed("ip link set eth0 up", LIMIT);
     moving.guest.succeed(&format!("ping -c 3 -w 20 {PEER}"), LIMIT);
@@ -101,7 +101,7 @@ fn send_datagrams() {
 #[test]
 #[ignore = "needs QEMU, a kernel and root: run by `cargo xtask test`"]
 fn a_guest_moves_to_another_switch_under_traffic() {
-    moves_without_loss(false);
+    moves_under_traffic(false);
 }
 
 mod every {
@@ -110,7 +110,7 @@ mod every {
     #[test]
     #[ignore = "needs QEMU, a kernel and root: run by `cargo xtask test --all`"]
     fn a_guest_with_packed_rings_moves_to_another_switch_under_traffic() {
-        moves_without_loss(true);
+        moves_under_traffic(true);
     }
 
     #[test]
@@ -127,13 +127,13 @@ mod every {
 
     #[test]
     #[ignore = "needs QEMU, a kernel and root: run by `cargo xtask test --all`"]
-    fn what_a_guest_does_not_read_arrives() {
-        super::what_a_guest_does_not_read_arrives(false);
+    fn unread_packets_arrive() {
+        super::unread_packets_arrive(false);
     }
 
     #[test]
     #[ignore = "needs QEMU, a kernel and root: run by `cargo xtask test --all`"]
-    fn what_a_guest_with_packed_rings_does_not_read_arrives() {
-        super::what_a_guest_does_not_read_arrives(true);
+    fn unread_packets_in_packed_rings_arrive() {
+        super::unread_packets_arrive(true);
     }
 }

@@ -68,7 +68,7 @@ impl Numbered {
 fn send(socket: &UdpSocket, interval: Duration, stopped: &Receiver<()>) -> u64 {
     let mut sent = 0_u64;
     while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
-        // What cannot be sent is lost.
+        // A datagram that cannot be sent counts as lost.
         let _ = socket.send(&sent.to_le_bytes());
         sent += 1;
     }
@@ -76,7 +76,7 @@ fn send(socket: &UdpSocket, interval: Duration, stopped: &Receiver<()>) -> u64 {
 }
 
 fn receive(socket: &UdpSocket, ended: &Receiver<()>) -> Vec<(Instant, u64)> {
-    let (mut received, mut bytes) = (Vec::new(), [0; 2048]);
+    let (mut received, mut bytes) = (Vec::new(), vec![0; 65_536]);
     while ended.try_recv() == Err(TryRecvError::Empty) {
         // An error is the end of the time limit, or that the echo does not run: both lose datagrams.
         let len = socket.recv(&mut bytes).unwrap_or(0);
@@ -95,7 +95,7 @@ fn outcome(sent: u64, received: &[(Instant, u64)]) -> Outcome {
     }
     Outcome {
         sent,
-        lost: sent - distinct.len() as u64,
+        lost: sent.saturating_sub(distinct.len() as u64),
         repeated: (received.len() - distinct.len()) as u64,
         reordered,
         gap: received.windows(2).map(|pair| pair[1].0 - pair[0].0).max().unwrap_or(Duration::MAX),

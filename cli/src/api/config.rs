@@ -97,9 +97,9 @@ impl ApiService {
         peer: &Peer,
     ) -> Result<Applied, ApiError> {
         let places = self.admit_source(file, peer)?;
-        let source = self.read(file, text)?;
+        let source = self.read(file, text, places.as_ref())?;
         let topology = source.topology.clone();
-        let wanted = Wanted { topology: &topology, file: Some(file), places: places.as_ref(), since: None };
+        let wanted = Wanted { topology: &topology, origin: Origin::File(file), places: places.as_ref() };
         self.replace(&wanted, dry_run, || *self.source() = Some(source))
     }
 
@@ -149,15 +149,24 @@ impl ApiService {
     /// `POST /v1/config` of a file that the running configuration was saved as. Others may have changed the switch
     /// meanwhile, so nothing is applied.
     fn saved(&self, file: &Path, text: &str, peer: &Peer) -> Result<Applied, ApiError> {
-        self.admit_source(file, peer)?;
-        let source = self.read(file, text)?;
+        let places = self.admit_source(file, peer)?;
+        let source = self.read(file, text, places.as_ref())?;
         *self.source() = Some(source);
         Ok(Applied { changes: Vec::new(), done: true, held: Vec::new() })
     }
 
-    fn read(&self, file: &Path, text: &str) -> Result<Source, ApiError> {
+    /// Reads a file, and the files that its new ports play.
+    fn read(&self, file: &Path, text: &str, places: Option<&Places>) -> Result<Source, ApiError> {
         let overrides = self.source().as_ref().map(|source| source.overrides.clone()).unwrap_or_default();
         let running = self.topology().ports.clone();
+        if let Some(places) = places {
+            let new = config::ports(text).into_iter().filter(|port| !running.contains(port));
+            let refused: Vec<_> = new.filter_map(|port| places.admit(&port).err()).collect();
+            let refused: Vec<_> = refused.into_iter().map(ApiError::into_diagnostic).collect();
+            if !refused.is_empty() {
+                return Err(ApiError::Forbidden(config::in_file(file, refused)));
+            }
+        }
         let topology = overrides.parse(text, &running);
         let topology = topology.map_err(|errors| ApiError::Invalid(config::in_file(file, errors)))?;
         Ok(Source { file: file.to_owned(), text: text.to_owned(), overrides, topology })
@@ -177,27 +186,33 @@ fn not_expressed(error: DocumentError) -> ApiError {
 /// A configuration that is to run.
 struct Wanted<'a> {
     topology: &'a Topology,
-    /// The file that describes it, which errors name.
-    file: Option<&'a Path>,
+    origin: Origin<'a>,
     /// Directories for files of the client.
     places: Option<&'a Places>,
-    /// The running configuration that it was made of, unless it replaces any.
-    since: Option<&'a Topology>,
+}
+
+/// What a configuration was made of.
+enum Origin<'a> {
+    /// A file, which errors name.
+    File(&'a Path),
+    /// The running configuration, which must not have changed since.
+    Running(&'a Topology),
 }
 
 impl Wanted<'_> {
     /// Errors as one.
     fn all(&self, errors: Vec<Diagnostic>) -> Diagnostic {
-        match self.file {
-            Some(file) => config::in_file(file, errors),
-            None => Diagnostic::all(errors),
+        match self.origin {
+            Origin::File(file) => config::in_file(file, errors),
+            Origin::Running(_) => Diagnostic::all(errors),
         }
     }
 
     /// Refuses to take back what another request has changed meanwhile.
     fn is_current(&self, running: &Topology) -> Result<(), ApiError> {
-        if self.since.is_none_or(|since| Changes::between(since, running).is_empty()) {
-            return Ok(());
+        match self.origin {
+            Origin::Running(since) if !Changes::between(since, running).is_empty() => {}
+            _ => return Ok(()),
         }
         let reason = "another request has changed the switch meanwhile";
         Err(ApiError::Conflict(Diagnostic::bad("configuration", reason, "try again")))
@@ -205,9 +220,9 @@ impl Wanted<'_> {
 
     /// Refuses changes of sections that only a start reads.
     fn is_permitted(&self, changes: &Changes) -> Result<(), ApiError> {
-        let remedy = match self.file {
-            Some(_) => "leave it as it is, or restart the switch with this file",
-            None => "write it into the configuration file, and restart the switch",
+        let remedy = match self.origin {
+            Origin::File(_) => "leave it as it is, or restart the switch with this file",
+            Origin::Running(_) => "change the configuration file, and restart the switch",
         };
         let refused = changes.fixed().into_iter();
         let refused: Vec<_> = refused.map(|(place, reason)| Diagnostic::bad(place, reason, remedy)).collect();
@@ -219,7 +234,6 @@ impl Wanted<'_> {
         let granted = running.ports.iter().filter(|port| matches!(port.kind, PortKind::Granted(_)));
         let taken = |name: &str| {
             let (ports, bonds) = (self.topology.ports.iter(), self.topology.bonds.iter());
-            let ports = ports.filter(|port| !matches!(port.kind, PortKind::Granted(_)));
             ports.map(|port| &port.name).chain(bonds.map(|bond| &bond.name)).any(|own| own == name)
         };
         let bad = |name: &String| {

@@ -220,7 +220,7 @@ struct Site {
     router: Router,
     /// Decides before the body of a request is read.
     gate: Option<Gate>,
-    /// Of its requests: none that only reads has a large body.
+    /// Whether its requests may change something, such as one with a large body.
     role: Role,
     /// One request with a large body is read at a time.
     large: Semaphore,
@@ -330,7 +330,8 @@ async fn answer(
         }
     };
     let (method, uri) = (parts.method.clone(), parts.uri.clone());
-    let is_large = site.role == Role::Changes && method == Method::POST && uri.path() == LARGE;
+    let may_change = site.role == Role::Changes && !peer.is_reader;
+    let is_large = may_change && method == Method::POST && uri.path() == LARGE;
     let turn = if is_large { site.large.acquire().await.ok() } else { None };
     let most = if is_large { config::LARGEST as usize } else { MAX_BODY };
     let body = axum::body::to_bytes(Body::new(body), most).await;

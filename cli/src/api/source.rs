@@ -1,13 +1,14 @@
 //! The file that a switch was started from, or that was applied last.
 
 use crate::host::Host;
-use crate::settings::config;
+use crate::settings::config::{self, requests::Refused};
 use crate::settings::topology::{PortSettings, Topology};
 use console::Diagnostic;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// The file of a switch.
+#[derive(Clone)]
 pub(crate) struct Source {
     /// Absolute path.
     pub(crate) file: PathBuf,
@@ -29,8 +30,18 @@ pub(crate) struct Overrides {
 impl Overrides {
     /// Reads a file for a switch that runs the ports `running`.
     pub(crate) fn parse(&self, text: &str, running: &[PortSettings]) -> Result<Topology, Vec<Diagnostic>> {
-        let mut wanted = config::parse_beside(text, &Host::here(), self.control.as_deref(), running)?;
-        wanted.switch.web = self.web.or(wanted.switch.web);
-        Ok(wanted)
+        let wanted = config::parse_beside(text, &Host::here(), self.control.as_deref(), running)?;
+        Ok(self.over(wanted))
+    }
+
+    /// [`Overrides::parse`] for a text that a request has made.
+    pub(crate) fn parse_change(&self, text: &str, running: &[PortSettings]) -> Result<Topology, Refused> {
+        let wanted = config::parse_change(text, &Host::here(), self.control.as_deref(), running)?;
+        Ok(self.over(wanted))
+    }
+
+    fn over(&self, mut topology: Topology) -> Topology {
+        topology.switch.web = self.web.or(topology.switch.web);
+        topology
     }
 }

@@ -1,5 +1,6 @@
 //! Arguments of `linerate apply` and `linerate config`.
 
+use super::parse::key_and_value;
 use clap::{Args, Subcommand};
 use console::ShowArgs;
 use std::path::PathBuf;
@@ -27,6 +28,17 @@ pub(crate) struct ApplyArgs {
     pub(crate) diff: bool,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
+}
+
+/// Changes of keys of an object's section.
+#[derive(Args, Debug)]
+pub(crate) struct KeysArgs {
+    /// Key of the section with its new value; a value that is not valid TOML is a string
+    #[arg(value_name = "KEY=VALUE", value_parser = key_and_value, required_unless_present = "unset")]
+    pub(crate) set: Vec<(String, String)>,
+    /// Key that has its default again. May be repeated
+    #[arg(long, value_name = "KEY")]
+    pub(crate) unset: Vec<String>,
 }
 
 /// Whether a change survives a restart.

@@ -192,7 +192,7 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// Show live rates of ports and workers
     Top(TopArgs),
-    /// Show, add and remove ports
+    /// Show, add, change and remove ports
     #[command(subcommand)]
     Ports(PortsCommand),
     /// Show the last events: changes, and states of ports, workers, bonds and controllers
@@ -207,7 +207,7 @@ pub(crate) enum Command {
     /// Capture for Wireshark, as a program in its folder for extcap
     #[command(hide = true)]
     Extcap(ExtcapArgs),
-    /// Show bridges: learned addresses per port, and refused address moves
+    /// Show, add and remove bridges: learned addresses per port, and refused address moves
     #[command(subcommand)]
     Bridges(BridgesCommand),
     /// Show, add, change and remove bonds: several ports as one (link aggregation)

@@ -2,7 +2,7 @@
 
 use super::show::bonds as tables;
 use super::unsaved;
-use super::verbs::with_settings;
+use super::verbs::{changes, with_settings};
 use crate::api::client::{Client, quote};
 use crate::api::model::BondReport;
 use crate::args::switch::{BondsAddArgs, BondsCommand, BondsSetArgs, BondsShowArgs};
@@ -56,7 +56,7 @@ fn add(client: &Client, args: &BondsAddArgs) -> anyhow::Result<()> {
 }
 
 fn set(client: &Client, args: &BondsSetArgs) -> anyhow::Result<()> {
-    let bond: BondReport = client.patch(&path(&args.name), &with_settings(Map::new(), &args.set)?)?;
+    let bond: BondReport = client.patch(&path(&args.name), &changes(&args.keys)?)?;
     console::print(&bond, args.show.output, |bond| format!("changed {}", bond.settings))?;
     unsaved::changed(client, args.save)
 }

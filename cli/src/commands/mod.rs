@@ -1,7 +1,7 @@
-//! The commands: `run` runs a switch, `verbs`, `ports`, `bridges` and others query and change a running one, and `trace` follows a
-//! packet through it; `events` shows what happened, `doctor` finds known causes of faults, and `import` reads the
-//! configuration of another switch; `generate`, `bench` and `load` measure; `serve` runs servers, `stack` queries them;
-//! `guest` and `demo` are guests.
+//! The commands: `run` runs a switch; `verbs`, `ports`, `bridges` and others query and change a running one, and `trace`
+//! follows a packet through it; `events` shows what happened, `doctor` finds known causes of faults, and `import` reads
+//! the configuration of another switch; `generate`, `bench` and `load` measure; `serve` runs servers, `stack` queries
+//! them; `guest` and `demo` are guests.
 
 pub(crate) mod bench;
 pub(crate) mod bonds;

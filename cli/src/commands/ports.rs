@@ -3,7 +3,7 @@
 use super::config;
 use super::show::ports as tables;
 use super::unsaved;
-use super::verbs::with_settings;
+use super::verbs::{changes, with_settings};
 use crate::api::client::{Client, quote};
 use crate::api::model::PortReport;
 use crate::args::switch::{PortsAddArgs, PortsCommand, PortsRemoveArgs, PortsSetArgs, PortsShowArgs};
@@ -11,7 +11,7 @@ use crate::dataplane::report::BridgeReport;
 use crate::settings::kinds::PortKind;
 use crate::settings::section;
 use crate::settings::topology::PortSettings;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// `linerate ports ...`
 pub(crate) fn run(client: &Client, command: &PortsCommand) -> anyhow::Result<()> {
@@ -28,7 +28,7 @@ fn path(name: &str) -> String {
 }
 
 fn set(client: &Client, args: &PortsSetArgs) -> anyhow::Result<()> {
-    let body = with_settings(Map::new(), &args.set)?;
+    let body = changes(&args.keys)?;
     config::print(&client.patient().patch(&path(&args.name), &body)?, args.show.output)?;
     unsaved::changed(client, args.save)
 }

@@ -5,6 +5,7 @@ use crate::api::model::{
     FdbReport, FlowReport, FlowsChanged, Flushed, PlacementReport, RebalanceRequest, Status, WorkerAdded,
     WorkerRequest, WorkersReport,
 };
+use crate::args::config::KeysArgs;
 use crate::args::switch::{
     ExportCommand, FdbAddArgs, FdbCommand, FdbRemoveArgs, FdbSelection, FdbShowArgs, FlowsCommand, FlushArgs,
     NeighborsCommand, OffloadCommand, PlacementCommand, RebalanceArgs, WorkersAddArgs, WorkersCommand,
@@ -88,9 +89,15 @@ pub(super) fn with_settings(
     Ok(body.into())
 }
 
+/// A request body with the changes of `set`.
+pub(super) fn changes(args: &KeysArgs) -> Result<Value, Diagnostic> {
+    let defaults = args.unset.iter().map(|key| (key.clone(), Value::Null));
+    with_settings(defaults.collect(), &args.set)
+}
+
 /// Adds a setting of `KEY=VALUE`.
 pub(super) fn add_setting(body: &mut Map<String, Value>, key: &str, value: &str) -> Result<(), Diagnostic> {
-    let place = || format!("--set {key}={value}");
+    let place = || format!("{key}={value}");
     if is_open(value) {
         let reason = format!("`{key}` has an unterminated quote");
         let remedy = "close it, or remove the quotes; most shells remove one pair";

@@ -41,6 +41,10 @@ pub(crate) fn update(text: &str, before: &Topology, after: &Topology) -> Result<
     changes.mirrors.iter().try_for_each(|edit| change(root, "mirror", edit))?;
     for edit in &changes.statics {
         let (bridge, _) = edit.any();
+        // The section of a bridge that was removed is gone with its entries.
+        if !after.bridges.iter().any(|other| other.name == *bridge) {
+            continue;
+        }
         let bridge = named_or_new(sections(root, "bridge")?, bridge);
         change_static(bridge, edit)?;
     }
@@ -95,21 +99,17 @@ fn set_keys(table: &mut Table, source: &Table, old: &serde_json::Value, new: &se
     }
 }
 
-/// Bridges that were added or removed. If there is no longer one only, each object names its bridge.
+/// Sections whose `bridge` may be left out if there is only one.
+const OF_A_BRIDGE: [&str; 7] = ["port", "bond", "mirror", "grant", "flow", "acl", "underlay"];
+
+/// Bridges that were added or removed. What belongs to the only bridge names it from then on.
 fn bridges(root: &mut Table, before: &Topology, changes: &Changes) -> Result<(), DocumentError> {
-    if changes.bridges.is_empty() {
-        return Ok(());
-    }
-    for bridge in &before.bridges {
-        named_or_new(sections(root, "bridge")?, &bridge.name);
-    }
-    let ports = before.ports.iter().map(|port| ("port", &port.name, &port.bridge));
-    let bonds = before.bonds.iter().map(|bond| ("bond", &bond.name, &bond.bridge));
-    let mirrors = before.mirrors.iter().map(|mirror| ("mirror", &mirror.name, &mirror.bridge));
-    for (noun, name, bridge) in ports.chain(bonds).chain(mirrors) {
-        let section = sections(root, noun)?.iter_mut().find(|section| name_of(section) == Some(name));
-        if let Some(section) = section {
-            section.entry("bridge").or_insert_with(|| bridge.into());
+    if let (false, [only]) = (changes.bridges.is_empty(), before.bridges.as_slice()) {
+        named_or_new(sections(root, "bridge")?, &only.name);
+        for noun in OF_A_BRIDGE.into_iter().filter(|noun| root.contains_key(noun)).collect::<Vec<_>>() {
+            for section in sections(root, noun)?.iter_mut() {
+                section.entry("bridge").or_insert_with(|| only.name.as_str().into());
+            }
         }
     }
     for edit in &changes.bridges {

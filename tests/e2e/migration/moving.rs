@@ -18,15 +18,17 @@ const REACTION: Duration = Duration::from_secs(30);
 pub(super) const PEER: &str = "10.0.0.9";
 pub(super) const GUEST: &str = "10.0.0.1";
 const PAGE: usize = 4096;
+/// As a network with 4 Gbit/s.
+const BANDWIDTH: &str = "migrate_set_parameter max-bandwidth 400M";
 /// Interval of the numbered datagrams.
 const INTERVAL: Duration = Duration::from_millis(2);
 
 /// How memory is copied.
 pub(super) struct Pace {
-    /// Bytes in a second, with a unit.
-    pub(super) bandwidth: &'static str,
     /// The guest is stopped when the rest takes no longer, in milliseconds.
     pub(super) downtime: u32,
+    /// Whether copying almost stops while the test does its step.
+    pub(super) holds: bool,
 }
 
 /// A guest that can move.
@@ -124,8 +126,14 @@ impl Moving {
             say(&target, "stop");
         }
         start(&source, &incoming, pace);
-        await_report(&source, |report| number(report, "remaining ram") < number(report, "total ram") / 4);
+        let is_copied = |report: &str| number(report, "remaining ram") < number(report, "total ram") / 4;
+        let report = await_report(&source, is_copied);
+        if pace.holds {
+            assert!(report.contains("Migration status: active"), "it has ended before the step: {report}");
+            say(&source, "migrate_set_parameter max-bandwidth 1M");
+        }
         meanwhile(self);
+        say(&source, BANDWIDTH);
         let report = await_report(&source, |report| report.contains("Migration status: completed"));
         let came =
             wait::until(REACTION, || (!say(&target, "info status").contains("inmigrate")).then_some(()));
@@ -157,7 +165,7 @@ impl Moving {
 
 /// Starts the migration from the QEMU of this monitor.
 fn start(monitor: &Path, to: &Path, pace: &Pace) {
-    say(monitor, &format!("migrate_set_parameter max-bandwidth {}", pace.bandwidth));
+    say(monitor, if pace.holds { "migrate_set_parameter max-bandwidth 40M" } else { BANDWIDTH });
     say(monitor, &format!("migrate_set_parameter downtime-limit {}", pace.downtime));
     say(monitor, &format!("migrate -d unix:{}", to.display()));
 }

@@ -18,12 +18,17 @@ linerate ports add a --socket /run/linerate/guests/a --save
 linerate ports show a
 [ "$(stat --format=%G /run/linerate/guests/a)" = kvm ]
 
-# Another version of the package leaves the service alone, until it is told to.
+# Installing again, as an upgrade does, leaves the service alone until it is told to.
 before=$(state MainPID)
 echo '# changed' >>/etc/linerate/linerate.toml
 install
 [ "$(state MainPID)" = "$before" ]
 linerate upgrade
+# systemd learns its process after the answer.
+for _ in $(seq 100); do
+    [ "$(state MainPID)" = "$before" ] || break
+    sleep 0.1
+done
 [ "$(state MainPID)" != "$before" ]
 linerate ports show a
 tail --lines=1 /etc/linerate/linerate.toml | grep --line-regexp '# changed'

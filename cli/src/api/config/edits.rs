@@ -7,7 +7,7 @@ use super::super::answer::{Answer, PathText, Service, created, json, on_own_thre
 use super::super::error::ApiError;
 use super::super::peer::Peer;
 use super::super::service::{ApiService, missing};
-use super::{Applied, Wanted, not_expressed};
+use super::{Applied, Origin, Wanted, no_file, not_expressed};
 use crate::settings::changes::Changes;
 use crate::settings::config::requests;
 use crate::settings::document;
@@ -59,23 +59,20 @@ impl ApiService {
         let running = self.topology().clone();
         let mut wanted = running.clone();
         change(&mut wanted)?;
-        let wanted = self.read_back(&running, wanted)?;
         let places = self.places(peer);
-        let wanted = Wanted { topology: &wanted, file: None, places: places.as_ref(), since: Some(&running) };
-        self.replace(&wanted, false, || ())
+        let made = |topology| Wanted { topology, origin: Origin::Running(&running), places: places.as_ref() };
+        // Before files of the client's choice are read.
+        self.may_add_all(&made(&wanted))?;
+        let wanted = self.read_back(&running, &wanted)?;
+        self.replace(&made(&wanted), false, || ())
     }
 
-    /// The configuration that a start reads from the file of `wanted`. Without a file, `wanted` itself.
-    fn read_back(&self, running: &Topology, wanted: Topology) -> Result<Topology, ApiError> {
-        let source = self.source();
-        let Some(source) = &*source else { return Ok(wanted) };
-        let text = document::update(&source.text, &source.topology, &wanted).map_err(not_expressed)?;
-        let read = source.overrides.parse(&text, &running.ports);
-        // Lines are those of a text that nobody has.
-        let bare = |error: Diagnostic| Diagnostic { line: None, ..error };
-        let read = read
-            .map_err(|errors| ApiError::Invalid(Diagnostic::all(errors.into_iter().map(bare).collect())))?;
-        if let Some(other) = Changes::between(&wanted, &read).report().first() {
+    /// The configuration that a start reads from the file of `wanted`.
+    fn read_back(&self, running: &Topology, wanted: &Topology) -> Result<Topology, ApiError> {
+        let source = self.source().clone().ok_or_else(no_file)?;
+        let text = document::update(&source.text, &source.topology, wanted).map_err(not_expressed)?;
+        let read = source.overrides.parse_change(&text, &running.ports)?;
+        if let Some(other) = Changes::between(wanted, &read).report().first() {
             let reason = format!("the file of the switch would also change {}", other.object);
             let remedy = "change the file, and use `linerate apply`";
             return Err(ApiError::Conflict(Diagnostic::bad("configuration", reason, remedy)));
@@ -102,8 +99,8 @@ fn is_unused(name: &str, topology: &Topology) -> Result<(), ApiError> {
 
 /// Changes keys of a port
 ///
-/// The body has keys of a `[[port]]` section; null is the default. A port that differs is removed and added again at the
-/// same number: its peer connects again, and its counters start at 0. All or nothing, as with a configuration file.
+/// The body has keys of a `[[port]]` section; null is the default. A port that differs is removed and added again with
+/// its number: its peer connects again, and its counters start at 0. All or nothing, as with a configuration file.
 #[utoipa::path(patch, path = "/v1/ports/{name}", params(("name" = String, Path, description = "Name")),
     request_body = Value, responses(
     (status = 200, description = "The differences", body = Applied),

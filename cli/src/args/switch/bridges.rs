@@ -1,6 +1,6 @@
 //! Commands on bridges: their bonds, neighbours and addresses.
 
-use super::super::config::SaveArgs;
+use super::super::config::{KeysArgs, SaveArgs};
 use super::super::parse::key_and_value;
 use clap::{Args, Subcommand};
 use console::ShowArgs;
@@ -149,9 +149,8 @@ pub(crate) struct BondsSetArgs {
     /// Name of the bond
     #[arg(id = "bond", value_name = "NAME")]
     pub(crate) name: String,
-    /// Key of the `[[bond]]` section with its new value; a value that is not valid TOML is a string
-    #[arg(value_name = "KEY=VALUE", value_parser = key_and_value, required = true)]
-    pub(crate) set: Vec<(String, String)>,
+    #[command(flatten)]
+    pub(crate) keys: KeysArgs,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
     #[command(flatten)]

@@ -1,6 +1,6 @@
 //! Commands on ports.
 
-use super::super::config::SaveArgs;
+use super::super::config::{KeysArgs, SaveArgs};
 use super::super::parse::key_and_value;
 use crate::settings::kinds;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -35,9 +35,8 @@ pub(crate) struct PortsSetArgs {
     /// Name of the port
     #[arg(id = "port", value_name = "NAME")]
     pub(crate) name: String,
-    /// Key of the `[[port]]` section with its new value; a value that is not valid TOML is a string
-    #[arg(value_name = "KEY=VALUE", value_parser = key_and_value, required = true)]
-    pub(crate) set: Vec<(String, String)>,
+    #[command(flatten)]
+    pub(crate) keys: KeysArgs,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
     #[command(flatten)]

@@ -70,11 +70,15 @@ impl Flows {
         topology: &Topology,
         names: Names,
     ) -> Result<(), DataPlaneError> {
-        let new = FlowsOfFile::new(bridge, topology, names);
+        let mut new = FlowsOfFile::new(bridge, topology, names);
         let changes = {
             let of_file = self.of_file.lock().unwrap_or_else(PoisonError::into_inner);
             let none = FlowsOfFile::default();
             let old = of_file.get(bridge).unwrap_or(&none);
+            if of_file.contains_key(bridge) {
+                // Connections stay in the zone they have, although bridges before this one come and go.
+                new.zone = old.zone;
+            }
             let (old, new) = ((&old.file, &old.names, old.zone), (&new.file, &new.names, new.zone));
             differences(bridge, old, new).map_err(|e| refused(bridge, &e))?
         };

@@ -21,12 +21,13 @@ mod validate;
 mod workers;
 
 use super::reader::node::{self, Lines, Node, Value};
-use super::reader::notes::{self, Findings, Section};
+use super::reader::notes::{self, Cause, Findings, Section};
 use super::reader::shape::Recorded;
 use super::reader::syntax;
 use super::topology::{PortSettings, Topology};
 use crate::host::Host;
 use console::Diagnostic;
+use requests::Refused;
 use std::io::Read;
 use std::path::Path;
 
@@ -90,9 +91,42 @@ pub(crate) fn parse_beside(
     control: Option<&Path>,
     running: &[PortSettings],
 ) -> Result<Topology, Vec<Diagnostic>> {
+    let (topology, _, errors) =
+        validated(text, (&Lines::of(text), Findings::default()), host, (control, running));
+    if errors.is_empty() { Ok(topology) } else { Err(errors) }
+}
+
+/// [`parse_beside`] for a text that a request has made: errors are those of the request, and have no lines.
+pub(crate) fn parse_change(
+    text: &str,
+    host: &Host,
+    control: Option<&Path>,
+    running: &[PortSettings],
+) -> Result<Topology, Refused> {
+    let (topology, cause, errors) =
+        validated(text, (&Lines::none(), Findings::of_request()), host, (control, running));
+    if errors.is_empty() {
+        return Ok(topology);
+    }
+    Err((cause.unwrap_or(Cause::Invalid), Diagnostic::all(errors)))
+}
+
+/// Reads the ports of a text without validating them, which would read the files that they play.
+pub(crate) fn ports(text: &str) -> Vec<PortSettings> {
+    let (root, _) = toml::de::DeTable::parse_recoverable(text);
+    let root = Node { line: None, value: node::from_toml(root.get_ref(), &Lines::none()) };
+    sections::topology(&root, &mut Findings::default()).ports
+}
+
+/// A text as a topology, with the gravest class of its errors, and all of them.
+fn validated(
+    text: &str,
+    (lines, mut notes): (&Lines, Findings),
+    host: &Host,
+    (control, running): (Option<&Path>, &[PortSettings]),
+) -> (Topology, Option<Cause>, Vec<Diagnostic>) {
     let (root, errors) = toml::de::DeTable::parse_recoverable(text);
-    let (lines, mut notes) = (Lines::of(text), Findings::default());
-    let root = Node { line: Some(1), value: node::from_toml(root.get_ref(), &lines) };
+    let root = Node { line: lines.at(0), value: node::from_toml(root.get_ref(), lines) };
     if matches!(&root.value, Value::Table(entries) if entries.is_empty()) && errors.is_empty() {
         let remedy = "write at least a [switch] or a [[port]] section";
         notes.wrong((Section::File, ""), "the file has no section", remedy);
@@ -107,6 +141,6 @@ pub(crate) fn parse_beside(
     peers::complete(&topology, &mut notes);
     openflow::complete(&mut topology, &control);
     placement::settle(&mut topology, host, &mut notes);
-    let errors = syntax::add(notes.finish(), &errors, text, &lines);
-    if errors.is_empty() { Ok(topology) } else { Err(errors) }
+    let cause = notes.cause();
+    (topology, cause, syntax::add(notes.finish(), &errors, text, lines))
 }

@@ -14,7 +14,6 @@ use crate::settings::reader::notes::{Cause, Findings, Section, shortened};
 use crate::settings::topology::{BridgeSettings, PortSettings, StaticEntry, Topology, WorkerSettings};
 use crate::settings::vlan::Vlan;
 use console::Diagnostic;
-use serde::Serialize;
 use std::path::Path;
 
 /// Errors of a request: the gravest class, and all of them.
@@ -53,19 +52,26 @@ pub(crate) fn changed_port(
     if json.get("name").is_some_and(|name| name != &port.name) {
         return Err(fixed("`name` cannot be changed", "remove the port, and add it with another name"));
     }
+    let mut own = serde_json::to_value(port).unwrap_or_default();
+    if json.get("kind").is_some_and(|kind| own.get("kind") != Some(kind)) {
+        // Keys of another kind have no meaning for the new one.
+        let of_kind = serde_json::to_value(&port.kind).unwrap_or_default();
+        let keys = of_kind.as_object().into_iter().flat_map(serde_json::Map::keys);
+        keys.for_each(|key| drop(own.as_object_mut().and_then(|own| own.remove(key))));
+    }
     let mut notes = Findings::of_request();
-    let mut changed = sections::read_port(&node::from_json(&patched(port, json)), index, &mut notes);
+    let mut changed = sections::read_port(&node::from_json(&patched(own, json)), index, &mut notes);
     sections::complete_port(&mut changed, &running.bridges, &running.switch);
     finish(notes, changed)
 }
 
-/// The keys of an object with those of a request, where null stands for the default.
-fn patched(object: &impl Serialize, json: &serde_json::Value) -> serde_json::Value {
-    let own = serde_json::to_value(object).unwrap_or_default();
-    let mut own = own.as_object().cloned().unwrap_or_default();
-    own.extend(json.as_object().cloned().unwrap_or_default());
-    own.retain(|_, value| !value.is_null());
-    own.into()
+/// The keys of an object with those of a request, where null stands for the default. Anything else than keys is left to
+/// the reader, which refuses it.
+fn patched(mut own: serde_json::Value, json: &serde_json::Value) -> serde_json::Value {
+    let (Some(keys), Some(patch)) = (own.as_object_mut(), json.as_object()) else { return json.clone() };
+    keys.extend(patch.clone());
+    keys.retain(|_, value| !value.is_null());
+    own
 }
 
 /// Reads a bridge to be added to `running`. It is validated with the configuration that has it.
@@ -101,7 +107,7 @@ pub(crate) fn changed_bond(
     if let Some(key) = ["name", "bridge"].iter().find(differs) {
         return Err(fixed(&format!("`{key}`")));
     }
-    let (changed, own) = (bond_at(&patched(&own, json), running, index)?, &running.bonds[index]);
+    let (changed, own) = (bond_at(&patched(own, json), running, index)?, &running.bonds[index]);
     match (changed.policy == own.policy, changed.links == own.links) {
         (true, true) => Ok(changed),
         (false, _) => Err(fixed("VLANs, limits and security")),

@@ -49,18 +49,23 @@ impl Node {
     }
 }
 
-/// Positions of line breaks, to convert an offset to a line number.
+/// Positions of line breaks, to convert an offset to a line number; `None`: errors have no lines.
 #[derive(Debug)]
-pub(crate) struct Lines(Vec<usize>);
+pub(crate) struct Lines(Option<Vec<usize>>);
 
 impl Lines {
     pub(crate) fn of(text: &str) -> Self {
-        Self(text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect())
+        Self(Some(text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect()))
+    }
+
+    /// Of a text that no user sees.
+    pub(crate) fn none() -> Self {
+        Self(None)
     }
 
     /// Line, counted from 1, of the byte at `offset`.
-    pub(crate) fn at(&self, offset: usize) -> usize {
-        self.0.partition_point(|newline| *newline < offset) + 1
+    pub(crate) fn at(&self, offset: usize) -> Option<usize> {
+        self.0.as_ref().map(|newlines| newlines.partition_point(|newline| *newline < offset) + 1)
     }
 }
 
@@ -68,7 +73,7 @@ impl Lines {
 pub(crate) fn from_toml(table: &DeTable<'_>, lines: &Lines) -> Value {
     let entries = table.iter().map(|(key, value)| Entry {
         key: Cow::into_owned(key.get_ref().clone()),
-        line: Some(lines.at(key.span().start)),
+        line: lines.at(key.span().start),
         node: toml_node(value, lines),
     });
     Value::Table(entries.collect())
@@ -90,7 +95,7 @@ fn toml_node(value: &Spanned<DeValue<'_>>, lines: &Lines) -> Node {
         },
         DeValue::Datetime(_) => Value::Other("a date"),
     };
-    Node { line: Some(lines.at(value.span().start)), value: kind }
+    Node { line: lines.at(value.span().start), value: kind }
 }
 
 /// Converts a JSON value. Its nodes have no line numbers.
@@ -121,7 +126,7 @@ mod tests {
     #[test]
     fn offset_maps_to_its_line() {
         let lines = Lines::of("ab\nc\n\nd");
-        let found: Vec<usize> = (0..7).map(|offset| lines.at(offset)).collect();
+        let found: Vec<usize> = (0..7).filter_map(|offset| lines.at(offset)).collect();
         assert_eq!(found, [1, 1, 1, 2, 2, 3, 4]);
     }
 }

@@ -34,7 +34,7 @@ fn json() -> Diagnostic {
 }
 
 fn syntax(error: &toml::de::Error, lines: &Lines) -> Diagnostic {
-    let line = error.span().and_then(|span| lines.at(span.start).try_into().ok());
+    let line = error.span().and_then(|span| lines.at(span.start)?.try_into().ok());
     let message = error.message();
     let remedy = match message {
         _ if message.contains("duplicate key") => "remove one of the two",

@@ -25,11 +25,13 @@ fn a_changed_port_is_replaced_and_the_rest_is_not_touched() {
 #[test]
 fn a_port_that_cannot_have_its_new_keys_runs_as_before() {
     let service = running(FILE);
-    let before = state(&service);
+    let (_, entries, topology) = state(&service);
     for (port, keys, reason) in [
         ("c", json!({ "vlan": 6 }), "there is no such port"),
         ("b", json!({ "name": "c" }), "`name` cannot be changed"),
         ("b", json!({ "colour": 7 }), "unknown key `colour`"),
+        ("b", json!([]), "a list"),
+        ("b", json!(7), "an integer"),
         ("b", json!({ "bridge": "other" }), "other"),
         ("b", json!({ "kind": "af_packet", "interface": "lr-none" }), "runs again"),
     ] {
@@ -37,21 +39,49 @@ fn a_port_that_cannot_have_its_new_keys_runs_as_before() {
         assert!(error.reason.contains(reason) && error.line.is_none(), "{keys}: {error:?}");
         let after = state(&service);
         assert_eq!(
-            (names(&service), after.1, after.2),
-            (vec!["a".into(), "b".into()], before.1.clone(), before.2.clone())
+            (names(&service), &after.1, &after.2),
+            (vec!["a".into(), "b".into()], &entries, &topology)
         );
     }
 }
 
 #[test]
+fn keys_of_another_kind_leave_with_it() {
+    let service = running(FILE);
+    let socket = std::env::temp_dir().join("linerate-edits.sock");
+    let keys = json!({ "kind": "virtio-user", "socket": socket, "ring": "packed", "vlan": null });
+    set(&service, "b", &keys).unwrap();
+    assert!(service.configuration().unwrap().text.contains("ring = \"packed\""));
+    set(&service, "b", &json!({ "kind": "null", "vlan": 5 })).unwrap();
+    let text = service.configuration().unwrap().text;
+    assert!(
+        Changes::between(&config::parse(FILE, &Host::here(), None).unwrap(), &service.topology())
+            .ports
+            .is_empty()
+    );
+    assert!(!text.contains("ring") && !text.contains("socket"), "{text}");
+}
+
+/// A file of the client's choice is neither read nor reported.
+#[test]
+fn files_outside_the_directories_of_a_client_are_not_read() {
+    let service = running(FILE);
+    let peer = Peer::remote("a client".to_owned());
+    let keys = json!({ "kind": "pcap", "read": "/nowhere/secret.pcap", "vlan": null });
+    let edited = service.set_port("b", &keys, &peer).unwrap_err();
+    assert!(matches!(edited, ApiError::Forbidden(_)), "{edited:?}");
+    let text = format!("{FILE}[[port]]\nname = \"c\"\nkind = \"pcap\"\nread = \"/nowhere/secret.pcap\"\n");
+    for dry_run in [false, true] {
+        let applied = service.apply((Path::new("/f.toml"), &text), dry_run, &peer).unwrap_err();
+        assert!(matches!(applied, ApiError::Forbidden(_)), "{applied:?}");
+    }
+}
+
+#[test]
 fn a_bridge_is_added_for_new_ports_and_removed_without_ports() {
-    for file in [FILE.to_owned(), FILE.replace("[[bridge]]\nname = \"main\"\n", "")] {
-        let file = if file == FILE {
-            file
-        } else {
-            file.replace("[[bridge.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"b\"\n", "")
-        };
-        let service = running(&file);
+    let implicit = "[[port]]\nname = \"a\"\nkind = \"null\"\n[[port]]\nname = \"b\"\nkind = \"null\"\n";
+    for file in [FILE, implicit] {
+        let service = running(file);
         let before = state(&service);
         let add = |json: Value| service.add_bridge(&json, &Peer::own()).map_err(ApiError::into_diagnostic);
         add(json!({ "name": "lan", "table": 1024 })).unwrap();
@@ -59,6 +89,7 @@ fn a_bridge_is_added_for_new_ports_and_removed_without_ports() {
         assert!(add(json!({ "name": "lan" })).unwrap_err().reason.contains("is called \"lan\""));
         let tree = add(json!({ "name": "tree", "stp": "rstp" })).unwrap_err();
         assert!(tree.reason.contains("those of the start"), "{tree:?}");
+        let only = service.topology().ports[0].bridge.clone();
         set(&service, "a", &json!({ "bridge": "lan" })).unwrap();
         let text = service.configuration().unwrap().text;
         assert!(
@@ -69,11 +100,36 @@ fn a_bridge_is_added_for_new_ports_and_removed_without_ports() {
             |name: &str| service.remove_bridge(name, &Peer::own()).map_err(ApiError::into_diagnostic);
         assert!(remove("lan").unwrap_err().reason.contains("it has the ports a"));
         assert!(remove("none").unwrap_err().reason.contains("no such bridge"));
-        set(&service, "a", &json!({ "bridge": "main" })).unwrap();
+        set(&service, "a", &json!({ "bridge": only })).unwrap();
         remove("lan").unwrap();
-        assert!(remove("main").unwrap_err().reason.contains("at least one bridge"));
+        assert!(remove(&only).unwrap_err().reason.contains("at least one bridge"));
         assert_eq!(state(&service), before);
     }
+}
+
+#[test]
+fn a_bridge_leaves_with_the_static_entries_of_its_ports() {
+    let service = running(
+        "[[bridge]]\nname = \"main\"\n[[bridge]]\nname = \"lan\"\n[[bridge.static]]\n\
+         mac = \"02:00:00:00:00:01\"\nport = \"b\"\n[[port]]\nname = \"a\"\nkind = \"null\"\nbridge = \"main\"\n\
+         [[port]]\nname = \"b\"\nkind = \"null\"\nbridge = \"lan\"\n",
+    );
+    service.remove_port("b").unwrap();
+    service.remove_bridge("lan", &Peer::own()).unwrap();
+    let text = service.configuration().unwrap().text;
+    assert!(!text.contains("lan") && !text.contains("static"), "{text}");
+}
+
+#[test]
+fn flows_and_rules_of_the_only_bridge_name_it_when_another_one_is_added() {
+    let service = running(
+        "[[bridge]]\nname = \"filed3\"\npipeline = \"openflow\"\n[[port]]\nname = \"a\"\nkind = \"null\"\n\
+         [[port]]\nname = \"b\"\nkind = \"null\"\n[[flow]]\nflow = [\"priority=1,actions=NORMAL\"]\n\
+         [[acl]]\nfrom = \"a\"\nto = \"b\"\naction = \"allow\"\n",
+    );
+    service.add_bridge(&json!({ "name": "lan" }), &Peer::own()).unwrap();
+    let text = service.configuration().unwrap().text;
+    assert_eq!(text.matches("bridge = \"filed3\"").count(), 4, "{text}");
 }
 
 #[test]
