@@ -65,6 +65,7 @@ fn an_unknown_object_is_not_found_on_every_route() {
     for (method, path) in [
         ("GET", "/v1/ports/x"),
         ("DELETE", "/v1/ports/x"),
+        ("DELETE", "/v1/bridges/x"),
         ("GET", "/v1/fdb?port=x"),
         ("GET", "/v1/fdb?bridge=x"),
         ("DELETE", "/v1/fdb?port=x"),
@@ -77,6 +78,7 @@ fn an_unknown_object_is_not_found_on_every_route() {
     ] {
         assert_eq!(status(&switch, method, path), 404, "{method} {path}");
     }
+    assert_eq!(status_of(&switch, "PATCH", "/v1/ports/x", "{}"), 404);
     for (path, body) in [
         ("/v1/ports", json!({ "name": "c", "kind": "null", "bridge": "x" })),
         ("/v1/fdb", json!({ "mac": "02:00:00:00:00:03", "port": "x" })),
@@ -99,6 +101,11 @@ fn invalid_input_is_a_bad_request_on_every_route() {
         ("POST", "/v1/ports", "{\"name\":\"a\",\"kind\":\"null\",\"bridge\":\"x\",\"vlan\":0}"),
         ("GET", "/v1/ports/%ff", ""),
         ("DELETE", "/v1/ports/%ff", ""),
+        ("PATCH", "/v1/ports/a", "[]"),
+        ("PATCH", "/v1/ports/a", "{\"name\":\"c\"}"),
+        ("POST", "/v1/bridges", "[]"),
+        ("POST", "/v1/bridges", "{\"name\":\"c\",\"table\":0}"),
+        ("DELETE", "/v1/bridges/%ff", ""),
         ("GET", "/v1/fdb?vlan=4095", ""),
         ("GET", "/v1/fdb?limit=-1", ""),
         ("GET", "/v1/fdb?colour=red", ""),
