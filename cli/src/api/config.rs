@@ -99,13 +99,13 @@ impl ApiService {
         let places = self.admit_source(file, peer)?;
         let source = self.read(file, text, places.as_ref())?;
         let topology = source.topology.clone();
-        let wanted = Wanted { topology: &topology, origin: Origin::File(file), places: places.as_ref() };
+        let wanted = Wanted { topology: &topology, origin: Origin::File(file) };
+        self.may_add_all(&wanted, places.as_ref())?;
         self.replace(&wanted, dry_run, || *self.source() = Some(source))
     }
 
-    /// Replaces the running configuration. `done` follows before another change can.
+    /// Replaces the running configuration by one whose new ports were admitted. `done` follows before another change.
     fn replace(&self, wanted: &Wanted<'_>, dry_run: bool, done: impl FnOnce()) -> Result<Applied, ApiError> {
-        self.may_add_all(wanted)?;
         let new = Changes::between(&self.topology(), wanted.topology);
         let mut loaded = steps::load(&new, |port| self.load(port))?;
         let mut running = self.change()?;
@@ -138,12 +138,10 @@ impl ApiService {
     }
 
     /// Refuses new ports that the client may not add, or that the process cannot open.
-    fn may_add_all(&self, wanted: &Wanted<'_>) -> Result<(), ApiError> {
+    fn may_add_all(&self, wanted: &Wanted<'_>, places: Option<&Places>) -> Result<(), ApiError> {
         let changes = Changes::between(&self.topology(), wanted.topology);
         let new = changes.ports.iter().filter_map(|edit| edit.new.as_ref());
-        let refused: Vec<_> = new.filter_map(|port| self.may_add(port, wanted.places).err()).collect();
-        let refused: Vec<_> = refused.into_iter().map(ApiError::into_diagnostic).collect();
-        if refused.is_empty() { Ok(()) } else { Err(ApiError::Forbidden(wanted.all(refused))) }
+        wanted.origin.forbid(new.filter_map(|port| self.may_add(port, places).err()))
     }
 
     /// `POST /v1/config` of a file that the running configuration was saved as. Others may have changed the switch
@@ -161,11 +159,7 @@ impl ApiService {
         let running = self.topology().ports.clone();
         if let Some(places) = places {
             let new = config::ports(text).into_iter().filter(|port| !running.contains(port));
-            let refused: Vec<_> = new.filter_map(|port| places.admit(&port).err()).collect();
-            let refused: Vec<_> = refused.into_iter().map(ApiError::into_diagnostic).collect();
-            if !refused.is_empty() {
-                return Err(ApiError::Forbidden(config::in_file(file, refused)));
-            }
+            Origin::File(file).forbid(new.filter_map(|port| places.admit(&port).err()))?;
         }
         let topology = overrides.parse(text, &running);
         let topology = topology.map_err(|errors| ApiError::Invalid(config::in_file(file, errors)))?;
@@ -187,8 +181,6 @@ fn not_expressed(error: DocumentError) -> ApiError {
 struct Wanted<'a> {
     topology: &'a Topology,
     origin: Origin<'a>,
-    /// Directories for files of the client.
-    places: Option<&'a Places>,
 }
 
 /// What a configuration was made of.
@@ -199,15 +191,23 @@ enum Origin<'a> {
     Running(&'a Topology),
 }
 
-impl Wanted<'_> {
+impl Origin<'_> {
     /// Errors as one.
     fn all(&self, errors: Vec<Diagnostic>) -> Diagnostic {
-        match self.origin {
-            Origin::File(file) => config::in_file(file, errors),
-            Origin::Running(_) => Diagnostic::all(errors),
+        match self {
+            Self::File(file) => config::in_file(file, errors),
+            Self::Running(_) => Diagnostic::all(errors),
         }
     }
 
+    /// The refusals of ports as one.
+    fn forbid(&self, refused: impl Iterator<Item = ApiError>) -> Result<(), ApiError> {
+        let refused: Vec<_> = refused.map(ApiError::into_diagnostic).collect();
+        if refused.is_empty() { Ok(()) } else { Err(ApiError::Forbidden(self.all(refused))) }
+    }
+}
+
+impl Wanted<'_> {
     /// Refuses to take back what another request has changed meanwhile.
     fn is_current(&self, running: &Topology) -> Result<(), ApiError> {
         match self.origin {
@@ -226,7 +226,7 @@ impl Wanted<'_> {
         };
         let refused = changes.fixed().into_iter();
         let refused: Vec<_> = refused.map(|(place, reason)| Diagnostic::bad(place, reason, remedy)).collect();
-        if refused.is_empty() { Ok(()) } else { Err(ApiError::Invalid(self.all(refused))) }
+        if refused.is_empty() { Ok(()) } else { Err(ApiError::Invalid(self.origin.all(refused))) }
     }
 
     /// Refuses names that ports of applications have.
@@ -241,7 +241,7 @@ impl Wanted<'_> {
             Diagnostic::bad(format!("port \"{name}\""), reason, "choose another name, or remove that port")
         };
         let taken: Vec<_> = granted.filter(|port| taken(&port.name)).map(|port| bad(&port.name)).collect();
-        if taken.is_empty() { Ok(()) } else { Err(ApiError::Conflict(self.all(taken))) }
+        if taken.is_empty() { Ok(()) } else { Err(ApiError::Conflict(self.origin.all(taken))) }
     }
 }
 

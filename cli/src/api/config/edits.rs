@@ -60,9 +60,9 @@ impl ApiService {
         let mut wanted = running.clone();
         change(&mut wanted)?;
         let places = self.places(peer);
-        let made = |topology| Wanted { topology, origin: Origin::Running(&running), places: places.as_ref() };
+        let made = |topology| Wanted { topology, origin: Origin::Running(&running) };
         // Before files of the client's choice are read.
-        self.may_add_all(&made(&wanted))?;
+        self.may_add_all(&made(&wanted), places.as_ref())?;
         let wanted = self.read_back(&running, &wanted)?;
         self.replace(&made(&wanted), false, || ())
     }

@@ -74,11 +74,10 @@ impl Flows {
         let changes = {
             let of_file = self.of_file.lock().unwrap_or_else(PoisonError::into_inner);
             let none = FlowsOfFile::default();
-            let old = of_file.get(bridge).unwrap_or(&none);
-            if of_file.contains_key(bridge) {
-                // Connections stay in the zone they have, although bridges before this one come and go.
-                new.zone = old.zone;
-            }
+            let known = of_file.get(bridge);
+            // Connections stay in the zone they have, although bridges before this one come and go.
+            new.zone = known.map_or(new.zone, |known| known.zone);
+            let old = known.unwrap_or(&none);
             let (old, new) = ((&old.file, &old.names, old.zone), (&new.file, &new.names, new.zone));
             differences(bridge, old, new).map_err(|e| refused(bridge, &e))?
         };
