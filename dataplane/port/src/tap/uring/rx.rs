@@ -133,9 +133,8 @@ impl RxQueue for Rx {
 
     /// The kernel may have filled slots that were not received.
     fn freeze(mut self: Box<Self>) -> QueueState {
-        self.receiver.cancel();
         let (slots, mut frames) = (&self.slots, Vec::new());
-        self.receiver.harvest(usize::MAX, |received| {
+        self.receiver.end(|received| {
             if let Received::Packet(slot, len) = received {
                 frames.push(slots.copy(slot, len));
             }

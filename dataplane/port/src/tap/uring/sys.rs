@@ -218,12 +218,15 @@ fn received(entry: &cqueue::Entry) -> Received {
 }
 
 impl Receiver {
-    /// Ends the read: the kernel writes to no slot afterwards. Without a kernel thread, it writes to slots only during
-    /// the worker's calls, of which there are none any more.
-    pub(super) fn cancel(&mut self) {
-        if self.has_thread && self.is_enabled {
-            // Fails harmlessly if there is nothing to cancel.
+    /// Ends the read, and reaps its last completions: the kernel writes to no slot afterwards. Without a kernel thread,
+    /// it writes to slots only during the worker's calls, of which there are none any more.
+    pub(super) fn end(&mut self, mut each: impl FnMut(Received)) {
+        self.harvest(usize::MAX, &mut each);
+        while self.has_thread && self.is_posted {
+            // Does not find a read that the thread executes at this moment, or has not begun.
             let _ = self.ring.submitter().register_sync_cancel(None, CancelBuilder::any());
+            self.harvest(usize::MAX, &mut each);
+            std::thread::yield_now();
         }
     }
 }
@@ -231,7 +234,7 @@ impl Receiver {
 impl Drop for Receiver {
     /// The slots are freed next.
     fn drop(&mut self) {
-        self.cancel();
+        self.end(|_| ());
     }
 }
 
