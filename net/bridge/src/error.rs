@@ -52,6 +52,29 @@ pub enum AddBridgeError {
     },
 }
 
+/// A bridge was not changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SetBridgeError {
+    /// No bridge has this name.
+    #[error(transparent)]
+    Unknown(#[from] UnknownBridge),
+    /// The ageing time is out of range.
+    #[error(
+        "bridge `{name}` was not changed: an ageing time of {seconds} s is outside {} to {} s",
+        BridgeConfig::AGEING.start(),
+        BridgeConfig::AGEING.end()
+    )]
+    Ageing {
+        /// Bridge name.
+        name: String,
+        /// Requested ageing time, in seconds.
+        seconds: u32,
+    },
+    /// A setting differs that a bridge keeps.
+    #[error("bridge `{0}` was not changed: its table, snooping and flow tables are those of its start")]
+    Fixed(String),
+}
+
 /// A bridge was not removed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RemoveBridgeError {

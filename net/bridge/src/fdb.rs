@@ -26,6 +26,7 @@ use super::table::{Hit, Search, Table};
 use mem::line::Padded;
 use port::PortId;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use wire::MacAddress;
 
@@ -70,8 +71,9 @@ pub(super) struct Fdb {
     writer: Padded<Mutex<Writer>>,
     shares: Box<[Share]>,
     capacity: usize,
-    ageing: u32,
-    guarded: bool,
+    /// Seconds.
+    ageing: AtomicU32,
+    guarded: AtomicBool,
     pair_listener: PairListener,
 }
 
@@ -85,8 +87,8 @@ impl Fdb {
             writer: Padded(Mutex::new(writer)),
             shares: (0..ports).map(|_| Share::default()).collect(),
             capacity: config.capacity,
-            ageing: config.ageing_seconds,
-            guarded: config.mac_moves == MacMoves::Guarded,
+            ageing: AtomicU32::new(config.ageing_seconds),
+            guarded: AtomicBool::new(config.mac_moves == MacMoves::Guarded),
             pair_listener: PairListener::default(),
         }
     }
@@ -193,7 +195,7 @@ impl Fdb {
     /// Whether the learned station `old` may move to the port of `new`.
     fn may_move(&self, old: &Entry, new: &Entry) -> bool {
         let (from, to) = (&self.shares[old.port.0 as usize], &self.shares[new.port.0 as usize]);
-        !self.guarded
+        !self.guarded.load(Ordering::Relaxed)
             || self.aged(old, new.stamp)
             || from.has_released(old)
             || from.is_trusted() && to.is_trusted()
@@ -201,7 +203,13 @@ impl Fdb {
 
     fn aged(&self, entry: &Entry, second: u32) -> bool {
         // Another worker may have stamped the station with a slightly later clock reading.
-        !entry.pinned && second.saturating_sub(entry.stamp) >= self.ageing
+        !entry.pinned && second.saturating_sub(entry.stamp) >= self.ageing()
+    }
+
+    /// Ageing time, in seconds.
+    #[inline(always)]
+    fn ageing(&self) -> u32 {
+        self.ageing.load(Ordering::Relaxed)
     }
 
     fn at_limit(&self, port: PortId) -> bool {
@@ -291,7 +299,7 @@ impl Fdb {
 
     /// Rate that sweeps the whole table four times per ageing time.
     fn sweep_per_second(&self) -> u32 {
-        self.table.buckets().div_ceil((self.ageing / 4).max(1))
+        self.table.buckets().div_ceil((self.ageing() / 4).max(1))
     }
 
     fn remove_if(&self, writer: &mut Writer, bucket: u32, doomed: impl Fn(&Entry) -> bool) -> usize {

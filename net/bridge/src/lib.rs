@@ -44,7 +44,7 @@ pub use bond::{
 pub use config::{BridgeConfig, MacMoves, PortConfig, PortState, Rate, Vlan};
 pub use error::{
     AddBridgeError, AddPortError, BondError, RemoveBridgeError, RemovePortError, RemoveStationError,
-    StaticError, UnknownBridge,
+    SetBridgeError, StaticError, UnknownBridge,
 };
 pub use listing::{BridgeStatistics, PortStatistics, RefusedMove, Selection, Station};
 pub use mirror::{MirrorConfig, MirrorError, MirrorOutput, MirrorStatistics};

@@ -14,10 +14,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Immutable state of a bridge.
+/// State of a bridge that all tables share.
 pub(super) struct Bridge {
     pub(super) name: String,
-    pub(super) config: BridgeConfig,
     pub(super) fdb: Fdb,
     pub(super) refusals: Refusals,
     /// Ports of multicast groups; `None` without snooping.
@@ -28,6 +27,7 @@ pub(super) struct Bridge {
 #[derive(Clone)]
 pub(super) struct View {
     pub(super) bridge: Arc<Bridge>,
+    pub(super) config: BridgeConfig,
     pub(super) members: Vec<PortId>,
     /// Members that get flooded packets: those that forward, without the output ports of mirrors.
     pub(super) flooded: Vec<PortId>,
@@ -44,10 +44,11 @@ pub(super) struct View {
 
 impl View {
     /// A bridge without ports and mirrors.
-    pub(super) fn new(bridge: Arc<Bridge>) -> Self {
+    pub(super) fn new(bridge: Arc<Bridge>, config: BridgeConfig) -> Self {
         let (members, flooded, configured) = (Vec::new(), Vec::new(), Vec::new());
         Self {
             bridge,
+            config,
             members,
             flooded,
             configured,
@@ -240,7 +241,7 @@ impl PortTable {
                 own().filter(|(_, place)| place.egress != NO_BRIDGE).map(|(port, _)| port).collect();
             view.vlan_aware = own().any(|(_, place)| place.member.vlan != Vlan::Transparent);
             view.has_protocols =
-                view.bridge.config.flow_tables && own().any(|(_, place)| place.member.protocols.is_some());
+                view.config.flow_tables && own().any(|(_, place)| place.member.protocols.is_some());
         }
         for bridge in 0..self.views.len() {
             self.derive_mirrors(bridge as u16);

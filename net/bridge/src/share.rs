@@ -42,9 +42,14 @@ impl Share {
 
     /// Sets the limit and trust of the port. The caller must hold the lock.
     pub(super) fn open(&self, limit: u32, trusted: bool) {
-        self.limit.store(limit, Ordering::Relaxed);
+        self.set_limit(limit);
         self.trusted.store(trusted, Ordering::Relaxed);
         self.released.store(0, Ordering::Relaxed);
+    }
+
+    /// Sets the number of stations that are learned. The caller must hold the lock.
+    pub(super) fn set_limit(&self, limit: u32) {
+        self.limit.store(limit, Ordering::Relaxed);
     }
 
     pub(super) fn is_trusted(&self) -> bool {

@@ -1,5 +1,5 @@
-//! Control API: add and remove bridges and ports. `stations` lists, pins and flushes stations, `bonds` has the control
-//! API of bonds, and `observer` what control learns from the engine.
+//! Control API: add and remove bridges and ports. `settings` changes them, `stations` lists, pins and flushes stations,
+//! `bonds` has the control API of bonds, and `observer` what control learns from the engine.
 //!
 //! Operations may block on other control operations, and on a worker only while it holds a table lock to learn one
 //! station.
@@ -8,6 +8,7 @@ mod bonds;
 mod leases;
 mod multicast;
 mod observer;
+mod settings;
 mod stations;
 
 use super::allowed::AllowedSource;
@@ -104,9 +105,9 @@ impl Switch {
         let fdb = Fdb::new(&config, self.ports).telling(self.pair_listener.clone());
         let groups = config.multicast_snooping.then(|| port::Published::new(Arc::default()));
         let (name, refusals) = (name.to_owned(), Refusals::default());
-        let bridge = Arc::new(Bridge { name, config, fdb, refusals, groups });
+        let bridge = Arc::new(Bridge { name, fdb, refusals, groups });
         table.views.resize(table.views.len().max(free + 1), None);
-        table.views[free] = Some(View::new(bridge));
+        table.views[free] = Some(View::new(bridge, config));
         self.publish(table);
         Ok(())
     }
@@ -142,19 +143,17 @@ impl Switch {
             return Err(AddPortError::Member { port, bridge: view.bridge.name.clone() });
         }
         let (number, view) = table.named(bridge).ok_or_else(|| UnknownBridge(bridge.to_owned()))?;
-        check_port(port, &view.bridge, config)?;
-        let home = view.bridge.clone();
+        check_port(port, view, config)?;
+        let (home, member) = (view.bridge.clone(), Member::new(number, &view.config, config));
         home.fdb.reserve_all(&config.macs, port).map_err(|(mac, owner)| AddPortError::MacTaken {
             port,
             mac,
             owner,
         })?;
-        let quarter = (view.bridge.config.capacity / 4) as u32;
-        let limit = if config.learn { config.max_macs.unwrap_or(quarter) } else { 0 };
-        view.bridge.fdb.open(port, limit, config.trusted);
+        home.fdb.open(port, station_limit(&view.config, config), config.trusted);
         let mut without = table.clone();
         let state = if config.stp { PortState::Discarding } else { PortState::Forwarding };
-        table.set(port, Some(Place::new(Arc::new(Member::new(number, &home.config, config)), state)));
+        table.set(port, Some(Place::new(Arc::new(member), state)));
         self.publish(table);
         if home.fdb.own(&config.macs, &vlans(&config.vlan), port) {
             return Ok(());
@@ -263,7 +262,13 @@ fn check(name: &str, config: &BridgeConfig) -> Result<(), AddBridgeError> {
     Ok(())
 }
 
-fn check_port(port: PortId, bridge: &Bridge, config: &PortConfig) -> Result<(), AddPortError> {
+/// Number of stations that a port may learn.
+fn station_limit(bridge: &BridgeConfig, port: &PortConfig) -> u32 {
+    let quarter = (bridge.capacity / 4) as u32;
+    if port.learn { port.max_macs.unwrap_or(quarter) } else { 0 }
+}
+
+fn check_port(port: PortId, view: &View, config: &PortConfig) -> Result<(), AddPortError> {
     let sources = config.sources.as_deref().unwrap_or_default();
     let (entries, most) = (config.macs.len().max(sources.len()), PortConfig::MAX_LIST);
     if entries > most {
@@ -272,8 +277,8 @@ fn check_port(port: PortId, bridge: &Bridge, config: &PortConfig) -> Result<(), 
     if let Some(mac) = config.macs.iter().find(|mac| mac.is_group() || mac.is_zero()) {
         return Err(AddPortError::NoStation { port, mac: *mac });
     }
-    if sources.contains(&AllowedSource::Dhcp) && !bridge.config.dhcp_snooping {
-        return Err(AddPortError::NoSnooping { port, bridge: bridge.name.clone() });
+    if sources.contains(&AllowedSource::Dhcp) && !view.config.dhcp_snooping {
+        return Err(AddPortError::NoSnooping { port, bridge: view.bridge.name.clone() });
     }
     Ok(())
 }
@@ -294,7 +299,7 @@ fn vlans(vlan: &Vlan) -> Vec<u16> {
 }
 
 fn bridge_statistics(table: &PortTable, view: &View) -> BridgeStatistics {
-    let Bridge { name, config, fdb, .. } = &*view.bridge;
+    let (Bridge { name, fdb, .. }, config) = (&*view.bridge, &view.config);
     let (stations, static_entries) = fdb.len();
     let ports =
         view.members.iter().filter_map(|port| Some(port_statistics(fdb, *port, table.member(*port)?)));

@@ -160,7 +160,7 @@ impl Worker {
         let Some((link, member)) = found else { return inner.process(burst, context, verdicts) };
         let view = table.view(member.bridge);
         let mut origin = *context;
-        if view.is_some_and(|view| view.bridge.config.flow_tables) {
+        if view.is_some_and(|view| view.config.flow_tables) {
             origin.from = link.bond;
             if intercept((Some(link), Some(member)), burst, &origin, verdicts) {
                 return;
@@ -175,7 +175,7 @@ impl Worker {
         let bond = || table.member(table.link(context.from)?.bond);
         let member = table.member(context.from).or_else(bond);
         let view = member.and_then(|member| table.view(member.bridge));
-        let has_vlans = view.is_some_and(|view| view.vlan_aware && !view.bridge.config.flow_tables);
+        let has_vlans = view.is_some_and(|view| view.vlan_aware && !view.config.flow_tables);
         let vlan = member.filter(|_| has_vlans).map(|member| &member.vlan);
         self.distribution.run(&table.bonds, burst, vlan, verdicts);
     }

@@ -4,9 +4,11 @@
 
 use super::{Fdb, Key};
 use crate::bucket::Entry;
+use crate::config::{BridgeConfig, MacMoves};
 use crate::share::ShareCount;
 use port::PortId;
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use wire::MacAddress;
 
 /// Buckets purged per lock acquisition.
@@ -17,6 +19,18 @@ impl Fdb {
     pub(crate) fn open(&self, port: PortId, limit: u32, trusted: bool) {
         let _writer = self.lock();
         self.shares[port.0 as usize].open(limit, trusted);
+    }
+
+    /// Sets the ageing time and the rule for moves. A worker may use the old ones until its next burst.
+    pub(crate) fn configure(&self, config: &BridgeConfig) {
+        self.ageing.store(config.ageing_seconds, Ordering::Relaxed);
+        self.guarded.store(config.mac_moves == MacMoves::Guarded, Ordering::Relaxed);
+    }
+
+    /// Sets how many stations are learned on `port`.
+    pub(crate) fn limit(&self, port: PortId, limit: u32) {
+        let _writer = self.lock();
+        self.shares[port.0 as usize].set_limit(limit);
     }
 
     /// Disables learning on `port` and removes all its stations, including static entries.

@@ -2,8 +2,8 @@
 
 use crate::harness::{BROADCAST, Lab, SECOND, frame, mac, raw_frame};
 use bridge::{
-    AddBridgeError, AddPortError, BridgeConfig, BridgeStatistics, PortConfig, Rate, RemoveBridgeError,
-    RemoveStationError, Selection, StaticError, Station,
+    AddBridgeError, AddPortError, BridgeConfig, BridgeStatistics, MacMoves, PortConfig, Rate,
+    RemoveBridgeError, RemoveStationError, Selection, SetBridgeError, StaticError, Station,
 };
 use engine::Now;
 use port::PortId;
@@ -255,14 +255,68 @@ fn listing_has_address_port_age_and_kind_in_json() {
 }
 
 #[test]
+fn settings_of_a_bridge_change_while_packets_are_forwarded() {
+    let mut lab = Lab::plain(3);
+    let reserved = MacAddress::new([1, 0x80, 0xc2, 0, 0, 0xe]);
+    lab.send(1, &[frame(2, BROADCAST, None)]);
+    assert_eq!(lab.ports(0, frame(1, 2, None)), [1]);
+    assert_eq!(lab.loss(2, frame(2, 1, None)), Some("mac-move-refused"));
+    assert_eq!(lab.loss(0, raw_frame(mac(1), reserved, None)), Some("no-destination"));
+    let config = BridgeConfig {
+        ageing_seconds: 10,
+        mac_moves: MacMoves::Free,
+        forward_reserved: true,
+        ..BridgeConfig::default()
+    };
+    lab.switch.set_bridge("br0", &config).unwrap();
+    assert_eq!(lab.ports(0, raw_frame(mac(1), reserved, None)), [1, 2]);
+    assert_eq!(lab.ports(0, frame(1, 2, None)), [1], "stations stay");
+    assert_eq!(lab.ports(2, frame(2, 1, None)), [0]);
+    assert_eq!(lab.ports(0, frame(1, 2, None)), [2], "and move");
+    lab.now = 10 * SECOND;
+    assert_eq!(lab.ports(0, frame(1, 2, None)), [1, 2], "and age");
+    assert_eq!(lab.switch.statistics()[0].ageing_seconds, 10);
+    lab.switch.set_bridge("br0", &BridgeConfig::default()).unwrap();
+    assert_eq!(lab.loss(0, raw_frame(mac(1), reserved, None)), Some("no-destination"));
+}
+
+#[test]
+fn limit_of_stations_changes_while_packets_are_forwarded() {
+    let mut lab = Lab::plain(2);
+    let limit = |lab: &Lab, port, max_macs| {
+        let config = PortConfig { max_macs, ..PortConfig::default() };
+        lab.switch.limit_stations(PortId(port), &config);
+    };
+    let learned = |lab: &mut Lab| {
+        lab.send(0, &[frame(1, BROADCAST, None), frame(2, BROADCAST, None)]);
+        let port = &lab.switch.statistics()[0].ports[0];
+        (port.learned, port.max_macs)
+    };
+    limit(&lab, 0, Some(1));
+    assert_eq!(learned(&mut lab), (1, 1));
+    limit(&lab, 0, None);
+    assert_eq!(learned(&mut lab), (2, 65_536 / 4));
+    limit(&lab, 0, Some(1));
+    limit(&lab, 9, Some(1));
+    assert_eq!(learned(&mut lab), (2, 1), "a port keeps what it has");
+}
+
+#[test]
 fn invalid_change_is_rejected_without_effect() {
     let lab = Lab::plain(2);
     let switch = &lab.switch;
     let tiny = BridgeConfig { capacity: 15, ..BridgeConfig::default() };
     let hasty = BridgeConfig { ageing_seconds: 9, ..BridgeConfig::default() };
     assert!(matches!(switch.add_bridge("br1", tiny), Err(AddBridgeError::Capacity { capacity: 15, .. })));
-    assert!(matches!(switch.add_bridge("br1", hasty), Err(AddBridgeError::Ageing { seconds: 9, .. })));
+    assert!(matches!(
+        switch.add_bridge("br1", hasty.clone()),
+        Err(AddBridgeError::Ageing { seconds: 9, .. })
+    ));
     assert!(matches!(switch.add_bridge("br0", BridgeConfig::default()), Err(AddBridgeError::Exists(_))));
+    let snooping = BridgeConfig { dhcp_snooping: true, ..BridgeConfig::default() };
+    assert!(matches!(switch.set_bridge("br0", &hasty), Err(SetBridgeError::Ageing { seconds: 9, .. })));
+    assert!(matches!(switch.set_bridge("br0", &snooping), Err(SetBridgeError::Fixed(_))));
+    assert!(matches!(switch.set_bridge("br1", &snooping), Err(SetBridgeError::Unknown(_))));
     assert!(matches!(switch.remove_bridge("br0"), Err(RemoveBridgeError::InUse { ports: 2, .. })));
     let add = |port, bridge| switch.add_port(PortId(port), bridge, &PortConfig::default());
     assert!(matches!(add(5, "br1"), Err(AddPortError::Unknown(_))));

@@ -102,8 +102,7 @@ impl Pass<'_> {
     #[cold]
     pub(super) fn forwards_reserved(&self, group: MacAddress) -> bool {
         let protocols = self.origin.member.protocols.as_ref();
-        self.view.bridge.config.forward_reserved
-            && protocols.is_none_or(|protocols| !protocols.use_group(group))
+        self.view.config.forward_reserved && protocols.is_none_or(|protocols| !protocols.use_group(group))
     }
 
     /// Computes the buckets of the addresses, unless they equal those of the previous packet.
