@@ -67,6 +67,7 @@ pub(crate) const TESTS: &[Need] = &[
     Need::new(Probe::Program("dnsmasq"), &["dnsmasq-base"]),
     Need::new(Probe::Program("nft"), &["nftables"]),
     Need::new(Probe::Program("systemd-nspawn"), &["systemd-container"]),
+    Need::new(Probe::Program("rpm"), &["rpm"]),
     Need::new(Probe::Program("chromium"), &["chromium"]),
     WRK,
     NGINX,

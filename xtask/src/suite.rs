@@ -104,7 +104,7 @@ pub(crate) fn all(arguments: &TestArguments) -> Vec<Step> {
         steps.push(Step::new("book", docs::run));
         steps.push(Step::new("huge pages", move || huge_pages(lint)));
         steps.push(Step::new("image", package::test_image));
-        steps.push(Step::new("debian", move || package::test_debian(built(&packaged)?)));
+        steps.push(Step::new("distributions", move || package::test_distributions(built(&packaged)?)));
         steps.push(Step::new("miri", miri));
         steps.push(Step::new("fuzzing", fuzz::run));
         steps.push(Step::new("soak", move || soak::step(built(&soaked)?, soak_minutes)));

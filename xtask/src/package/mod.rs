@@ -81,15 +81,17 @@ pub(crate) fn test_image() -> Result<Outcome> {
     image::make()
 }
 
-/// Name of the test that installs packages.
+/// Name of the tests that install packages.
 pub(crate) const TEST: &str = "packages::every::";
 
-/// A step of `cargo xtask test --all`: the packages of Debian are made, and installed by a test of the program with the
-/// end-to-end tests.
-pub(crate) fn test_debian(program: &Path) -> Result<Outcome> {
+/// A step of `cargo xtask test --all`: the packages of distributions are made, and installed by tests of the program
+/// with the end-to-end tests.
+pub(crate) fn test_distributions(program: &Path) -> Result<Outcome> {
     create_folder()?;
-    if let missing @ Outcome::Skipped(_) = native::deb()? {
-        return Ok(missing);
+    for make in [native::deb, native::rpm] {
+        if let missing @ Outcome::Skipped(_) = make()? {
+            return Ok(missing);
+        }
     }
     let mut test = suite::end_to_end(program, TEST, true);
     test.env("LINERATE_PACKAGES", folder());
