@@ -155,6 +155,10 @@ impl DataPlane for Fake {
         Ok(())
     }
 
+    fn set_bridge(&self, _: &BridgeSettings, _: &[PortSettings]) -> Result<(), DataPlaneError> {
+        Ok(())
+    }
+
     fn remove_bridge(&self, _: &str) -> Result<(), DataPlaneError> {
         Ok(())
     }

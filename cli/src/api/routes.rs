@@ -59,7 +59,7 @@ fn routes() -> OpenApiRouter<Arc<ApiService>> {
         .routes(routes!(events::show_events))
         .routes(routes!(history::show_history))
         .routes(routes!(show_bridges, config::edits::add_bridge))
-        .routes(routes!(config::edits::remove_bridge))
+        .routes(routes!(config::edits::set_bridge, config::edits::remove_bridge))
         .routes(routes!(bonds::show_bonds, bonds::add_bond))
         .routes(routes!(bonds::show_bond, bonds::set_bond, bonds::remove_bond))
         .routes(routes!(show_neighbors))

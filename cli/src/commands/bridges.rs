@@ -3,7 +3,7 @@
 use super::config;
 use super::show::bridges as tables;
 use super::unsaved;
-use super::verbs::with_settings;
+use super::verbs::{changes, with_settings};
 use crate::api::client::{Client, quote};
 use crate::args::switch::{BridgesCommand, BridgesShowArgs};
 use crate::dataplane::report::BridgeReport;
@@ -20,12 +20,20 @@ pub(crate) fn run(client: &Client, command: &BridgesCommand) -> anyhow::Result<(
             config::print(&client.post("/v1/bridges", &body)?, args.show.output)?;
             unsaved::changed(client, args.save)
         }
+        BridgesCommand::Set(args) => {
+            let body = changes(&args.keys)?;
+            config::print(&client.patch(&path(&args.name), &body)?, args.show.output)?;
+            unsaved::changed(client, args.save)
+        }
         BridgesCommand::Remove(args) => {
-            let path = format!("/v1/bridges/{}", quote(&args.name));
-            config::print(&client.delete(&path)?, args.show.output)?;
+            config::print(&client.delete(&path(&args.name))?, args.show.output)?;
             unsaved::removed(client, args.save, "bridge")
         }
     }
+}
+
+fn path(name: &str) -> String {
+    format!("/v1/bridges/{}", quote(name))
 }
 
 fn show(client: &Client, args: &BridgesShowArgs) -> anyhow::Result<()> {

@@ -97,6 +97,8 @@ pub(crate) trait DataPlane: Send + Sync {
     fn remove_port(&self, name: &str) -> Result<(), DataPlaneError>;
     /// Adds a bridge without ports, which consists of its table only.
     fn add_bridge(&self, bridge: &BridgeSettings) -> Result<(), DataPlaneError>;
+    /// Changes the settings of a bridge that its ports can have while they run. `ports` has the settings of all ports.
+    fn set_bridge(&self, bridge: &BridgeSettings, ports: &[PortSettings]) -> Result<(), DataPlaneError>;
     /// Removes a bridge without ports.
     fn remove_bridge(&self, name: &str) -> Result<(), DataPlaneError>;
     /// States of all bonds, by name.

@@ -4,6 +4,7 @@
 //! first packet can arrive, and removed from the engine before it is removed from its bridge.
 
 mod bonds;
+mod bridges;
 pub(crate) mod handover;
 mod mirrors;
 mod ports;
@@ -11,7 +12,7 @@ mod requests;
 mod state;
 
 use super::captures::Captures;
-use super::convert::{bridge_config, rebalancing, rss, worker_config};
+use super::convert::{rebalancing, rss, worker_config};
 use super::export::Export;
 use super::flows::{Flows, Names, unknown};
 use super::interface::{DataPlane, DataPlaneError};
@@ -23,10 +24,11 @@ use crate::remedy;
 use crate::settings::MAX_PORTS;
 use crate::settings::mirror::MirrorSettings;
 use crate::settings::model::RssMode;
-use crate::settings::topology::{BridgeSettings, PortSettings, Topology};
+use crate::settings::topology::{PortSettings, Topology};
 use crate::settings::wrappers::queues::Queues;
 use bonds::Bonds;
 use bridge::Wrapped;
+use bridges::add_bridge;
 use console::Diagnostic;
 use engine::{Engine, EngineConfig, Now};
 use port::{Pipelines, PortControl, PortId};
@@ -193,31 +195,6 @@ impl Switch {
         Ok(errors)
     }
 
-    /// Adds a bridge while the switch runs.
-    fn create_bridge(&self, bridge: &BridgeSettings) -> Result<(), DataPlaneError> {
-        add_bridge(&self.bridges, bridge).map_err(DataPlaneError::Refused)?;
-        self.quotas().insert(bridge.name.clone(), bridge.max_macs_per_port);
-        Ok(())
-    }
-
-    /// Removes a bridge without ports while the switch runs.
-    fn delete_bridge(&self, name: &str) -> Result<(), DataPlaneError> {
-        let removed = self.bridges.remove_bridge(name);
-        let (place, remedy) = (format!("bridge \"{name}\""), "remove its ports first");
-        removed.map_err(|e| DataPlaneError::Refused(Diagnostic::failed(place, e, remedy)))?;
-        self.quotas().remove(name);
-        Ok(())
-    }
-
-    /// A poisoned lock is valid: an entry changes in one step.
-    fn quotas(&self) -> MutexGuard<'_, BTreeMap<String, Option<u32>>> {
-        self.quotas.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn bridge_names(&self) -> Vec<String> {
-        self.quotas().keys().cloned().collect()
-    }
-
     /// A poisoned lock is valid: the list changes in one step.
     fn members(&self) -> MutexGuard<'_, Vec<Member>> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
@@ -261,12 +238,6 @@ impl Drop for Switch {
         self.offload.stop();
         self.flows.iter().for_each(Flows::stop_controllers);
     }
-}
-
-fn add_bridge(bridges: &bridge::Switch, bridge: &BridgeSettings) -> Result<(), Diagnostic> {
-    let added = bridges.add_bridge(&bridge.name, bridge_config(bridge));
-    let place = format!("bridge \"{}\"", bridge.name);
-    added.map_err(|e| Diagnostic::failed(place, e, "correct this [[bridge]] section"))
 }
 
 fn not_running(name: &str) -> DataPlaneError {

@@ -128,7 +128,11 @@ impl Changes {
         for edit in &self.bridges {
             let place = || format!("bridge \"{}\"", edit.any().name);
             match (&edit.old, &edit.new) {
-                (Some(_), Some(_)) => fixed.push((place(), "settings of a bridge are those of its start")),
+                (Some(old), Some(new)) if !may_become(old, new) => fixed.push((
+                    place(),
+                    "only `ageing`, `mac_moves`, `max_macs_per_port` and `forward_reserved` change while it runs",
+                )),
+                (Some(_), Some(_)) => {}
                 _ if !is_plain(edit.any()) => fixed.push((
                     place(),
                     "bridges with flow tables, a spanning tree, multicast snooping or export are those of the start",
@@ -143,6 +147,13 @@ impl Changes {
         }
         fixed
     }
+}
+
+/// Whether a bridge that runs can have these settings.
+fn may_become(old: &BridgeSettings, new: &BridgeSettings) -> bool {
+    let BridgeSettings { ageing, max_macs_per_port, forward_reserved, mac_moves, .. } = *new;
+    let changed = BridgeSettings { ageing, max_macs_per_port, forward_reserved, mac_moves, ..old.clone() };
+    changed == *new
 }
 
 /// Whether a bridge consists of its table only, so that it may come and go.
@@ -306,6 +317,13 @@ mod tests {
         };
         assert_eq!((with(""), with("ageing = \"20s\"\n")), (0, 0));
         assert_eq!((with("stp = \"rstp\"\n"), with("pipeline = \"openflow\"\n")), (1, 1));
+        let main = |keys: &str| {
+            let new = BASE.replace("name = \"main\"\n", &format!("name = \"main\"\n{keys}"));
+            Changes::between(&read(BASE), &read(&new)).fixed().len()
+        };
+        let running =
+            "ageing = \"20s\"\nmac_moves = \"free\"\nmax_macs_per_port = 7\nforward_reserved = true\n";
+        assert_eq!((main(running), main("table = 1024\n"), main("dhcp_snooping = true\n")), (0, 1, 1));
         assert_eq!(fixed("[[mirror]]\nname = \"m\"\nall = true\noutput_port = \"b\"\n"), 0);
     }
 }

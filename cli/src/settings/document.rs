@@ -102,9 +102,10 @@ fn set_keys(table: &mut Table, source: &Table, old: &serde_json::Value, new: &se
 /// Sections whose `bridge` may be left out if there is only one.
 const OF_A_BRIDGE: [&str; 7] = ["port", "bond", "mirror", "grant", "flow", "acl", "underlay"];
 
-/// Bridges that were added or removed. What belongs to the only bridge names it from then on.
+/// Bridges that were added, changed or removed. What belongs to the only bridge names it once there are others.
 fn bridges(root: &mut Table, before: &Topology, changes: &Changes) -> Result<(), DocumentError> {
-    if let (false, [only]) = (changes.bridges.is_empty(), before.bridges.as_slice()) {
+    let is_added = changes.bridges.iter().any(|edit| edit.old.is_none());
+    if let (true, [only]) = (is_added, before.bridges.as_slice()) {
         named_or_new(sections(root, "bridge")?, &only.name);
         for noun in OF_A_BRIDGE.into_iter().filter(|noun| root.contains_key(noun)).collect::<Vec<_>>() {
             for section in sections(root, noun)?.iter_mut() {
@@ -117,12 +118,12 @@ fn bridges(root: &mut Table, before: &Topology, changes: &Changes) -> Result<(),
         match (&edit.old, &edit.new) {
             (None, Some(new)) => bridges.push(separated(bridge_section(new)?)),
             (Some(old), None) => bridges.retain(|section| name_of(section) != Some(&old.name)),
-            _ => {
-                return Err(DocumentError::NotExpressed(
-                    "a changed bridge",
-                    "its settings are those of the start",
-                ));
+            (Some(old), Some(new)) => {
+                let [before, after] =
+                    [old, new].map(|bridge| serde_json::to_value(bridge).unwrap_or_default());
+                set_keys(named_or_new(bridges, &new.name), &bridge_section(new)?, &before, &after);
             }
+            (None, None) => {}
         }
     }
     Ok(())

@@ -39,11 +39,19 @@ impl ApiService {
         })
     }
 
+    /// `PATCH /v1/bridges/{name}`
+    pub(crate) fn set_bridge(&self, name: &str, json: &Value, peer: &Peer) -> Result<Applied, ApiError> {
+        self.edit(peer, |wanted| {
+            let index = bridge_index(name, wanted)?;
+            wanted.bridges[index] = requests::changed_bridge(json, wanted, index)?;
+            Ok(())
+        })
+    }
+
     /// `DELETE /v1/bridges/{name}`
     pub(crate) fn remove_bridge(&self, name: &str, peer: &Peer) -> Result<Applied, ApiError> {
         self.edit(peer, |wanted| {
-            let index = wanted.bridges.iter().position(|bridge| bridge.name == name);
-            let index = index.ok_or_else(|| missing("bridge", name))?;
+            let index = bridge_index(name, wanted)?;
             is_unused(name, wanted)?;
             wanted.bridges.remove(index);
             Ok(())
@@ -79,6 +87,11 @@ impl ApiService {
         }
         Ok(read)
     }
+}
+
+fn bridge_index(name: &str, topology: &Topology) -> Result<usize, ApiError> {
+    let index = topology.bridges.iter().position(|bridge| bridge.name == name);
+    index.ok_or_else(|| missing("bridge", name))
 }
 
 /// Refuses to remove a bridge that others need.
@@ -130,6 +143,25 @@ pub(in super::super) async fn add_bridge(
     body: Bytes,
 ) -> Response {
     created(on_own_thread(move || service.add_bridge(&json(&body)?, &peer)).await)
+}
+
+/// Changes keys of a bridge
+///
+/// The body has keys of a `[[bridge]]` section; null is the default. Its ports and addresses stay. Keys other than
+/// `ageing`, `mac_moves`, `max_macs_per_port` and `forward_reserved` are those of the start.
+#[utoipa::path(patch, path = "/v1/bridges/{name}", params(("name" = String, Path, description = "Name")),
+    request_body = Value, responses(
+    (status = 200, description = "The differences", body = Applied),
+    ApiError,
+))]
+pub(in super::super) async fn set_bridge(
+    State(service): Service,
+    Extension(peer): Extension<Peer>,
+    name: PathText,
+    body: Bytes,
+) -> Answer<Applied> {
+    let name = path(name)?;
+    on_own_thread(move || service.set_bridge(&name, &json(&body)?, &peer)).await.map(Json)
 }
 
 /// Removes a bridge without ports

@@ -22,6 +22,7 @@ type Load<'a> = dyn FnMut(&PortSettings) -> Result<Loaded, ApiError> + 'a;
 enum Step {
     AddBridge(Box<BridgeSettings>),
     RemoveBridge(String),
+    SetBridge(Box<BridgeSettings>),
     RemovePort(String),
     AddPort(Box<PortSettings>),
     RemoveBond(String),
@@ -99,9 +100,8 @@ fn steps(running: &Topology, wanted: &Topology) -> Vec<Step> {
     // Ports that are replaced get their numbers back before new ones take them.
     let (replaced, late): (Vec<_>, Vec<_>) = late.into_iter().partition(|port| is_gone(&port.name));
     let added = |ports: Vec<PortSettings>| ports.into_iter().map(|port| Step::AddPort(Box::new(port)));
-    let new = |edit: &Edit<BridgeSettings>| edit.old.is_none().then(|| edit.new.clone()).flatten();
-    let mut steps: Vec<Step> =
-        changes.bridges.iter().filter_map(new).map(|bridge| Step::AddBridge(Box::new(bridge))).collect();
+    // Ports that are added have the limits of their bridge.
+    let mut steps: Vec<Step> = changes.bridges.iter().filter_map(bridge_step).collect();
     steps.extend(added(early));
     let is_replaced =
         |edit: &&Edit<BondSettings>| edit.new.is_none() || edit.action_of_bond() == Action::Replace;
@@ -123,6 +123,12 @@ fn steps(running: &Topology, wanted: &Topology) -> Vec<Step> {
     let removed = changes.bridges.iter().filter(|edit| edit.new.is_none());
     steps.extend(removed.map(|edit| Step::RemoveBridge(edit.any().name.clone())));
     steps
+}
+
+/// The step that adds or changes a bridge.
+fn bridge_step(edit: &Edit<BridgeSettings>) -> Option<Step> {
+    let bridge = Box::new(edit.new.clone()?);
+    Some(if edit.old.is_none() { Step::AddBridge(bridge) } else { Step::SetBridge(bridge) })
 }
 
 /// Whether a new port uses neither name nor resources of a port that is removed.
@@ -178,6 +184,13 @@ fn execute(
         Step::RemoveBridge(name) => {
             data_plane.remove_bridge(name)?;
             running.bridges.retain(|bridge| bridge.name != *name);
+        }
+        Step::SetBridge(bridge) => {
+            data_plane.set_bridge(bridge, &running.ports)?;
+            for own in running.bridges.iter_mut().filter(|own| own.name == bridge.name) {
+                let statics = std::mem::take(&mut own.statics);
+                *own = BridgeSettings { statics, ..(**bridge).clone() };
+            }
         }
         Step::RemovePort(name) => match data_plane.remove_port(name) {
             Err(refused @ DataPlaneError::Refused(_)) => return Err(refused),

@@ -108,7 +108,7 @@ fn changes_that_need_a_start_and_invalid_files_are_refused_whole() {
     let before = state(&service);
     for (text, place) in [
         (format!("[switch]\nname = \"x\"\n{FILE}[[port]]\nname = \"c\"\nkind = \"null\"\n"), "[switch]"),
-        (FILE.replace("name = \"main\"\n", "name = \"main\"\nageing = \"20s\"\n"), "bridge \"main\""),
+        (FILE.replace("name = \"main\"\n", "name = \"main\"\ntable = 1024\n"), "bridge \"main\""),
         (format!("{FILE}[[worker]]\n[[worker]]\n"), "[worker]"),
         (format!("{FILE}[[port]]\nname = \"c\"\nkind = \"none\"\n"), "port \"c\""),
     ] {

@@ -79,6 +79,7 @@ fn an_unknown_object_is_not_found_on_every_route() {
         assert_eq!(status(&switch, method, path), 404, "{method} {path}");
     }
     assert_eq!(status_of(&switch, "PATCH", "/v1/ports/x", "{}"), 404);
+    assert_eq!(status_of(&switch, "PATCH", "/v1/bridges/x", "{}"), 404);
     for (path, body) in [
         ("/v1/ports", json!({ "name": "c", "kind": "null", "bridge": "x" })),
         ("/v1/fdb", json!({ "mac": "02:00:00:00:00:03", "port": "x" })),
@@ -105,6 +106,8 @@ fn invalid_input_is_a_bad_request_on_every_route() {
         ("PATCH", "/v1/ports/a", "{\"name\":\"c\"}"),
         ("POST", "/v1/bridges", "[]"),
         ("POST", "/v1/bridges", "{\"name\":\"c\",\"table\":0}"),
+        ("PATCH", "/v1/bridges/main", "{\"name\":\"c\"}"),
+        ("PATCH", "/v1/bridges/main", "{\"ageing\":\"1s\"}"),
         ("DELETE", "/v1/bridges/%ff", ""),
         ("GET", "/v1/fdb?vlan=4095", ""),
         ("GET", "/v1/fdb?limit=-1", ""),

@@ -8,8 +8,8 @@ use console::ShowArgs;
 /// Commands on bridges.
 #[derive(Debug, Subcommand)]
 #[command(
-    after_help = "Bridges have no `set`: their settings are those of their start. So are bridges with flow tables, a \
-    spanning tree, multicast snooping or export: write them into the configuration file, and restart the switch."
+    after_help = "Bridges with flow tables, a spanning tree, multicast snooping or export are those of the start: write \
+    them into the configuration file, and restart the switch."
 )]
 pub(crate) enum BridgesCommand {
     /// Show bridges with their ports' counters and the most recent refused moves
@@ -18,6 +18,11 @@ pub(crate) enum BridgesCommand {
     ///
     /// The configuration file is written with --save only.
     Add(BridgesAddArgs),
+    /// Change keys of a bridge
+    ///
+    /// `ageing`, `mac_moves`, `max_macs_per_port` and `forward_reserved` change while packets are forwarded; ports and
+    /// addresses stay. The other keys are those of the start. The configuration file is written with --save only.
+    Set(BridgesSetArgs),
     /// Remove a bridge without ports
     ///
     /// The configuration file is written with --save only. Alias: del.
@@ -33,6 +38,20 @@ pub(crate) struct BridgesAddArgs {
     /// Key of the `[[bridge]]` section; a value that is not valid TOML is a string. May be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_and_value)]
     pub(crate) set: Vec<(String, String)>,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+    #[command(flatten)]
+    pub(crate) save: SaveArgs,
+}
+
+/// Arguments of `bridges set`.
+#[derive(Args, Debug)]
+pub(crate) struct BridgesSetArgs {
+    /// Name of the bridge
+    #[arg(id = "bridge", value_name = "NAME")]
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) keys: KeysArgs,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
     #[command(flatten)]

@@ -45,6 +45,13 @@ impl Bonds {
         own.map(|(name, handle)| (handle.id, name.clone())).collect()
     }
 
+    /// Numbers of the bonds of a bridge, and their settings as its ports.
+    pub(super) fn as_ports(&self, bridge: &str) -> Vec<(PortId, PortSettings)> {
+        let handles = self.handles();
+        let own = handles.values().filter(|handle| handle.settings.bridge == bridge);
+        own.map(|handle| (handle.id, PortSettings::of_bond(&handle.settings))).collect()
+    }
+
     /// Number and bridge of the bond `name`.
     pub(super) fn find(&self, name: &str) -> Option<(PortId, String)> {
         self.handles().get(name).map(|handle| (handle.id, handle.settings.bridge.clone()))
@@ -202,7 +209,7 @@ impl Switch {
     }
 
     /// Number of a running port.
-    fn number(&self, name: &str) -> Option<PortId> {
+    pub(super) fn number(&self, name: &str) -> Option<PortId> {
         self.members().iter().find(|member| member.name == name).map(|member| member.id)
     }
 

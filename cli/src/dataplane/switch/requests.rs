@@ -128,6 +128,10 @@ impl DataPlane for Switch {
         self.create_bridge(bridge)
     }
 
+    fn set_bridge(&self, bridge: &BridgeSettings, ports: &[PortSettings]) -> Result<(), DataPlaneError> {
+        self.change_bridge(bridge, ports)
+    }
+
     fn remove_bridge(&self, name: &str) -> Result<(), DataPlaneError> {
         self.delete_bridge(name)
     }

@@ -86,6 +86,25 @@ fn limit_of_a_port_overrides_that_of_its_bridge() {
 }
 
 #[test]
+fn limit_of_a_bridge_changes_for_its_running_ports() {
+    let dir = tempfile::tempdir().unwrap();
+    let [a, b, c] = ["a", "b", "c"].map(|name| port(dir.path(), name, None));
+    let security = Security { max_macs: Some(3), ..Security::default() };
+    let b = PortSettings { policy: Policy { security, ..b.policy.clone() }, ..b };
+    let ports = vec![a, b];
+    let switch = switch(ports.clone(), Vec::new()).unwrap();
+    let limits = || -> Vec<u32> { switch.bridges()[0].ports.iter().map(|port| port.max_macs).collect() };
+    assert_eq!(limits(), [7, 3]);
+    let main = BridgeSettings { max_macs_per_port: Some(9), ..BridgeSettings::named("main") };
+    switch.set_bridge(&main, &ports).unwrap();
+    switch.add_port(&c, None).unwrap();
+    assert_eq!(limits(), [9, 3, 9]);
+    let larger = BridgeSettings { table: 1024, ..main };
+    let refused = switch.set_bridge(&larger, &ports).unwrap_err().into_diagnostic();
+    assert!(refused.reason.contains("was not changed"), "{refused:?}");
+}
+
+#[test]
 fn a_trunk_keeps_its_vlans_and_its_native_one() {
     let native = VlanId::new(1);
     let trunk = super::super::convert::vlan(Some(&Vlan::Trunk { trunk: vec![10, 20], native: Some(1) }));

@@ -85,6 +85,23 @@ pub(crate) fn new_bridge(json: &serde_json::Value, running: &Topology) -> Result
     finish(notes, bridge)
 }
 
+/// Reads new settings for bridge `index` of `running`, as [`changed_port`] does.
+pub(crate) fn changed_bridge(
+    json: &serde_json::Value,
+    running: &Topology,
+    index: usize,
+) -> Result<BridgeSettings, Refused> {
+    let bridge = &running.bridges[index];
+    if json.get("name").is_some_and(|name| name != &bridge.name) {
+        let place = format!("bridge \"{}\"", shortened(&bridge.name));
+        let remedy = "remove the bridge, and add it with another name";
+        return Err((Cause::Invalid, Diagnostic::bad(place, "`name` cannot be changed", remedy)));
+    }
+    let (own, mut notes) = (serde_json::to_value(bridge).unwrap_or_default(), Findings::of_request());
+    let changed = sections::read_bridge(&node::from_json(&patched(own, json)), index, &mut notes);
+    finish(notes, changed)
+}
+
 /// Reads and validates a bond to be added to `running`.
 pub(crate) fn new_bond(json: &serde_json::Value, running: &Topology) -> Result<BondSettings, Refused> {
     bond_at(json, running, running.bonds.len())

@@ -105,6 +105,21 @@ fn added_stages_are_in_the_lists_of_the_file() {
 }
 
 #[test]
+fn a_changed_bridge_has_the_keys_that_differ_from_the_default() {
+    let change = |topology: &mut Topology| {
+        topology.bridges[0].ageing = console::Span(std::time::Duration::from_secs(20));
+        topology.bridges[0].max_macs_per_port = Some(7);
+    };
+    let text = changed(FILE, change);
+    let section = "name = \"main\"\nageing = \"20s\"\nmax_macs_per_port = 7\n";
+    assert_eq!(text, FILE.replace("name = \"main\"\n", section));
+    let default = BridgeSettings::named("main");
+    assert_eq!(changed(&text, |topology| topology.bridges[0] = default), FILE);
+    let text = changed(&FILE.replace("[[bridge]]\nname = \"main\"\n\n", ""), change);
+    assert!(text.contains("[[bridge]]\n") && !text.contains("bridge ="), "{text}");
+}
+
+#[test]
 fn a_second_bridge_is_named_by_the_objects_of_the_first() {
     let bond = "[[bond]]\nname = \"u\"\nports = [\"a\", \"b\"]\n";
     let ports = "[[port]]\nname = \"a\"\nkind = \"null\"\n\n[[port]]\nname = \"b\"\nkind = \"null\"\n\n";

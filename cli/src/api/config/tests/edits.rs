@@ -1,4 +1,5 @@
 use super::*;
+use crate::settings::config::requests;
 use serde_json::Value;
 
 fn set(service: &ApiService, name: &str, keys: &Value) -> Result<Vec<(String, &'static str)>, Diagnostic> {
@@ -105,6 +106,59 @@ fn a_bridge_is_added_for_new_ports_and_removed_without_ports() {
         assert!(remove(&only).unwrap_err().reason.contains("at least one bridge"));
         assert_eq!(state(&service), before);
     }
+}
+
+#[test]
+fn a_bridge_changes_with_its_ports_and_static_entries() {
+    let service = running(FILE);
+    let (before, file) = (state(&service), service.configuration().unwrap().text);
+    let set = |json: Value| {
+        let set = service.set_bridge("main", &json, &Peer::own()).map_err(ApiError::into_diagnostic)?;
+        Ok::<_, Diagnostic>(set.changes.iter().map(|change| change.action.name()).collect::<Vec<_>>())
+    };
+    assert_eq!(set(json!({ "ageing": "20s", "mac_moves": "free" })).unwrap(), ["change"]);
+    let after = state(&service);
+    assert_eq!((after.0, after.1), (before.0.clone(), before.1.clone()));
+    let text = service.configuration().unwrap().text;
+    assert!(text.contains("name = \"main\"\nageing = \"20s\"\nmac_moves = \"free\"\n"), "{text}");
+    for (json, reason) in [
+        (json!({ "name": "other" }), "`name` cannot be changed"),
+        (json!({ "table": 1024 }), "change while it runs"),
+        (json!({ "stp": "rstp", "ageing": "30s" }), "change while it runs"),
+        (json!({ "ageing": "1s" }), "ageing"),
+        (json!({ "colour": 7 }), "unknown key `colour`"),
+        (json!([]), "a list"),
+    ] {
+        let error = set(json.clone()).unwrap_err();
+        assert!(error.reason.contains(reason), "{json}: {error:?}");
+        assert_eq!(service.configuration().unwrap().text, text);
+    }
+    assert_eq!(set(json!({ "ageing": null, "mac_moves": null })).unwrap(), ["change"]);
+    assert_eq!((state(&service), service.configuration().unwrap().text), (before, file));
+    assert!(set(json!({ "ageing": "5m" })).unwrap().is_empty());
+}
+
+/// Keys that no request names are read back as they are.
+#[test]
+fn a_bridge_with_protocols_keeps_them_when_it_changes() {
+    const TABLES: &str = "[[bridge]]\nname = \"main\"\npipeline = \"openflow\"\nauxiliary = 1\n\
+        controllers = [\"tcp:127.0.0.1:6653\", \"punix:/tmp/c\"]\nfail_mode = \"standalone\"\n\
+        datapath_id = \"00000000000000aa\"\nprobe_interval = \"7s\"\nmax_backoff = \"9s\"\nmax_flows = 500\n\
+        tunnel_options = [\"{class=0x102,type=0x80,len=4}->tun_metadata0\"]\nmanagement = \"/tmp/m\"\n\
+        socket_mode = \"0660\"\n\
+        sflow = { collectors = [\"127.0.0.1\"], sampling = 9, header = 64, agent = \"127.0.0.2\" }\n\
+        ipfix = { collectors = [\"127.0.0.1:9\"], domain = 7, cache_max_flows = 0 }\n";
+    const TREE: &str = "[[bridge]]\nname = \"tree\"\nstp = \"rstp\"\nstp_priority = 4096\nstp_hello = \"1s\"\n\
+        stp_address = \"02:00:00:00:00:09\"\ndhcp_snooping = true\nmulticast_snooping = { max_groups = 64, \
+        query_interval = \"60s\", flood_unregistered = false, querier = true, querier_address = \"10.0.0.1\" }\n";
+    let topology = config::parse(&format!("{TABLES}{TREE}"), &Host::here(), None).unwrap();
+    for (index, bridge) in topology.bridges.iter().enumerate() {
+        let same = requests::changed_bridge(&json!({}), &topology, index).unwrap();
+        assert_eq!(same, *bridge);
+    }
+    let service = running(&format!("{TREE}[[port]]\nname = \"a\"\nkind = \"null\"\n"));
+    service.set_bridge("tree", &json!({ "ageing": "20s" }), &Peer::own()).unwrap();
+    assert_eq!(service.topology().bridges[0].ageing.to_string(), "20s");
 }
 
 #[test]
