@@ -13,6 +13,7 @@
 
 mod api;
 mod args;
+mod causes;
 mod commands;
 mod dataplane;
 mod event_log;

@@ -175,6 +175,8 @@ fn rates_appear_and_a_port_shows_its_drops_by_reason() {
     };
     browser.wait(&format!("{}.endsWith('k') || parseFloat({0}) > 10", cell("source", 4)));
     assert_eq!(browser.evaluate(&cell("guest", 3)), "waiting");
+    let remedy = "start the guest with this socket: `linerate snippet guest --for qemu`";
+    browser.wait(&format!("document.getElementById('findings').innerText.includes('{remedy}')"));
     browser.wait("document.getElementById('totals').innerText.includes('of received')");
 
     browser.click("#topology li:nth-child(2) button");

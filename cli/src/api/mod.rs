@@ -6,9 +6,9 @@
 //! answers, and `control` owns the path of a socket. `config` shows the configuration and applies another one, whose
 //! file is its `source`, and `capture` captures packets. `upgrade` replaces the process by one that has its
 //! `inheritance`. `peer` is the client of a request, and `places` the directories that its files may be in. `grants`
-//! answers applications that ask for ports, which `policy` allows. `bonds`, `fdb`, `events`, `flows`, `history`,
-//! `mirrors`, `multicast`, `queues` and `workers` have requests and routes of their own. `stack` is the API of a
-//! program with a TCP/IP stack. Routes begin with the version of the API, except `/metrics`, the text of `metrics`;
+//! answers applications that ask for ports, which `policy` allows. `bonds`, `fdb`, `events`, `findings`, `flows`,
+//! `history`, `mirrors`, `multicast`, `queues` and `workers` have requests and routes of their own. `stack` is the API of
+//! a program with a TCP/IP stack. Routes begin with the version of the API, except `/metrics`, the text of `metrics`;
 //! within a version, fields are added and never change.
 
 mod answer;
@@ -24,6 +24,7 @@ pub(crate) mod exporter;
 #[cfg(test)]
 mod fake;
 mod fdb;
+mod findings;
 mod flows;
 pub(crate) mod grants;
 pub(crate) mod history;

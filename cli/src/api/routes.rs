@@ -10,7 +10,8 @@ use super::model::{PortReport, Status};
 use super::peer::Peer;
 use super::service::ApiService;
 use super::{
-    bonds, capture, config, events, fdb, flows, history, mirrors, multicast, queues, upgrade, workers,
+    bonds, capture, config, events, fdb, findings, flows, history, mirrors, multicast, queues, upgrade,
+    workers,
 };
 use crate::dataplane::health::{HealthReport, ReadyReport};
 use crate::dataplane::link_report::NeighborsReport;
@@ -58,6 +59,7 @@ fn routes() -> OpenApiRouter<Arc<ApiService>> {
         .routes(routes!(capture::capture))
         .routes(routes!(events::show_events))
         .routes(routes!(history::show_history))
+        .routes(routes!(findings::show_findings))
         .routes(routes!(show_bridges, config::edits::add_bridge))
         .routes(routes!(config::edits::set_bridge, config::edits::remove_bridge))
         .routes(routes!(bonds::show_bonds, bonds::add_bond))
@@ -138,7 +140,7 @@ pub(super) fn web_router(service: Arc<ApiService>) -> Router {
         .routes(routes!(fdb::show_fdb))
         .routes(routes!(events::show_events))
         .routes(routes!(history::show_history))
-        .routes(routes!(health));
+        .routes(routes!(findings::show_findings));
     let (router, _) = routes.split_for_parts();
     router.route(capture::PATH, axum::routing::get(capture::capture_by_page)).with_state(service)
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules with those that they may use. A module may only use modules of earlier lines.
-const PERMITTED: [(&str, &[&str]); 15] = [
+const PERMITTED: [(&str, &[&str]); 16] = [
     ("remedy", &[]),
     ("socket_file", &[]),
     ("host", &[]),
@@ -16,10 +16,22 @@ const PERMITTED: [(&str, &[&str]); 15] = [
     ("web", &[]),
     ("settings", &["grant", "host", "remedy", "web"]),
     ("dataplane", &["remedy", "settings", "socket_file", "tls"]),
+    ("causes", &["dataplane", "host", "settings"]),
     ("takeover", &["dataplane", "settings"]),
     (
         "api",
-        &["dataplane", "event_log", "grant", "host", "settings", "socket_file", "takeover", "tls", "web"],
+        &[
+            "causes",
+            "dataplane",
+            "event_log",
+            "grant",
+            "host",
+            "settings",
+            "socket_file",
+            "takeover",
+            "tls",
+            "web",
+        ],
     ),
     ("args", &["log", "settings"]),
     (
@@ -27,6 +39,7 @@ const PERMITTED: [(&str, &[&str]); 15] = [
         &[
             "api",
             "args",
+            "causes",
             "dataplane",
             "event_log",
             "host",

@@ -81,7 +81,7 @@ fn read(mut stream: TcpStream) -> Answer {
 #[test]
 fn data_needs_a_session_that_the_token_opens() {
     let running = running();
-    for path in ["/v1/status", "/v1/snapshot", "/v1/ports/a", "/v1/bridges", "/v1/fdb", "/healthz"] {
+    for path in ["/v1/status", "/v1/snapshot", "/v1/ports/a", "/v1/bridges", "/v1/fdb", "/v1/findings"] {
         let refused = running.ask(&format!("GET {path}"), &[HOST]);
         assert_eq!(refused.status, 401, "{path}");
         assert!(refused.body.contains("the token is missing, wrong or no longer valid"), "{}", refused.body);

@@ -1,13 +1,12 @@
 //! Collects the evidence: two readings of the control API, and of `/proc` and `/sys` for the process of the switch.
 
-use super::evidence::{Cpu, Evidence, Listeners, Port, Socket, Thread, Worker};
-use super::proc::{self, CpuTimes, Listener, Times};
 use crate::api::client::Client;
-use crate::api::model::{PlacementReport, PortReport, Status};
+use crate::api::model::{BondReport, ConfinementReport, PlacementReport, PortReport, Status};
+use crate::causes::evidence::{Cpu, Evidence, Readings, Thread, Worker, share};
+use crate::causes::proc::{self, CpuTimes, Times};
 use crate::dataplane::health::HealthReport;
 use console::Diagnostic;
 use engine::machine::Machine;
-use engine::{Snapshot, WorkerSnapshot};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -16,18 +15,25 @@ use std::time::{Duration, Instant};
 /// Threads of a CPU that are kept.
 const THREADS: usize = 3;
 
-/// One reading of counters and times.
+/// Times at one moment.
 struct Reading {
-    snapshot: Snapshot,
     times: Times,
     at: Instant,
 }
 
 impl Reading {
-    fn of(client: &Client, root: &Path, pid: u32) -> Result<Self, Diagnostic> {
-        let snapshot = client.get("/v1/snapshot")?;
-        Ok(Self { snapshot, times: Times::read(root, pid), at: Instant::now() })
+    fn of(root: &Path, pid: u32) -> Self {
+        Self { times: Times::read(root, pid), at: Instant::now() }
     }
+}
+
+/// Everything that was collected.
+pub(super) struct Collected {
+    pub(super) evidence: Evidence,
+    /// Confinement of the switch; `None`: it is not confined.
+    pub(super) confinement: Option<ConfinementReport>,
+    /// Evidence that could not be read, with the reason.
+    pub(super) unread: Vec<String>,
 }
 
 /// Collects everything, in the time `interval` or until `ended`.
@@ -36,27 +42,30 @@ pub(super) fn collect(
     root: &Path,
     interval: Duration,
     ended: &AtomicBool,
-) -> Result<Evidence, Diagnostic> {
+) -> Result<Collected, Diagnostic> {
     let status: Status = client.get("/v1/status")?;
-    let before = Reading::of(client, root, status.pid)?;
+    let (first, before) = (client.get("/v1/snapshot")?, Reading::of(root, status.pid));
     console::sleep(interval, ended);
-    let now = Reading::of(client, root, status.pid)?;
+    let (second, now) = (client.get("/v1/snapshot")?, Reading::of(root, status.pid));
+    let readings = Readings { before: first, now: second };
     let listeners = proc::listeners(root, status.pid);
     let health: HealthReport = client.get_report("/healthz")?;
     let placement: PlacementReport = client.get("/v1/placement")?;
-    let ports: Vec<PortReport> = client.get("/v1/ports")?;
-    let seconds = now.snapshot.uptime_ns.saturating_sub(before.snapshot.uptime_ns) as f64 / 1e9;
-    let ports = ports.into_iter().map(|report| port(report, &before.snapshot, listeners.as_deref()));
-    Ok(Evidence {
-        seconds,
+    let (ports, bonds): (Vec<PortReport>, Vec<BondReport>) =
+        (client.get("/v1/ports")?, client.get("/v1/bonds")?);
+    let ports = ports.into_iter().map(|report| readings.port(report.settings, listeners.as_deref()));
+    let evidence = Evidence {
+        seconds: readings.seconds(),
         ports: ports.collect(),
-        workers: workers(&before, &now, &placement),
+        bonds: bonds.into_iter().filter_map(|bond| Some((bond.settings.name, bond.live?))).collect(),
+        bridges: client.get("/v1/bridges")?,
+        workers: workers(&readings, [&before, &now], &placement),
         cpus: cpus(root, status.pid, &before, &now),
         hung: health.hung_workers,
-        confinement: status.confinement,
         huge_pages: proc::huge_pages(root),
-        unread: unread(&now.times, listeners.is_none(), status.pid),
-    })
+    };
+    let unread = unread(&now.times, listeners.is_none(), status.pid);
+    Ok(Collected { evidence, confinement: status.confinement, unread })
 }
 
 /// Evidence that this process may not read.
@@ -68,51 +77,21 @@ fn unread(times: &Times, has_no_listeners: bool, pid: u32) -> Vec<String> {
     missing.into_iter().filter(|(is_missing, _)| *is_missing).map(|(_, what)| what).collect()
 }
 
-fn port(report: PortReport, before: &Snapshot, listeners: Option<&[Listener]>) -> Port {
-    let earlier = before.ports.iter().find(|port| port.name == report.settings.name).cloned();
-    let socket = socket(&report, listeners);
-    Port { settings: report.settings, before: earlier, now: report.live, socket }
-}
-
-/// The Unix socket of a port that exchanges frames over one.
-fn socket(report: &PortReport, listeners: Option<&[Listener]>) -> Option<Socket> {
-    let (path, listens) = report.settings.kind.socket()?;
-    let at_path = |is_own: bool| {
-        let listeners = listeners.into_iter().flatten();
-        listeners.filter(|listener| listener.path == path && listener.is_own == is_own).count()
-    };
-    Some(Socket {
-        path: path.to_owned(),
-        listens,
-        file: proc::socket_file(path),
-        listeners: listeners.map(|_| Listeners { own: at_path(true), other: at_path(false) }),
-    })
-}
-
-fn workers(before: &Reading, now: &Reading, placement: &PlacementReport) -> Vec<Worker> {
+fn workers(readings: &Readings, times: [&Reading; 2], placement: &PlacementReport) -> Vec<Worker> {
+    let [before, now] = times;
     let seconds = (now.at - before.at).as_secs_f64();
-    let worker = |worker: &WorkerSnapshot| {
-        let index = worker.index;
-        let earlier = before.snapshot.workers.iter().find(|earlier| earlier.index == index);
-        let earlier = earlier.cloned().unwrap_or_default();
+    let worker = |worker: Worker| {
+        let index = worker.now.index;
         let queues = placement.queues.iter().filter(|queue| queue.worker == index);
         let waited = now.times.waited.get(&index).zip(before.times.waited.get(&index));
-        let busy = worker.busy_cycles.saturating_sub(earlier.busy_cycles) as f64;
         Worker {
             ports: queues.map(|queue| queue.port.clone()).collect(),
-            busy: share(busy / now.snapshot.cycles_per_second, seconds),
             waited: waited.map(|(now, before)| share(now.saturating_sub(*before) as f64 / 1e9, seconds)),
             cpu: now.times.workers.get(&index).copied(),
-            before: earlier,
-            now: worker.clone(),
+            ..worker
         }
     };
-    now.snapshot.workers.iter().map(worker).collect()
-}
-
-/// A part of the interval, from 0 to 1.
-fn share(part: f64, seconds: f64) -> f64 {
-    if seconds > 0.0 && part.is_finite() { (part / seconds).clamp(0.0, 1.0) } else { 0.0 }
+    readings.workers().map(worker).collect()
 }
 
 fn cpus(root: &Path, pid: u32, before: &Reading, now: &Reading) -> BTreeMap<usize, Cpu> {

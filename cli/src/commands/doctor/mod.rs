@@ -1,20 +1,18 @@
 //! `linerate doctor`: known causes of ports that are down, slow or lose packets.
 //!
-//! `collect` reads the control API twice, and `/proc` and `/sys` for the process of the switch (`proc`), into plain
-//! values (`evidence`). `checks` is the table of causes: each is a function from the evidence to findings.
+//! `collect` reads the control API twice, and `/proc` and `/sys` for the process of the switch, as evidence of the checks
+//! of `crate::causes`.
 
-mod checks;
 mod collect;
-mod evidence;
-mod findings;
-mod proc;
 
 use crate::api::client::Client;
 use crate::api::model::ConfinementReport;
 use crate::args::doctor::DoctorArgs;
+use crate::causes::checks;
+use crate::causes::evidence::{Evidence, Worker};
+use crate::causes::findings::Finding;
+use collect::Collected;
 use console::{Diagnostic, table};
-use evidence::Evidence;
-use findings::Finding;
 use serde::Serialize;
 use std::path::Path;
 
@@ -33,13 +31,13 @@ struct Report {
 /// Runs the command. Findings are exit code 1.
 pub(crate) fn run(args: &DoctorArgs, client: &Client) -> anyhow::Result<()> {
     let ended = console::stop_on_signals()?;
-    let mut evidence = collect::collect(client, Path::new("/"), args.interval.0, &ended)?;
+    let collected = collect::collect(client, Path::new("/"), args.interval.0, &ended)?;
+    let Collected { mut evidence, confinement, unread } = collected;
     if let Some(name) = &args.port {
         select(&mut evidence, name)?;
     }
     let findings = checks::all(&evidence);
-    let Evidence { seconds, confinement, unread, .. } = evidence;
-    let report = Report { seconds, findings, confinement, unread };
+    let report = Report { seconds: evidence.seconds, findings, confinement, unread };
     console::print(&report, args.show.output, shown)?;
     for what in &report.unread {
         console::warn(&format!("linerate: not read: {what}"));
@@ -58,14 +56,17 @@ pub(crate) fn run(args: &DoctorArgs, client: &Client) -> anyhow::Result<()> {
     }
 }
 
-/// Keeps a port and the workers that serve it.
+/// Keeps a port, its bond, its bridge, and the workers that serve it.
 fn select(evidence: &mut Evidence, name: &str) -> Result<(), Diagnostic> {
     evidence.ports.retain(|port| port.name() == name);
     if evidence.ports.is_empty() {
         let remedy = "see `linerate ports show`";
         return Err(Diagnostic::bad(format!("port \"{name}\""), "there is no such port", remedy));
     }
-    let serves = |worker: &evidence::Worker| worker.ports.iter().any(|port| port == name);
+    let home = evidence.ports.first().map(|port| port.settings.bridge.clone());
+    evidence.bridges.retain(|bridge| Some(&bridge.name) == home.as_ref());
+    evidence.bonds.retain(|_, bond| bond.members.iter().any(|member| member.port == name));
+    let serves = |worker: &Worker| worker.ports.iter().any(|port| port == name);
     // A port without receive queues can be sent to by every worker.
     if evidence.workers.iter().any(serves) {
         evidence.workers.retain(serves);

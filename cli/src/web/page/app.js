@@ -19,12 +19,12 @@ import { Workers } from "./workers.js";
 const SLOW = 5;
 const TEXTS = { live: "Live", paused: "Paused", out: "Signed out", lost: "Connection lost" };
 
-const model = { rates: new Rates(), snapshot: null, status: null };
+const model = { rates: new Rates(), snapshot: null, status: null, compared: 0 };
 let turn = 0;
 let state = "start";
 let attempt = null;
 
-const findings = new Findings(open);
+const attention = new Findings(open);
 const detail = new Detail(() => select(null));
 const [bridges, ports, workers, addresses] = [new Bridges(open), new Ports(open), new Workers(), new Addresses()];
 const events = new Events();
@@ -49,9 +49,9 @@ function names(snapshot) {
 
 /** Reads what changes slowly. */
 async function pollSlowly() {
-  const paths = ["/v1/status", "/v1/bridges", "/v1/bonds", "/v1/neighbors", "/healthz"];
-  const [status, bridges, bonds, neighbors, health] = await Promise.all(paths.map(get));
-  Object.assign(model, { status, bridges, bonds, neighbors, health });
+  const paths = ["/v1/status", "/v1/bridges", "/v1/bonds", "/v1/neighbors", "/v1/findings"];
+  const [status, bridges, bonds, neighbors, { seconds: compared, findings }] = await Promise.all(paths.map(get));
+  Object.assign(model, { status, bridges, bonds, neighbors, findings, compared });
   await Promise.all([addresses.poll(), events.poll()]);
 }
 
@@ -59,7 +59,8 @@ async function poll() {
   const snapshot = await get("/v1/snapshot");
   const changed = names(snapshot) !== names(model.snapshot);
   if (model.rates.take(snapshot)) [model.rates, turn] = [freshRates(snapshot), 0];
-  if (turn % SLOW === 0 || changed || state !== "live") await pollSlowly();
+  // Counters are compared at the second request for findings.
+  if (turn % SLOW === 0 || changed || state !== "live" || model.compared === 0) await pollSlowly();
   turn += 1;
   model.snapshot = snapshot;
   draw();
@@ -75,7 +76,7 @@ function freshRates(snapshot) {
 
 function draw() {
   const { status, snapshot } = model;
-  const number = findings.update(model);
+  const number = attention.update(model);
   panels.forEach((panel) => panel.update(model));
   setText(find("name"), status.name);
   setText(find("about"), `linerate ${status.version}, running for ${duration(snapshot.uptime_ns / 1e9)}`);

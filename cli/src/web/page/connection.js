@@ -21,10 +21,10 @@ async function request(path, options = {}) {
   return response;
 }
 
-/** The JSON of a path. Statuses of health are answers as well. */
+/** The JSON of a path. */
 export async function get(path) {
   const response = await request(path);
-  if (!response.ok && response.status !== 503) throw new Unreachable(`${path}: ${response.status}`);
+  if (!response.ok) throw new Unreachable(`${path}: ${response.status}`);
   return response.json().catch((cause) => {
     throw new Unreachable(path, { cause });
   });

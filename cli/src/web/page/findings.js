@@ -1,100 +1,66 @@
-// Conditions that need attention, as a short list. Screen readers are told of each once, when it begins.
+// Known causes of faults, as the switch finds them. Screen readers are told of each once, when it begins.
 
 import { arrange, element, find, keyed, setAttribute, setText } from "./dom.js";
 import { mean } from "./history.js";
-import { percent, plural, scaled } from "./units.js";
+import { plural } from "./units.js";
 
-/** Samples over which drops and load are considered. */
+/** Samples over which drops are considered. */
 const RECENT = 10;
-/** Share of the time of a worker from which it is overloaded soon. */
-const BUSY = 0.9;
 /** Drops per second from which a port needs attention: single ones are ordinary, such as those of unknown groups. */
 const DROPS = 1;
-/** Findings of one kind that are listed; the rest is a number. */
+/** Findings of one check that are listed; the rest is a number. */
 const MOST = 5;
+const EFFECTS = { down: "Down", loss: "Loss", slow: "Slow" };
+const PORT = "port ";
 
-const bad = (key, place, text, port) => ({ key, level: "bad", place, text, port });
-const warn = (key, place, text, port) => ({ key, level: "warn", place, text, port });
+function portOf({ subject }) {
+  return subject.startsWith(PORT) ? subject.slice(PORT.length) : undefined;
+}
 
-/** The first of many findings, and the number of the others. */
-function shortened(findings, noun) {
+/** Whether only single packets were dropped. */
+function isOrdinary(finding, { ports }) {
+  const port = ports.get(portOf(finding));
+  const isDrop = port?.reasons.some(({ reason }) => reason === finding.check);
+  return isDrop && mean(port.history.series.drops.last(RECENT)) < DROPS;
+}
+
+/** The first findings of a check, and the number of the others. */
+function shortened(findings) {
   if (findings.length <= MOST + 1) return findings;
-  const [{ level }, rest] = [findings[0], findings.length - MOST];
-  const text = `${plural(rest, noun)} more; sort or filter the table of ports`;
-  return [...findings.slice(0, MOST), { key: `more ${noun}`, level, place: "", text }];
+  const [{ check, effect }, rest] = [findings[0], findings.length - MOST];
+  const cause = `${plural(rest, "finding")} more of this kind; see linerate doctor`;
+  return [...findings.slice(0, MOST), { check, effect, subject: "", cause, evidence: [], remedy: "" }];
 }
 
-function faulted({ rates }) {
-  const ports = [...rates.ports.values()].filter((port) => port.state === "faulted");
-  const finding = ({ name, reason }) => bad(`faulted ${name}`, `port ${name}`, `faulted: ${reason ?? ""}`, name);
-  return shortened(ports.map(finding), "faulted port");
+/** What needs attention, the worst first. */
+function all({ findings, rates }) {
+  const checks = new Map();
+  for (const finding of findings.filter((finding) => !isOrdinary(finding, rates))) {
+    checks.set(finding.check, [...(checks.get(finding.check) ?? []), finding]);
+  }
+  return [...checks.values()].flatMap(shortened);
 }
 
-function dropping({ rates }) {
-  const recent = (port) => mean(port.history.series.drops.last(RECENT));
-  const ports = [...rates.ports.values()].map((port) => ({ port, drops: recent(port) }));
-  const found = ports.filter(({ drops }) => drops >= DROPS).sort((a, b) => b.drops - a.drops);
-  const finding = ({ port, drops }) => {
-    const reason = port.reasons.find(({ harmless }) => !harmless)?.reason ?? "";
-    const text = `drops ${scaled(drops, "pps")}, most by ${reason}`;
-    return warn(`drops ${port.name}`, `port ${port.name}`, text, port.name);
-  };
-  return shortened(found.map(finding), "port with drops");
-}
-
-function workers({ rates, health }) {
-  const hung = health.hung_workers.map(({ worker, seconds, step }) =>
-    bad(`hung ${worker}`, `worker ${worker}`,
-      `hangs: it has neither polled nor slept for ${seconds} s${step ? `; ${step}` : ""}`));
-  const load = (worker) => mean(worker.history.series.busy.last(RECENT));
-  const busy = [...rates.workers.values()].filter((worker) => load(worker) > BUSY);
-  return [...hung, ...busy.map((worker) =>
-    warn(`busy ${worker.index}`, `worker ${worker.index}`, `is busy for ${percent(load(worker))} of its time`))];
-}
-
-function bonds({ bonds: all }) {
-  return all.filter(({ live }) => live).flatMap(({ settings, live }) => {
-    const place = `bond ${settings.name}`;
-    if (!live.members.some((member) => member.enabled)) {
-      return [bad(`bond ${settings.name}`, place, "no member can be used")];
-    }
-    const down = live.members.filter((member) => !member.enabled);
-    return down.map(({ port }) => warn(`member ${port}`, place, `member ${port} is not used`, port));
-  });
-}
-
-function bridges({ bridges: all }) {
-  return all.flatMap(({ name, openflow, refused_moves: moves }) => {
-    const away = (openflow?.controllers ?? []).filter(({ state }) => state === "connecting" || state === "waiting");
-    const controllers = away.map(({ target, last_error: error }) =>
-      warn(`controller ${name} ${target}`, `bridge ${name}`,
-        `controller ${target} is not connected${error ? `: ${error}` : ""}`));
-    const recent = moves.filter(({ age }) => age < 60).map(({ mac, old_port: from, new_port: to }) =>
-      warn(`move ${name} ${mac} ${to}`, `bridge ${name}`,
-        `${mac} is in use at ${from}, and its move to ${to} was refused`, to));
-    return [...controllers, ...recent.slice(-MOST)];
-  });
-}
-
-/** All findings, the worst first. */
-function all(model) {
-  const found = [faulted, workers, bonds, dropping, bridges].flatMap((kind) => kind(model));
-  return [...found.filter(({ level }) => level === "bad"), ...found.filter(({ level }) => level !== "bad")];
-}
+const keyOf = ({ check, subject }) => `${check} ${subject}`;
 
 export class Findings {
   #known = new Set();
   #entries;
 
   constructor(open) {
-    this.#entries = keyed(({ key, port }) => {
-      const [level, place, text] = [element("span", { class: "level" }), element("strong"), element("span")];
+    this.#entries = keyed((finding) => {
+      const parts = { level: element("span", { class: "level" }), place: element("strong") };
+      for (const name of ["cause", "evidence", "remedy"]) parts[name] = element("div");
+      setAttribute(parts.evidence, "class", "muted");
+      const { level, place, cause, evidence, remedy } = parts;
+      const line = element("li", { "data-key": keyOf(finding) }, level, place, element("div", {}, cause, evidence, remedy));
+      const port = portOf(finding);
       if (port !== undefined) {
-        place.replaceChildren(element("button", { type: "button", class: "link" }));
-        place.firstChild.addEventListener("click", () => open(port));
+        parts.place = element("button", { type: "button", class: "link" });
+        parts.place.addEventListener("click", () => open(port));
+        place.append(parts.place);
       }
-      const line = element("li", { "data-key": key }, level, place, text);
-      line.parts = { level, place: place.firstChild ?? place, text };
+      line.parts = parts;
       return line;
     });
   }
@@ -102,13 +68,15 @@ export class Findings {
   /** Shows what a model needs attention for. Returns the number of findings. */
   update(model) {
     const found = all(model);
-    const lines = this.#entries(found, ({ key }) => key);
+    const lines = this.#entries(found, keyOf);
     lines.forEach((line, at) => {
-      const { level, place, text } = found[at];
-      setAttribute(line, "data-level", level);
-      setText(line.parts.level, level === "bad" ? "Fault" : "Warning");
-      setText(line.parts.place, place);
-      setText(line.parts.text, text);
+      const { effect, subject, cause, evidence, remedy } = found[at];
+      setAttribute(line, "data-level", effect === "down" ? "bad" : "warn");
+      setText(line.parts.level, EFFECTS[effect]);
+      setText(line.parts.place, subject);
+      setText(line.parts.cause, cause);
+      setText(line.parts.evidence, evidence.join("; "));
+      setText(line.parts.remedy, remedy && `Remedy: ${remedy}`);
     });
     arrange(find("findings"), lines.length > 0 ? lines : [this.#nothing]);
     this.#announce(found);
@@ -116,12 +84,12 @@ export class Findings {
   }
 
   #nothing = element("li", { "data-level": "good" },
-    "Nothing: no port is faulted or drops packets continually, and all workers run.");
+    "Nothing: no known cause of a port that is down, of losses or of delays was found.");
 
   #announce(found) {
-    const fresh = found.filter(({ key }) => !this.#known.has(key));
-    this.#known = new Set(found.map(({ key }) => key));
-    if (fresh.length > 0) announce(fresh.map(({ place, text }) => `${place} ${text}`).join(". "));
+    const fresh = found.filter((finding) => !this.#known.has(keyOf(finding)));
+    this.#known = new Set(found.map(keyOf));
+    if (fresh.length > 0) announce(fresh.map(({ subject, cause }) => `${subject}: ${cause}`).join(". "));
   }
 }
 

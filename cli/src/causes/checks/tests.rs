@@ -1,9 +1,11 @@
 //! Each known cause is found from its evidence, and nothing is found without it.
 
-use super::super::evidence::{Cpu, Evidence, Listeners, Port, Socket, SocketFile, Thread, Worker};
+use super::super::evidence::{Cpu, Evidence, Listeners, Port, Socket, Thread, Worker};
 use super::super::findings::{Effect, Finding};
+use super::super::proc::SocketFile;
 use super::losses::REASONS;
 use super::{CHECKS, all};
+use crate::dataplane::bond_report::{BondState, LacpStatus, MemberState};
 use crate::dataplane::health::HungWorker;
 use crate::host::Host;
 use crate::settings::config;
@@ -13,6 +15,7 @@ use port::netns::NamespaceError;
 use port::tap::TapError;
 use port::{DropReason, PortFault};
 use rustix::io::Errno;
+use serde_json::json;
 use std::collections::BTreeMap;
 
 /// A port of a kind with a state, on the bridge `main`.
@@ -202,6 +205,45 @@ fn every_reason_of_drops_has_a_remedy() {
     }
 }
 
+#[test]
+fn members_of_bonds_that_are_not_used() {
+    let state = |enabled: [bool; 2]| {
+        let member = |port: &str, enabled: bool| {
+            let (changes_in, lacp) = (None, None);
+            MemberState { port: port.to_owned(), up: enabled, enabled, changes_in, buckets: 0, load: 0, lacp }
+        };
+        let members = vec![member("a", enabled[0]), member("b", enabled[1])];
+        let (active, buckets) = (None, Vec::new());
+        let live =
+            BondState { lacp: LacpStatus::Off, active, members, buckets, rebalance_in: None, moves: 0 };
+        all(&Evidence { bonds: BTreeMap::from([("up".to_owned(), live)]), ..Evidence::default() })
+    };
+    names(&state([true, true]), &[]);
+    let findings = state([true, false]);
+    names(&findings, &["bond-member"]);
+    assert_eq!(findings[0].evidence, ["member b: its link is down"]);
+    names(&state([false, false]), &["bond-down"]);
+}
+
+#[test]
+fn controllers_that_are_away() {
+    let state = |state: &str| {
+        let controller = json!({ "target": "tcp:127.0.0.1:6653", "state": state, "seconds": 4, "sessions": 0,
+            "received": 0, "sent": 0, "discarded": 0, "last_error": "refused" });
+        let openflow =
+            json!({ "datapath_id": "00000000000000aa", "standalone": false, "controllers": [controller] });
+        let bridge = json!({ "name": "main", "addresses": 0, "table": 0, "ports": [], "refused_moves": [],
+            "openflow": openflow });
+        let bridges = vec![serde_json::from_value(bridge).unwrap()];
+        all(&Evidence { bridges, ..Evidence::default() })
+    };
+    names(&state("connected"), &[]);
+    names(&state("listening"), &[]);
+    let findings = state("waiting");
+    names(&findings, &["controller-away"]);
+    assert_eq!(findings[0].evidence, ["tcp:127.0.0.1:6653 for 4 s: refused"]);
+}
+
 /// A worker on CPU 1 that spends a share of its time with packets.
 fn worker(busy: f64) -> Worker {
     let now = WorkerSnapshot { index: 0, cpu: Some(1), polls: 10, queues: 1, ..WorkerSnapshot::default() };
@@ -282,7 +324,7 @@ fn findings_are_ordered_by_their_effect() {
 /// The page of the guide has the table of causes and that of drops.
 #[test]
 fn the_guide_has_every_cause_with_its_remedy() {
-    let page = include_str!("../../../../../docs/guide/doctor.md");
+    let page = include_str!("../../../../docs/guide/doctor.md");
     let cell = |text: &str| text.replace('|', "\\|").replace('<', "\\<");
     let causes = CHECKS.iter().map(|check| {
         format!(

@@ -1,6 +1,7 @@
 //! The table of known causes. Each check is a function from the evidence to findings; `losses` has one for each reason
 //! of drops.
 
+mod bridges;
 mod features;
 mod host;
 mod interfaces;
@@ -154,6 +155,27 @@ pub(super) const CHECKS: &[Check] = &[
         find: interfaces::fault,
     },
     Check {
+        name: "bond-down",
+        effect: Effect::Down,
+        cause: "no member of the bond can be used",
+        remedy: "set the links of the members up; `linerate bonds show BOND` has their state and that of LACP",
+        find: bridges::bond_down,
+    },
+    Check {
+        name: "bond-member",
+        effect: Effect::Slow,
+        cause: "a member of the bond is not used",
+        remedy: "set the link of the member up, or correct LACP at the other end; see `linerate bonds show BOND`",
+        find: bridges::bond_member,
+    },
+    Check {
+        name: "controller-away",
+        effect: Effect::Slow,
+        cause: "the bridge is not connected to a controller",
+        remedy: "start the controller, or correct `controllers` in `[[bridge]]`",
+        find: bridges::controller_away,
+    },
+    Check {
         name: "queue-pairs",
         effect: Effect::Slow,
         cause: "the guest runs fewer queue pairs than the port has",
@@ -268,7 +290,7 @@ pub(super) const CHECKS: &[Check] = &[
 ];
 
 /// All findings, the most severe first.
-pub(super) fn all(evidence: &Evidence) -> Vec<Finding> {
+pub(crate) fn all(evidence: &Evidence) -> Vec<Finding> {
     let named = CHECKS.iter().flat_map(|check| {
         (check.find)(evidence).into_iter().map(|found| Finding {
             check: check.name,

@@ -3,7 +3,6 @@
 //! Everything is read below a given directory. Files change while they are read and processes end: missing and
 //! malformed entries are left out.
 
-use super::evidence::SocketFile;
 use crate::host::thread_stat;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,39 +14,39 @@ const MAX_THREADS: usize = 100_000;
 
 /// Times of one thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct ThreadTimes {
-    pub(super) pid: u32,
+pub(crate) struct ThreadTimes {
+    pub(crate) pid: u32,
     /// Names of process and thread.
-    pub(super) process: String,
-    pub(super) name: String,
+    pub(crate) process: String,
+    pub(crate) name: String,
     /// The CPU on which it ran last.
-    pub(super) cpu: usize,
+    pub(crate) cpu: usize,
     /// Nanoseconds for which it ran.
-    pub(super) ran: u64,
+    pub(crate) ran: u64,
 }
 
 /// Times of one CPU in clock ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct CpuTimes {
-    pub(super) busy: u64,
-    pub(super) idle: u64,
-    pub(super) stolen: u64,
+pub(crate) struct CpuTimes {
+    pub(crate) busy: u64,
+    pub(crate) idle: u64,
+    pub(crate) stolen: u64,
 }
 
 /// Times at one moment.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Times {
-    pub(super) threads: BTreeMap<u32, ThreadTimes>,
-    pub(super) cpus: BTreeMap<usize, CpuTimes>,
+pub(crate) struct Times {
+    pub(crate) threads: BTreeMap<u32, ThreadTimes>,
+    pub(crate) cpus: BTreeMap<usize, CpuTimes>,
     /// Nanoseconds for which workers could run and did not, by index.
-    pub(super) waited: BTreeMap<usize, u64>,
+    pub(crate) waited: BTreeMap<usize, u64>,
     /// CPUs of workers, by index.
-    pub(super) workers: BTreeMap<usize, usize>,
+    pub(crate) workers: BTreeMap<usize, usize>,
 }
 
 impl Times {
     /// Reads the times of all threads, of all CPUs and of the workers of process `pid`.
-    pub(super) fn read(root: &Path, pid: u32) -> Self {
+    pub(crate) fn read(root: &Path, pid: u32) -> Self {
         let mut times = Self { cpus: cpus(&root.join("proc/stat")), ..Self::default() };
         let processes = numbers(&root.join("proc"));
         for (process, tid) in processes.iter().flat_map(|process| tasks(root, *process)).take(MAX_THREADS) {
@@ -112,13 +111,13 @@ fn cpus(path: &Path) -> BTreeMap<usize, CpuTimes> {
 }
 
 /// The frequency governor of a CPU.
-pub(super) fn governor(root: &Path, cpu: usize) -> Option<String> {
+pub(crate) fn governor(root: &Path, cpu: usize) -> Option<String> {
     let path = root.join(format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor"));
     Some(trimmed(&path)).filter(|governor| !governor.is_empty())
 }
 
 /// Number of reserved huge pages.
-pub(super) fn huge_pages(root: &Path) -> Option<u64> {
+pub(crate) fn huge_pages(root: &Path) -> Option<u64> {
     let text = fs::read_to_string(root.join("proc/meminfo")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("HugePages_Total:"))?;
     line.trim().parse().ok()
@@ -126,14 +125,14 @@ pub(super) fn huge_pages(root: &Path) -> Option<u64> {
 
 /// A listening Unix socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Listener {
-    pub(super) path: PathBuf,
-    pub(super) is_own: bool,
+pub(crate) struct Listener {
+    pub(crate) path: PathBuf,
+    pub(crate) is_own: bool,
 }
 
 /// The listening Unix sockets in the network namespace of process `pid`; `None` if they cannot be read, or if it is
 /// not known which of them are its own.
-pub(super) fn listeners(root: &Path, pid: u32) -> Option<Vec<Listener>> {
+pub(crate) fn listeners(root: &Path, pid: u32) -> Option<Vec<Listener>> {
     let own = sockets(&root.join(format!("proc/{pid}/fd")))?;
     let text = fs::read(root.join(format!("proc/{pid}/net/unix"))).ok()?;
     let text = String::from_utf8_lossy(&text).into_owned();
@@ -159,8 +158,15 @@ fn listener(line: &str, own: &BTreeSet<u64>) -> Option<Listener> {
     (flags & LISTENS != 0).then(|| Listener { path: path.into(), is_own: own.contains(&inode) })
 }
 
+/// Access to the file of a socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SocketFile {
+    pub(crate) owner: u32,
+    pub(crate) mode: u32,
+}
+
 /// The file of a socket.
-pub(super) fn socket_file(path: &Path) -> Option<SocketFile> {
+pub(crate) fn socket_file(path: &Path) -> Option<SocketFile> {
     let found = fs::metadata(path).ok().filter(|found| found.file_type().is_socket())?;
     Some(SocketFile { owner: found.uid(), mode: found.mode() })
 }
