@@ -4,6 +4,7 @@ use super::{Switch, station_limit};
 use crate::config::{BridgeConfig, PortConfig};
 use crate::error::{SetBridgeError, UnknownBridge};
 use port::PortId;
+use std::sync::PoisonError;
 
 impl Switch {
     /// Sets the ageing time of a bridge, when its stations move, and whether it forwards reserved groups. Workers apply
@@ -27,7 +28,8 @@ impl Switch {
     /// Sets how many stations are learned on a port, as [`Switch::add_port`] does with `config`. A port that has more
     /// keeps them. Ports on no bridge, such as members of bonds, have no limit.
     pub fn limit_stations(&self, port: PortId, config: &PortConfig) {
-        let (_changing, table) = self.change();
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let table = self.published.current();
         if let Some(view) = table.member(port).and_then(|member| table.view(member.bridge)) {
             view.bridge.fdb.limit(port, station_limit(&view.config, config));
         }
