@@ -81,19 +81,32 @@ pub(crate) fn test_image() -> Result<Outcome> {
     image::make()
 }
 
-/// Name of the tests that install packages.
+/// Name of the tests that install packages, and its continuations by the kind of packages.
 pub(crate) const TEST: &str = "packages::every::";
+const TESTS: [(Make, &str); 2] = [(native::deb, "packages_of_debian"), (native::rpm, "packages_of_rpm")];
+/// Makes packages of one kind.
+type Make = fn() -> Result<Outcome>;
 
 /// A step of `cargo xtask test --all`: the packages of distributions are made, and installed by tests of the program
 /// with the end-to-end tests.
 pub(crate) fn test_distributions(program: &Path) -> Result<Outcome> {
     create_folder()?;
-    for make in [native::deb, native::rpm] {
-        if let missing @ Outcome::Skipped(_) = make()? {
-            return Ok(missing);
+    let mut outcome = Outcome::Passed;
+    for (make, name) in TESTS {
+        let made = match make()? {
+            Outcome::Passed => install(program, name)?,
+            skipped @ Outcome::Skipped(_) => skipped,
+        };
+        if matches!(made, Outcome::Skipped(_)) {
+            outcome = made;
         }
     }
-    let mut test = suite::end_to_end(program, TEST, true);
+    Ok(outcome)
+}
+
+/// Runs the test that installs packages of one kind.
+fn install(program: &Path, name: &str) -> Result<Outcome> {
+    let mut test = suite::end_to_end(program, &format!("{TEST}{name}"), true);
     test.env("LINERATE_PACKAGES", folder());
     command::run_tests(&test, TEST_LIMIT)
 }
