@@ -9,7 +9,7 @@ use super::model::{BridgeStatus, ConfinementReport, PortReport, Status, Traffic}
 use super::peer::Peer;
 use super::source::Source;
 use super::{hung_step, metrics, policy};
-use crate::causes::evidence::Readings;
+use crate::causes::earlier::Earlier;
 use crate::dataplane::bond_changes::BondChanges;
 use crate::dataplane::health::{HealthReport, Progress, ReadyReport};
 use crate::dataplane::interface::{DataPlane, DataPlaneError};
@@ -57,8 +57,8 @@ pub(crate) struct ApiService {
     confinement: Option<ConfinementReport>,
     bond_changes: Mutex<BondChanges>,
     pub(super) history: Mutex<RateHistory>,
-    /// The last readings for findings.
-    pub(super) readings: Mutex<Readings>,
+    /// Readings that findings are compared with.
+    pub(super) earlier: Mutex<Earlier>,
     events: Arc<EventLog>,
     /// Number of grants so far.
     granted: AtomicU64,
@@ -115,7 +115,7 @@ impl ApiService {
             confinement: None,
             bond_changes: Mutex::default(),
             history: Mutex::default(),
-            readings: Mutex::default(),
+            earlier: Mutex::default(),
             events: Arc::default(),
             granted: AtomicU64::new(0),
             stop: Box::new(stop),

@@ -207,7 +207,7 @@ pub(crate) enum Command {
     /// Capture for Wireshark, as a program in its folder for extcap
     #[command(hide = true)]
     Extcap(ExtcapArgs),
-    /// Show, add and remove bridges: learned addresses per port, and refused address moves
+    /// Show, add, change and remove bridges: learned addresses per port, and refused address moves
     #[command(subcommand)]
     Bridges(BridgesCommand),
     /// Show, add, change and remove bonds: several ports as one (link aggregation)

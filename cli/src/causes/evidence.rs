@@ -142,7 +142,7 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// The Unix socket of a port that exchanges frames over one.
+    /// The Unix socket of a port that exchanges frames over one; `None` also if its file may not be looked up.
     fn of(port: &PortSettings, listeners: Option<&[Listener]>) -> Option<Self> {
         let (path, listens) = port.kind.socket()?;
         let at_path = |is_own: bool| {
@@ -150,7 +150,8 @@ impl Socket {
             listeners.filter(|listener| listener.path == path && listener.is_own == is_own).count()
         };
         let listeners = listeners.map(|_| Listeners { own: at_path(true), other: at_path(false) });
-        Some(Self { path: path.to_owned(), listens, file: socket_file(path), listeners })
+        let file = socket_file(path).ok()?;
+        Some(Self { path: path.to_owned(), listens, file, listeners })
     }
 }
 

@@ -30,6 +30,7 @@ impl Effect {
 pub(crate) struct Finding {
     /// Name of the check.
     pub(crate) check: &'static str,
+    /// Effect on packets.
     pub(crate) effect: Effect,
     /// The port, bond, bridge or worker, such as `port red`.
     pub(crate) subject: String,

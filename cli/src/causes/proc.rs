@@ -165,10 +165,17 @@ pub(crate) struct SocketFile {
     pub(crate) mode: u32,
 }
 
-/// The file of a socket.
-pub(crate) fn socket_file(path: &Path) -> Option<SocketFile> {
-    let found = fs::metadata(path).ok().filter(|found| found.file_type().is_socket())?;
-    Some(SocketFile { owner: found.uid(), mode: found.mode() })
+/// The file of a socket; `None` if there is none.
+///
+/// # Errors
+/// It cannot be known.
+pub(crate) fn socket_file(path: &Path) -> std::io::Result<Option<SocketFile>> {
+    let file = |found: fs::Metadata| SocketFile { owner: found.uid(), mode: found.mode() };
+    match fs::metadata(path) {
+        Ok(found) => Ok(Some(found).filter(|found| found.file_type().is_socket()).map(file)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 #[cfg(test)]
@@ -229,7 +236,9 @@ mod tests {
         assert_eq!(listener(line, &others), Some(Listener { path: "/run/x y".into(), is_own: false }));
         assert_eq!(listener(&line.replace("00010000", "00000000"), &others), None);
         assert_eq!(listener("Num RefCount Protocol Flags Type St Inode Path", &others), None);
-        assert_eq!(socket_file(&path).map(|file| file.owner), Some(rustix::process::getuid().as_raw()));
-        assert_eq!(socket_file(dir.path()), None);
+        let owner = |path: &Path| socket_file(path).unwrap().map(|file| file.owner);
+        assert_eq!(owner(&path), Some(rustix::process::getuid().as_raw()));
+        assert_eq!((owner(dir.path()), owner(&dir.path().join("x"))), (None, None));
+        assert!(socket_file(&path.join("x")).is_err(), "its folder is no folder");
     }
 }

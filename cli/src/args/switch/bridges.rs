@@ -8,8 +8,8 @@ use console::ShowArgs;
 /// Commands on bridges.
 #[derive(Debug, Subcommand)]
 #[command(
-    after_help = "Bridges with flow tables, a spanning tree, multicast snooping or export are those of the start: write \
-    them into the configuration file, and restart the switch."
+    after_help = "Bridges with flow tables, a spanning tree, multicast snooping or export come and go with a restart of \
+    the switch. `set` changes four keys of any bridge; the others are those of the start."
 )]
 pub(crate) enum BridgesCommand {
     /// Show bridges with their ports' counters and the most recent refused moves

@@ -4,6 +4,11 @@ use super::super::evidence::{Evidence, Port};
 use super::super::findings::{Effect, Finding, Found};
 use port::DropReason;
 
+/// Seconds for which a refused move is current.
+const RECENT: u32 = 60;
+/// Refused moves of a port that are named.
+const MOVES: usize = 5;
+
 /// A reason of drops with its remedy.
 pub(super) struct Known {
     pub(super) reason: DropReason,
@@ -146,20 +151,32 @@ pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
         let lost = REASONS.iter().filter(|known| known.is_cause && !is_explained(port, known.reason));
         let lost =
             lost.filter_map(|known| Some((known, port.dropped(known.reason.name()))).filter(|(_, n)| *n > 0));
-        lost.map(|(known, lost)| finding(port, known, lost, evidence.seconds)).collect::<Vec<_>>()
+        lost.map(|(known, lost)| finding(port, known, lost, evidence)).collect::<Vec<_>>()
     };
     evidence.ports.iter().flat_map(of_port).collect()
 }
 
-fn finding(port: &Port, known: &Known, lost: u64, seconds: f64) -> Finding {
+fn finding(port: &Port, known: &Known, lost: u64, read: &Evidence) -> Finding {
     let (received, sent) = (port.difference(|now| now.rx_packets), port.difference(|now| now.tx_packets));
-    let evidence = format!("{lost} packets in {seconds:.1} s, with {received} received and {sent} sent");
+    let counts = format!("{lost} packets in {:.1} s, with {received} received and {sent} sent", read.seconds);
+    let moves = (known.reason == DropReason::MacMoveRefused).then(|| refused_moves(port, read));
     Finding {
         check: known.reason.name(),
         effect: Effect::Loss,
         subject: format!("port {}", port.name()),
         cause: known.reason.meaning().trim_end_matches('.').to_owned(),
-        evidence: vec![evidence],
+        evidence: std::iter::once(counts).chain(moves.into_iter().flatten()).collect(),
         remedy: known.remedy.to_owned(),
     }
+}
+
+/// The latest addresses that may not move to a port.
+fn refused_moves(port: &Port, evidence: &Evidence) -> impl Iterator<Item = String> {
+    let moves = evidence.bridges.iter().flat_map(|bridge| bridge.refused_moves.iter().rev());
+    let own = moves.filter(|refused| refused.new_port == port.name() && refused.age < RECENT);
+    let texts: Vec<_> = own
+        .take(MOVES)
+        .map(|refused| format!("{} is in use at port {}", refused.mac, refused.old_port))
+        .collect();
+    texts.into_iter()
 }

@@ -13,6 +13,7 @@ mod workers;
 
 use super::evidence::Evidence;
 use super::findings::{Effect, Finding, Found};
+use std::collections::BTreeMap;
 
 /// A known cause.
 pub(super) struct Check {
@@ -289,7 +290,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-/// All findings, the most severe first.
+/// All findings, the most severe first: one of each check about a subject.
 pub(crate) fn all(evidence: &Evidence) -> Vec<Finding> {
     let named = CHECKS.iter().flat_map(|check| {
         (check.find)(evidence).into_iter().map(|found| Finding {
@@ -301,7 +302,20 @@ pub(crate) fn all(evidence: &Evidence) -> Vec<Finding> {
             remedy: found.remedy.unwrap_or_else(|| check.remedy.to_owned()),
         })
     });
-    let mut findings: Vec<_> = named.chain(losses::findings(evidence)).collect();
+    let mut findings = joined(named.chain(losses::findings(evidence)));
     findings.sort_by_key(|finding| finding.effect);
     findings
+}
+
+/// Findings of the same check about the same subject are one, with the evidence of all.
+fn joined(findings: impl Iterator<Item = Finding>) -> Vec<Finding> {
+    let (mut all, mut places) = (Vec::<Finding>::new(), BTreeMap::new());
+    for finding in findings {
+        let place = *places.entry((finding.check, finding.subject.clone())).or_insert(all.len());
+        match all.get_mut(place) {
+            Some(first) => first.evidence.extend(finding.evidence),
+            None => all.push(finding),
+        }
+    }
+    all
 }

@@ -37,8 +37,10 @@ pub(super) fn no_peer(evidence: &Evidence) -> Vec<Found> {
     let alone =
         waiting(evidence).filter(|(_, socket)| socket.listens && !is_contested(socket) && !is_lost(socket));
     let found = alone.map(|(port, socket)| {
+        // Another process may have replaced the file.
+        let unread = if socket.listeners.is_none() { "; if it runs, see `linerate doctor`" } else { "" };
         let remedy = format!(
-            "start the guest with this socket: `linerate snippet {} --for qemu` prints its options",
+            "start the guest with this socket: `linerate snippet {} --for qemu` prints its options{unread}",
             port.name()
         );
         found(port, socket, None).remedy(remedy)
@@ -65,11 +67,13 @@ pub(super) fn missing(evidence: &Evidence) -> Vec<Found> {
 }
 
 pub(super) fn stale(evidence: &Evidence) -> Vec<Found> {
-    let is_stale = |socket: &Socket| {
-        let silent = socket.listeners.is_some_and(|listeners| listeners.own + listeners.other == 0);
-        !socket.listens && socket.file.is_some() && silent
+    let is_silent = |port: &Port, socket: &Socket| match socket.listeners {
+        Some(listeners) => listeners.own + listeners.other == 0,
+        None => port.reason().contains("Connection refused"),
     };
-    let stale = waiting(evidence).filter(|(port, socket)| is_stale(socket) && !is_denied(port));
+    let is_left = |socket: &Socket| !socket.listens && socket.file.is_some();
+    let stale = waiting(evidence).filter(|(port, socket)| is_left(socket) && is_silent(port, socket));
+    let stale = stale.filter(|(port, _)| !is_denied(port));
     stale
         .map(|(port, socket)| found(port, socket, ["the file exists, and no process listens".to_owned()]))
         .collect()

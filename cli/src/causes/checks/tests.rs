@@ -230,8 +230,8 @@ fn controllers_that_are_away() {
     let state = |state: &str| {
         let controller = json!({ "target": "tcp:127.0.0.1:6653", "state": state, "seconds": 4, "sessions": 0,
             "received": 0, "sent": 0, "discarded": 0, "last_error": "refused" });
-        let openflow =
-            json!({ "datapath_id": "00000000000000aa", "standalone": false, "controllers": [controller] });
+        let openflow = json!({ "datapath_id": "00000000000000aa", "standalone": false,
+            "controllers": [controller, controller] });
         let bridge = json!({ "name": "main", "addresses": 0, "table": 0, "ports": [], "refused_moves": [],
             "openflow": openflow });
         let bridges = vec![serde_json::from_value(bridge).unwrap()];
@@ -241,7 +241,7 @@ fn controllers_that_are_away() {
     names(&state("listening"), &[]);
     let findings = state("waiting");
     names(&findings, &["controller-away"]);
-    assert_eq!(findings[0].evidence, ["tcp:127.0.0.1:6653 for 4 s: refused"]);
+    assert_eq!(findings[0].evidence, ["tcp:127.0.0.1:6653 for 4 s: refused"; 2]);
 }
 
 /// A worker on CPU 1 that spends a share of its time with packets.
@@ -308,6 +308,33 @@ fn causes_in_the_machine() {
     let workers = vec![worker(0.99)];
     let evidence = Evidence { seconds: 2.0, workers, huge_pages: Some(0), ..Evidence::default() };
     names(&all(&evidence), &["worker-saturated", "huge-pages"]);
+}
+
+/// The control API does not read which processes listen.
+#[test]
+fn sockets_without_their_listeners() {
+    let unread = |mut port: Port| {
+        port.socket.as_mut().unwrap().listeners = None;
+        of_port(port)
+    };
+    let alone = unread(socket("waiting", None, true, Some(0o777), 0));
+    names(&alone, &["socket-no-peer"]);
+    assert!(alone[0].remedy.ends_with("`linerate doctor`"), "{alone:?}");
+    let refused = PortFault::Unreachable(Errno::CONNREFUSED.to_string()).to_string();
+    names(&unread(socket("waiting", Some(&refused), false, Some(0o777), 0)), &["socket-stale"]);
+    names(&unread(socket("waiting", None, false, Some(0o777), 0)), &[]);
+}
+
+#[test]
+fn addresses_whose_move_was_refused() {
+    let moved = |age: u32| json!({ "mac": "02:00:00:00:00:01", "vlan": 0, "old_port": "a", "new_port": "red", "age": age });
+    let bridge = json!({ "name": "main", "addresses": 0, "table": 0, "ports": [],
+        "refused_moves": [moved(3), moved(90)] });
+    let bridges = vec![serde_json::from_value(bridge).unwrap()];
+    let ports = vec![dropped(guest(2, &["mrg-rxbuf"], &[true]), "mac-move-refused", 5)];
+    let findings = all(&Evidence { seconds: 2.0, ports, bridges, ..Evidence::default() });
+    names(&findings, &["mac-move-refused"]);
+    assert_eq!(findings[0].evidence[1..], ["02:00:00:00:00:01 is in use at port a"]);
 }
 
 #[test]

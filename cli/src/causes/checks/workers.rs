@@ -5,6 +5,8 @@ use super::super::findings::Found;
 use super::host::{SATURATED, USED, on_cpus};
 use engine::WorkerSnapshot;
 
+/// Seconds without a poll after which a worker hangs: a busy machine keeps threads waiting for some time.
+const SILENT: f64 = 2.0;
 /// Share of the interval for which a worker may wait for its CPU.
 const WAITED: f64 = 0.05;
 /// Share of a CPU above which another thread is busy.
@@ -28,7 +30,7 @@ pub(super) fn hung(evidence: &Evidence) -> Vec<Found> {
             let silent = format!("no poll for {} s", hung.seconds);
             Some(Found::worker(worker.now.index, std::iter::once(silent).chain(hung.step.clone())))
         }
-        None if is_silent(worker) && evidence.seconds > 0.0 => Some(Found::worker(
+        None if is_silent(worker) && evidence.seconds >= SILENT => Some(Found::worker(
             worker.now.index,
             [format!("no poll in {:.1} s, and not asleep", evidence.seconds)],
         )),

@@ -97,6 +97,11 @@ pub(crate) fn changed_bridge(
         let remedy = "remove the bridge, and add it with another name";
         return Err((Cause::Invalid, Diagnostic::bad(place, "`name` cannot be changed", remedy)));
     }
+    if json.get("static").is_some() {
+        let place = format!("bridge \"{}\"", shortened(&bridge.name));
+        let (reason, remedy) = ("`static` has sections of its own", "use `linerate fdb add` and `remove`");
+        return Err((Cause::Invalid, Diagnostic::bad(place, reason, remedy)));
+    }
     let (own, mut notes) = (serde_json::to_value(bridge).unwrap_or_default(), Findings::of_request());
     let changed = sections::read_bridge(&node::from_json(&patched(own, json)), index, &mut notes);
     finish(notes, changed)

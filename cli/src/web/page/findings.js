@@ -12,16 +12,20 @@ const DROPS = 1;
 const MOST = 5;
 const EFFECTS = { down: "Down", loss: "Loss", slow: "Slow" };
 const PORT = "port ";
+/** A port that is made before its guest is started waits, which needs no attention. */
+const WAITS = "socket-no-peer";
+const ACCESS = "socket-access";
 
 function portOf({ subject }) {
   return subject.startsWith(PORT) ? subject.slice(PORT.length) : undefined;
 }
 
-/** Whether only single packets were dropped. */
+/** Whether only single packets were dropped, and not because a guest may not send them. */
 function isOrdinary(finding, { ports }) {
   const port = ports.get(portOf(finding));
   const isDrop = port?.reasons.some(({ reason }) => reason === finding.check);
-  return isDrop && mean(port.history.series.drops.last(RECENT)) < DROPS;
+  const isForbidden = finding.check.endsWith("-violation") || finding.check === "mac-move-refused";
+  return isDrop && !isForbidden && mean(port.history.series.drops.last(RECENT)) < DROPS;
 }
 
 /** The first findings of a check, and the number of the others. */
@@ -32,15 +36,20 @@ function shortened(findings) {
   return [...findings.slice(0, MOST), { check, effect, subject: "", cause, evidence: [], remedy: "" }];
 }
 
-/** What needs attention, the worst first. */
+/** What is shown: the worst first, and ports that wait last. */
 function all({ findings, rates }) {
+  const waiting = new Set(findings.filter(waits).map(portOf));
   const checks = new Map();
-  for (const finding of findings.filter((finding) => !isOrdinary(finding, rates))) {
-    checks.set(finding.check, [...(checks.get(finding.check) ?? []), finding]);
+  for (const finding of findings) {
+    const isShown = !isOrdinary(finding, rates) && !(finding.check === ACCESS && waiting.has(portOf(finding)));
+    if (isShown) checks.set(finding.check, [...(checks.get(finding.check) ?? []), finding]);
   }
-  return [...checks.values()].flatMap(shortened);
+  const shown = [...checks.values()].flatMap(shortened);
+  return [...shown.filter((finding) => !waits(finding)), ...shown.filter(waits)];
 }
 
+const waits = ({ check }) => check === WAITS;
+const levelOf = (finding) => (waits(finding) ? "none" : finding.effect === "down" ? "bad" : "warn");
 const keyOf = ({ check, subject }) => `${check} ${subject}`;
 
 export class Findings {
@@ -65,22 +74,23 @@ export class Findings {
     });
   }
 
-  /** Shows what a model needs attention for. Returns the number of findings. */
+  /** Shows what a model needs attention for. Returns the number of findings, without ports that wait. */
   update(model) {
     const found = all(model);
     const lines = this.#entries(found, keyOf);
     lines.forEach((line, at) => {
       const { effect, subject, cause, evidence, remedy } = found[at];
-      setAttribute(line, "data-level", effect === "down" ? "bad" : "warn");
-      setText(line.parts.level, EFFECTS[effect]);
+      setAttribute(line, "data-level", levelOf(found[at]));
+      setText(line.parts.level, waits(found[at]) ? "Waits" : EFFECTS[effect]);
       setText(line.parts.place, subject);
       setText(line.parts.cause, cause);
       setText(line.parts.evidence, evidence.join("; "));
       setText(line.parts.remedy, remedy && `Remedy: ${remedy}`);
     });
     arrange(find("findings"), lines.length > 0 ? lines : [this.#nothing]);
-    this.#announce(found);
-    return found.length;
+    const urgent = found.filter((finding) => !waits(finding));
+    this.#announce(urgent);
+    return urgent.length;
   }
 
   #nothing = element("li", { "data-level": "good" },

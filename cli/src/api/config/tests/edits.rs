@@ -123,6 +123,7 @@ fn a_bridge_changes_with_its_ports_and_static_entries() {
     assert!(text.contains("name = \"main\"\nageing = \"20s\"\nmac_moves = \"free\"\n"), "{text}");
     for (json, reason) in [
         (json!({ "name": "other" }), "`name` cannot be changed"),
+        (json!({ "static": null }), "sections of its own"),
         (json!({ "table": 1024 }), "change while it runs"),
         (json!({ "stp": "rstp", "ageing": "30s" }), "change while it runs"),
         (json!({ "ageing": "1s" }), "ageing"),
