@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 /// `GET /v1/findings`
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(super) struct FindingsReport {
-    /// Seconds in which counters were compared; 0 if nobody has asked for a minute.
+    /// Seconds in which counters were compared; 0 if there was no request for a minute.
     seconds: f64,
     /// The most severe first.
     findings: Vec<Finding>,

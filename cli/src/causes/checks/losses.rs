@@ -171,12 +171,8 @@ fn finding(port: &Port, known: &Known, lost: u64, read: &Evidence) -> Finding {
 }
 
 /// The latest addresses that may not move to a port.
-fn refused_moves(port: &Port, evidence: &Evidence) -> impl Iterator<Item = String> {
+fn refused_moves(port: &Port, evidence: &Evidence) -> Vec<String> {
     let moves = evidence.bridges.iter().flat_map(|bridge| bridge.refused_moves.iter().rev());
     let own = moves.filter(|refused| refused.new_port == port.name() && refused.age < RECENT);
-    let texts: Vec<_> = own
-        .take(MOVES)
-        .map(|refused| format!("{} is in use at port {}", refused.mac, refused.old_port))
-        .collect();
-    texts.into_iter()
+    own.take(MOVES).map(|refused| format!("{} is in use at port {}", refused.mac, refused.old_port)).collect()
 }

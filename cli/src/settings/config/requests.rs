@@ -92,15 +92,15 @@ pub(crate) fn changed_bridge(
     index: usize,
 ) -> Result<BridgeSettings, Refused> {
     let bridge = &running.bridges[index];
-    if json.get("name").is_some_and(|name| name != &bridge.name) {
+    let fixed = |reason: &str, remedy: &str| {
         let place = format!("bridge \"{}\"", shortened(&bridge.name));
-        let remedy = "remove the bridge, and add it with another name";
-        return Err((Cause::Invalid, Diagnostic::bad(place, "`name` cannot be changed", remedy)));
+        (Cause::Invalid, Diagnostic::bad(place, reason, remedy))
+    };
+    if json.get("name").is_some_and(|name| name != &bridge.name) {
+        return Err(fixed("`name` cannot be changed", "remove the bridge, and add it with another name"));
     }
     if json.get("static").is_some() {
-        let place = format!("bridge \"{}\"", shortened(&bridge.name));
-        let (reason, remedy) = ("`static` has sections of its own", "use `linerate fdb add` and `remove`");
-        return Err((Cause::Invalid, Diagnostic::bad(place, reason, remedy)));
+        return Err(fixed("`static` has sections of its own", "use `linerate fdb add` and `remove`"));
     }
     let (own, mut notes) = (serde_json::to_value(bridge).unwrap_or_default(), Findings::of_request());
     let changed = sections::read_bridge(&node::from_json(&patched(own, json)), index, &mut notes);
