@@ -113,6 +113,51 @@ fn talk(workers: usize, more: &str, mtu: u32) {
     left.wait_link("eth0", false, LIMIT);
 }
 
+/// Workers come, change and go under traffic, and the configuration file has the last one.
+fn change_workers(io: &str) {
+    println!("{io}");
+    let folder = folder();
+    let folder = folder.path();
+    let pair = Pair::start(folder, 1, io);
+    pair.ping();
+    let Pair { left, switch, .. } = &pair;
+    let words = ["-n", "-q", "-i", "0.01", "-W", "5", "-c", "300", FOUR[1]];
+    let mut echoes = left.spawn(folder, "echoes", "ping", &words);
+    for change in [
+        &["add"][..],
+        &["set", "1", "polling=busy"],
+        &["set", "0", "--unset", "cpu"],
+        &["remove", "0"],
+        &["add", "--cpu", "0"],
+        &["set", "1", "polling=adaptive"],
+        &["remove", "1"],
+    ] {
+        std::thread::sleep(Duration::from_millis(200));
+        let done = switch.tell(&[&["workers"], change, &["--save"]].concat());
+        done.unwrap_or_else(|error| panic!("{change:?}: {error}"));
+    }
+    let last = switch.tell(&["workers", "remove", "0"]).expect_err("no worker is left");
+    assert!(last.contains("the last one"), "{last}");
+    assert!(echoes.finish(3 * LIMIT).success(), "{}", echoes.output());
+    assert!(echoes.output().contains(" 300 received"), "{}", echoes.output());
+    pair.ping();
+    pair.assert_sums_agree();
+    let Pair { switch, left: _left, right: _right } = pair;
+    switch.stop();
+    let text = fs::read_to_string(folder.join("switch.toml")).expect("the file of the switch");
+    assert!(text.contains("[[worker]]\ncpu = 0\npolling = \"busy\"\n"), "{text}");
+    let switch = Switch::restart(folder);
+    let workers = switch.ask(&["workers", "show"]).unwrap_or_else(|error| panic!("no workers: {error}"));
+    assert_eq!(workers["workers"].as_array().map(Vec::len), Some(1), "{workers}");
+    switch.stop();
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn workers_change_without_a_lost_echo() {
+    ["", "io = \"calls\"", "io = \"uring\""].into_iter().for_each(change_workers);
+}
+
 #[test]
 #[ignore = "needs root and iperf3; run by `cargo xtask test`"]
 fn namespaces_exchange_traffic_by_default_io() {

@@ -196,11 +196,26 @@ impl DataPlane for Fake {
         if name == HELD { Err(DataPlaneError::held(name, 3)) } else { Ok(()) }
     }
 
-    fn add_worker(&self, _role: Role, worker: &WorkerSettings) -> Result<usize, DataPlaneError> {
+    fn add_worker(&self, _: Option<Role>, wanted: &Topology) -> Result<usize, DataPlaneError> {
+        match wanted.workers.last().and_then(|worker| worker.cpu) {
+            Some(_) => Err(DataPlaneError::Refused(Diagnostic::failed("a", "it stays", "leave it"))),
+            None => Ok(wanted.workers.len() - 1),
+        }
+    }
+
+    fn worker_numbers(&self) -> Vec<Vec<usize>> {
+        vec![vec![0], vec![1]]
+    }
+
+    fn set_worker(&self, _: usize, worker: &WorkerSettings) -> Result<(), DataPlaneError> {
         match worker.cpu {
             Some(_) => Err(DataPlaneError::Refused(Diagnostic::failed("a", "it stays", "leave it"))),
-            None => Ok(1),
+            None => Ok(()),
         }
+    }
+
+    fn remove_worker(&self, _: usize, _: &Topology) -> Result<(), DataPlaneError> {
+        Ok(())
     }
 
     fn pin(&self, entry: &StaticEntry) -> Result<(), DataPlaneError> {

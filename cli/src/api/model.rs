@@ -245,24 +245,31 @@ pub(crate) struct RebalanceRequest {
     pub(crate) threshold: Option<f64>,
 }
 
-/// Request of `POST /v1/workers`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+/// Request of `POST /v1/workers`, and of `PATCH /v1/workers/{index}` without `role`; null stands for the default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct WorkerRequest {
-    /// Role of the stage.
-    #[schema(value_type = Role)]
-    pub(crate) role: String,
-    /// CPU to pin the stage to. Default: not pinned.
+    /// Role of a stage; required in a pipeline, and only there.
+    #[schema(value_type = Option<Role>)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) role: Option<String>,
+    /// CPU to pin it to. Default: not pinned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cpu: Option<usize>,
+    /// `adaptive` (default) or `busy`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) polling: Option<String>,
+    /// `drop` (default) or `wait`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) queue_full: Option<String>,
 }
 
-/// `POST /v1/workers`
+/// A worker that was added, changed or removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub(crate) struct WorkerAdded {
+pub(crate) struct WorkerReport {
     /// Index of the worker.
     pub(crate) index: usize,
-    /// Role of the stage.
-    pub(crate) role: Role,
+    /// `rx`, `work` or `tx`, or `all` if it runs to completion.
+    pub(crate) role: String,
     /// CPU to which it is pinned.
     pub(crate) cpu: Option<usize>,
 }

@@ -81,6 +81,7 @@ fn routes() -> OpenApiRouter<Arc<ApiService>> {
         .routes(routes!(flows::show_export))
         .routes(routes!(flows::trace))
         .routes(routes!(workers::show_workers, workers::add_worker))
+        .routes(routes!(workers::set_worker, workers::remove_worker))
         .routes(routes!(workers::show_placement))
         .routes(routes!(workers::rebalance))
         .routes(routes!(upgrade::upgrade))

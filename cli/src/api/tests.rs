@@ -8,7 +8,7 @@ use super::capture::{CONTINUES, INTERRUPTION};
 use super::client::Client;
 use super::fake::{Fake, HELD, STAYS, topology};
 use super::model::MirrorReport;
-use super::model::{FdbReport, Flushed, PlacementReport, PortReport, Status, WorkersReport};
+use super::model::{FdbReport, Flushed, PlacementReport, PortReport, Status, WorkerReport, WorkersReport};
 use super::server::MAX_CLIENTS;
 use super::service::ApiService;
 use super::{routes, server};
@@ -265,6 +265,18 @@ fn status_workers_and_snapshot_answer() {
         data_plane.add_port(&port, None).unwrap();
         data_plane.snapshot()
     });
+}
+
+#[test]
+fn workers_are_added_changed_and_removed() {
+    let switch = running();
+    let added: WorkerReport = switch.client.post("/v1/workers", &json!({ "polling": "busy" })).unwrap();
+    assert_eq!(added, WorkerReport { index: 1, role: "all".into(), cpu: None });
+    let set: WorkerReport = switch.client.patch("/v1/workers/1", &json!({ "polling": null })).unwrap();
+    assert_eq!(set, added);
+    let removed: WorkerReport = switch.client.delete("/v1/workers/0").unwrap();
+    let again: WorkerReport = switch.client.post("/v1/workers", &json!({})).unwrap();
+    assert_eq!((removed.index, again.index), (0, 1), "one is left");
 }
 
 #[test]

@@ -248,7 +248,7 @@ pub(crate) enum Command {
     /// Nothing is sent or counted. With `--live`, packets of running ports are followed instead.
     #[command(after_help = "SIGINT and SIGTERM end `--live`.")]
     Trace(TraceArgs),
-    /// Show workers, and add stages to a pipeline
+    /// Show, add, change and remove workers
     #[command(subcommand)]
     Workers(WorkersCommand),
     /// Show CPU topology, and the placement of workers and queues

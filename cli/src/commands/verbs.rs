@@ -2,7 +2,7 @@
 
 use crate::api::client::{Client, query, quote};
 use crate::api::model::{
-    FdbReport, FlowReport, FlowsChanged, Flushed, PlacementReport, RebalanceRequest, Status, WorkerAdded,
+    FdbReport, FlowReport, FlowsChanged, Flushed, PlacementReport, RebalanceRequest, Status, WorkerReport,
     WorkerRequest, WorkersReport,
 };
 use crate::args::config::KeysArgs;
@@ -65,17 +65,33 @@ pub(crate) fn workers(client: &Client, command: &WorkersCommand) -> anyhow::Resu
             console::print(&client.get::<WorkersReport>("/v1/workers")?, args.output, tables::workers)
         }
         WorkersCommand::Add(args) => add_worker(client, args),
+        WorkersCommand::Set(args) => {
+            let path = format!("/v1/workers/{}", args.index);
+            let set = client.patch::<WorkerReport>(&path, &changes(&args.keys)?)?;
+            console::print(&set, args.show.output, |worker| told("set", worker))?;
+            unsaved::changed(client, args.save)
+        }
+        WorkersCommand::Remove(args) => {
+            let removed = client.delete::<WorkerReport>(&format!("/v1/workers/{}", args.index))?;
+            console::print(&removed, args.show.output, |worker| told("removed", worker))?;
+            unsaved::removed(client, args.save, "worker")
+        }
     }
 }
 
 fn add_worker(client: &Client, args: &WorkersAddArgs) -> anyhow::Result<()> {
-    let body = serde_json::to_value(WorkerRequest { role: args.role.clone(), cpu: args.cpu })?;
-    let added: WorkerAdded = client.post("/v1/workers", &body)?;
-    console::print(&added, args.show.output, |WorkerAdded { index, role, cpu }| {
-        let place = cpu.map_or("any cpu".to_owned(), |cpu| format!("cpu {cpu}"));
-        format!("added worker {index}: {}, {place}", role.name())
-    })?;
+    let WorkersAddArgs { role, cpu, polling, queue_full, .. } = args;
+    let (role, polling, queue_full) = (role.clone(), polling.clone(), queue_full.clone());
+    let body = serde_json::to_value(WorkerRequest { role, cpu: *cpu, polling, queue_full })?;
+    let added: WorkerReport = client.post("/v1/workers", &body)?;
+    console::print(&added, args.show.output, |worker| told("added", worker))?;
     unsaved::changed(client, args.save)
+}
+
+/// What was done to a worker, in a line.
+fn told(done: &str, WorkerReport { index, role, cpu }: &WorkerReport) -> String {
+    let place = cpu.map_or("any cpu".to_owned(), |cpu| format!("cpu {cpu}"));
+    format!("{done} worker {index}: {role}, {place}")
 }
 
 /// A request body with the settings of `KEY=VALUE`.

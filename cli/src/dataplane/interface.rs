@@ -109,8 +109,15 @@ pub(crate) trait DataPlane: Send + Sync {
     fn set_bond(&self, bond: &BondSettings, ports: &[PortSettings]) -> Result<(), DataPlaneError>;
     /// Removes a bond with its addresses. Its members return to the bridge.
     fn remove_bond(&self, name: &str, ports: &[PortSettings]) -> Result<(), DataPlaneError>;
-    /// Adds a stage to a running pipeline. Returns its number.
-    fn add_worker(&self, role: Role, worker: &WorkerSettings) -> Result<usize, DataPlaneError>;
+    /// Adds the last worker of `wanted`, a stage with this role in a pipeline. Returns its number.
+    fn add_worker(&self, role: Option<Role>, wanted: &Topology) -> Result<usize, DataPlaneError>;
+    /// Numbers of the workers, in the order of the running configuration. Stages of a pipeline on one thread are one worker
+    /// there.
+    fn worker_numbers(&self) -> Vec<Vec<usize>>;
+    /// Changes a worker, and the other stages on its thread, while it runs.
+    fn set_worker(&self, number: usize, worker: &WorkerSettings) -> Result<(), DataPlaneError>;
+    /// Removes a worker. `wanted` is the configuration without it.
+    fn remove_worker(&self, number: usize, wanted: &Topology) -> Result<(), DataPlaneError>;
     /// Pins an address to a port, on that port's bridge.
     fn pin(&self, entry: &StaticEntry) -> Result<(), DataPlaneError>;
     /// Removes one address of a bridge, learned or static. The VLAN is as in [`DataPlane::fdb`].

@@ -30,6 +30,7 @@ use bonds::Bonds;
 use bridge::Wrapped;
 use bridges::add_bridge;
 use console::Diagnostic;
+use engine::placement::QueueAffinity;
 use engine::{Engine, EngineConfig, Now};
 use port::{Pipelines, PortControl, PortId};
 use ports::{open_first, speed};
@@ -64,6 +65,17 @@ struct Member {
     bridge: String,
     /// Shaped queues of the port.
     queues: Option<Queues>,
+}
+
+/// The section, and the remedy of an error in it.
+const PLACEMENT: (&str, &str) = ("placement", "correct the [placement] section");
+
+/// Rules for receive queues; `None` without `[placement]`.
+fn affinity(topology: &Topology) -> Result<Option<QueueAffinity>, Diagnostic> {
+    let Some(placement) = &topology.placement else { return Ok(None) };
+    let is_port = |name: &str| topology.ports.iter().any(|port| port.name == name);
+    let affinity = placement.affinity(topology.takers(), is_port);
+    affinity.map(Some).map_err(|e| Diagnostic::failed(PLACEMENT.0, e, PLACEMENT.1))
 }
 
 impl Switch {
@@ -162,12 +174,10 @@ impl Switch {
 
     /// Configures queue affinity and load balancing in the engine.
     fn place(&self, topology: &Topology) -> Result<(), Diagnostic> {
-        let Some(placement) = &topology.placement else { return Ok(()) };
-        let is_port = |name: &str| topology.ports.iter().any(|port| port.name == name);
-        let (place, default) = ("placement", "correct the [placement] section");
-        let failed = |e| remedy::failed(place, &e, default);
-        let affinity = placement.affinity(topology.takers(), is_port);
-        let affinity = affinity.map_err(|e| Diagnostic::failed(place, e, default))?;
+        let (Some(affinity), Some(placement)) = (affinity(topology)?, &topology.placement) else {
+            return Ok(());
+        };
+        let failed = |e| remedy::failed(PLACEMENT.0, &e, PLACEMENT.1);
         self.engine.set_queue_affinity(affinity).map_err(failed)?;
         self.engine.watch_load(rebalancing(placement)).map_err(failed)
     }

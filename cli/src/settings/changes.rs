@@ -6,6 +6,7 @@
 use super::bonds::BondSettings;
 use super::kinds::PortKind;
 use super::mirror::MirrorSettings;
+use super::model::ModelKind;
 use super::topology::{BridgeSettings, PipelineKind, PortSettings, StaticEntry, Topology};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -140,13 +141,25 @@ impl Changes {
                 _ => {}
             }
         }
-        for (name, _) in &self.whole {
-            if !["conntrack", "flow", "acl"].contains(name) {
-                fixed.push((format!("[{name}]"), "this section is that of the start"));
+        for (name, edit) in &self.whole {
+            match *name {
+                "conntrack" | "flow" | "acl" => {}
+                "worker" if !has_stages(edit.any()) => {}
+                "worker" => fixed.push(("[worker]".into(), "stages change by `linerate workers` only")),
+                "model" => fixed.push(("[worker]".into(), "the execution model is that of the start")),
+                _ => fixed.push((format!("[{name}]"), "this section is that of the start")),
             }
         }
         fixed
     }
+}
+
+/// Whether these workers are stages of a pipeline.
+fn has_stages(workers: &Value) -> bool {
+    let has_roles = |worker: &Value| {
+        worker["roles"].as_object().is_some_and(|roles| roles.values().any(|has| *has == true))
+    };
+    workers.as_array().is_some_and(|workers| workers.iter().any(has_roles))
 }
 
 /// Whether a bridge that runs can have these settings.
@@ -180,10 +193,16 @@ fn statics(topology: &Topology) -> Vec<(String, StaticEntry)> {
 /// Sections that are compared as a whole.
 fn whole_sections(old: &Topology, new: &Topology) -> Vec<(&'static str, Edit<Value>)> {
     let sections = |topology: &Topology| {
-        let threads = (&topology.model, &topology.workers, &topology.placement);
+        let mut workers: Vec<_> = topology.workers.iter().collect();
+        if topology.model.model == ModelKind::Pipeline {
+            // The order of a file is that of its lists; stages that were added follow the others.
+            workers.sort_by_key(|worker| worker.cpu);
+        }
         [
             ("switch", json(&topology.switch)),
-            ("worker", json(&threads)),
+            ("worker", json(&workers)),
+            ("model", json(&topology.model)),
+            ("placement", json(&topology.placement)),
             ("grant", json(&topology.grants)),
             ("flow", json(&topology.flows.flows)),
             ("acl", json(&topology.flows.acl)),

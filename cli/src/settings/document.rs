@@ -3,12 +3,14 @@
 //!
 //! The result is text only; nothing here writes a file.
 
+mod workers;
+
 use super::changes::{Changes, Edit, key_changes};
 use super::conntrack::ConntrackSettings;
 use super::section;
 use super::topology::{BridgeSettings, StaticEntry, Topology};
 use serde::Serialize;
-use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, Value};
+use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, Value};
 
 /// The text could not be changed.
 #[derive(Debug, thiserror::Error)]
@@ -51,8 +53,8 @@ pub(crate) fn update(text: &str, before: &Topology, after: &Topology) -> Result<
     if changes.has("conntrack") {
         conntrack(root, &before.conntrack, &after.conntrack)?;
     }
-    if changes.has("worker") {
-        workers(root, before, after)?;
+    if ["worker", "model", "placement"].iter().any(|name| changes.has(name)) {
+        workers::update(root, before, after)?;
     }
     Ok(document.to_string())
 }
@@ -209,40 +211,6 @@ fn conntrack(
     let table = table.as_table_mut().ok_or(DocumentError::NotSections("conntrack"))?;
     set_keys(table, &inlined(text.as_table().clone()), &old, &new);
     Ok(())
-}
-
-/// Stages that were added to a pipeline: the numbers of their CPUs in the lists of `[worker]`, or their counts in
-/// `[placement]`.
-fn workers(root: &mut Table, before: &Topology, after: &Topology) -> Result<(), DocumentError> {
-    let refused = |reason| Err(DocumentError::NotExpressed("the added workers", reason));
-    if (&before.model, &before.placement) != (&after.model, &after.placement) {
-        return refused("the model or the placement differs");
-    }
-    let added = after.workers.get(before.workers.len()..).unwrap_or_default();
-    let placed = before.placement.as_ref().is_some_and(|placement| placement.stages.is_some());
-    for worker in added {
-        let roles = [("rx", worker.roles.rx), ("work", worker.roles.work), ("tx", worker.roles.tx)];
-        for (role, _) in roles.iter().filter(|(_, has)| *has) {
-            if placed {
-                let Some(stages) = stages(root) else { return refused("[placement] has no `stages`") };
-                let count = stages.get(role).and_then(Item::as_integer).unwrap_or(1);
-                stages.insert(role, (count + 1).into());
-                continue;
-            }
-            let Some(cpu) = worker.cpu.and_then(|cpu| i64::try_from(cpu).ok()) else {
-                return refused("a worker without a CPU is in no list of [worker]");
-            };
-            let table = root.entry("worker").or_insert_with(|| Item::Table(Table::new()));
-            let table = table.as_table_like_mut().ok_or(DocumentError::NotSections("worker"))?;
-            let list = table.entry(role).or_insert_with(|| Array::new().into());
-            list.as_array_mut().ok_or(DocumentError::NotSections("worker"))?.push(cpu);
-        }
-    }
-    Ok(())
-}
-
-fn stages(root: &mut Table) -> Option<&mut dyn toml_edit::TableLike> {
-    root.get_mut("placement")?.as_table_like_mut()?.get_mut("stages")?.as_table_like_mut()
 }
 
 #[cfg(test)]

@@ -95,6 +95,22 @@ impl RoleSettings {
         }
     }
 
+    pub(crate) fn remove(&mut self, role: Role) {
+        match role {
+            Role::Rx => self.rx = false,
+            Role::Work => self.work = false,
+            Role::Tx => self.tx = false,
+        }
+    }
+
+    pub(crate) fn has(self, role: Role) -> bool {
+        match role {
+            Role::Rx => self.rx,
+            Role::Work => self.work,
+            Role::Tx => self.tx,
+        }
+    }
+
     pub(crate) fn engine(self) -> engine::Roles {
         engine::Roles { rx: self.rx, work: self.work, tx: self.tx }
     }

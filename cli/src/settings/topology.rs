@@ -362,8 +362,9 @@ impl Topology {
         let stages = self.placement.as_ref().and_then(|placement| placement.stages);
         match self.model.model {
             ModelKind::Pipeline => {
-                let listed = || self.workers.iter().filter(|worker| worker.roles.rx).count();
-                stages.map_or_else(listed, |stages| stages.rx)
+                let listed = self.workers.iter().filter(|worker| worker.roles.rx).count();
+                // Before they are placed.
+                stages.filter(|_| listed == 0).map_or(listed, |stages| stages.rx)
             }
             _ => self.workers.len(),
         }

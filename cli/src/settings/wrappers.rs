@@ -144,7 +144,7 @@ impl Wrappers {
     }
 
     /// Each worker holds packets back separately, so the packets of one flow must not be sent by several workers.
-    fn keeps_order(&self, validation: &mut Validation<'_>, model: ModelKind, workers: usize) {
+    pub(crate) fn keeps_order(&self, validation: &mut Validation<'_>, model: ModelKind, workers: usize) {
         let keeps = self.tx_coalesce.is_some_and(|tx_coalesce| tx_coalesce.frames > 1);
         if keeps && model == ModelKind::Stealing && workers > 1 && !validation.is_spoiled("tx_coalesce") {
             let reason = "`tx_coalesce` delays packets at each worker, and with work stealing \

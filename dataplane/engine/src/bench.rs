@@ -106,7 +106,7 @@ impl SteppedWorker {
                 worker.handle(start_tx);
             }
             SteppedModel::Staged(stages) => {
-                let commands = [start_rx, Command::Route(port, Some(0)), start_tx];
+                let commands = [start_rx, Command::Route(port, Some(2)), start_tx];
                 for (stage, command) in stages.iter_mut().zip(commands) {
                     stage.handle(command);
                 }

@@ -50,7 +50,7 @@ impl Engine {
     pub fn start_capture(&self, options: CaptureOptions, feed: impl Fn() -> CaptureFeed) -> CaptureId {
         let (id, options) = (CaptureId(self.now().0), Arc::new(options));
         let epoch = self.epoch();
-        for stage in &self.worker_set().stages {
+        for (_, stage) in self.worker_set().running() {
             let tracer = options.trace.clone().map(|trace| Tracer::new(trace, self.ticks_per_ns()));
             let capture = Capture { id, feed: feed(), options: options.clone(), epoch, tracer };
             stage.link.post(Command::StartCapture(Box::new(capture)));
@@ -60,7 +60,7 @@ impl Engine {
 
     /// Ends a capture. Workers drop their feeds at their next burst boundary.
     pub fn stop_capture(&self, id: CaptureId) {
-        for stage in &self.worker_set().stages {
+        for (_, stage) in self.worker_set().running() {
             stage.link.post(Command::StopCapture(id));
         }
     }

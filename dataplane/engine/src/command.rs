@@ -1,6 +1,7 @@
 //! Messages between the control thread and workers.
 
 use crate::capture::{Capture, CaptureId};
+use crate::config::WorkerConfig;
 use crate::handoff::Sender;
 use crate::injector::Permit;
 use crate::stealable::StealableQueue;
@@ -38,6 +39,10 @@ pub(crate) enum Command {
     Share(Arc<StealableQueue>),
     /// Removes a shared queue; the worker does not access it afterwards.
     Unshare(QueueKey),
+    /// Sets the number of workers among which the queue pairs of a port are divided. No queue is running.
+    SetWorkers(usize),
+    /// Changes polling and the handling of full queues.
+    Configure(WorkerConfig),
     /// Queue sharing: index of this worker, and all workers.
     SetPeers(usize, Arc<[Peer]>),
     /// By worker index: whether the worker serves an isolated queue. Such a worker does not steal.
@@ -46,12 +51,12 @@ pub(crate) enum Command {
     ReportLoad,
     /// Adds a sender of a handoff queue, after the existing ones. The pipeline addresses it by this port number.
     AddHandoff(PortId, Sender),
-    /// Routes packets for this port to the handoff queue with this index; `None` removes the route.
-    Route(PortId, Option<u8>),
+    /// Removes the sender of the handoff queue with this port number.
+    RemoveHandoff(PortId),
+    /// Routes packets for this port to the handoff queue to this stage; `None` removes the route.
+    Route(PortId, Option<usize>),
     /// Classifies and sends everything in the handoff queues to this stage before the command counts as handled.
     Drain,
-    /// Pauses receiving if true, resumes it if false.
-    Pause(bool),
     /// Captures packets from now on.
     StartCapture(Box<Capture>),
     StopCapture(CaptureId),

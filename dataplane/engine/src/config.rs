@@ -75,6 +75,12 @@ pub enum EngineError {
     /// No such port.
     #[error("there is no port with number {0}")]
     NoSuchPort(u16),
+    /// No such worker.
+    #[error("there is no worker {0}")]
+    NoSuchWorker(usize),
+    /// The engine needs the worker.
+    #[error("worker {0} is the last one with the role `{1}`, so no packet would pass without it")]
+    LastWorker(usize, &'static str),
     /// A worker did not respond in time.
     #[error("worker {worker} has not responded for {} s, so ports and memory that it may still use are not freed", limit.as_secs_f64())]
     WorkerHung {
@@ -107,6 +113,8 @@ impl Remedy for EngineError {
             Self::Pin { .. } => "choose a CPU that this process may use".into(),
             Self::TooManyPorts(..) => "remove one first".into(),
             Self::NameTaken(..) => "choose another name".into(),
+            Self::NoSuchWorker(..) => "see `linerate workers show`".into(),
+            Self::LastWorker(..) => "add another one first".into(),
             Self::WorkerHung { .. } => "if it does not recover, end the process".into(),
             Self::Start(..)
             | Self::NoSuchPort(..)

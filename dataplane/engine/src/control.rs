@@ -5,19 +5,20 @@
 
 mod balancing;
 mod handover;
+mod stages;
 
 pub(crate) use balancing::Latest;
 pub use handover::OnFault;
 pub(crate) use handover::{Failed, HandoverRequest};
+pub(crate) use stages::NotChanged;
 
 use crate::attachment::{Attachment, Placement};
 use crate::balance::{Rebalancing, Sample};
 use crate::command::{Event, QueueKey};
-use crate::link::{Doorbell, Link};
-use crate::model::Role;
+use crate::link::Doorbell;
 use crate::placement::QueueAffinity;
 use crate::snapshot::Registry;
-use crate::stage::Joiner;
+use crate::stage::{Joiner, StageChange};
 use balancing::Balancing;
 use port::{PortControl, PortId, PortObserver, PortState};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -31,8 +32,8 @@ pub(crate) enum Request {
     Add(PortId, Box<dyn PortControl>),
     /// [`Request::Add`] with software RSS over all workers.
     AddRssPort(PortId, Box<dyn PortControl>),
-    /// Adds a stage whose thread is running.
-    Stage(Role, Arc<Link>, Sender<std::io::Result<()>>),
+    /// Adds or removes stages. After an error, nothing has changed.
+    ChangeStages(StageChange, Sender<Result<(), NotChanged>>),
     /// Removes a port. The reply names a worker that may still use resources of the port.
     Remove(PortId, Sender<Option<usize>>),
     /// Sets the affinity rules for receive queues that start from now on.
@@ -194,13 +195,9 @@ impl Control {
                 self.placement.rss.insert(port);
                 self.add(port, control);
             }
-            Request::Stage(role, link, reply) => {
-                let joined = match &self.joiner {
-                    Some(joiner) => joiner.add(&mut self.placement, role, link),
-                    None => Ok(()),
-                };
+            Request::ChangeStages(change, reply) => {
                 // The requester may have given up waiting.
-                let _ = reply.send(joined);
+                let _ = reply.send(self.change_stages(change));
             }
             Request::Remove(port, reply) => {
                 self.with_port(port, |control, engine| control.close(engine));

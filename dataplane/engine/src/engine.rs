@@ -2,20 +2,19 @@
 
 mod handover;
 mod start;
+mod workers;
 
 use crate::balance::{Balance, QueueLoad, Rebalancing, Sample, balance};
 use crate::command::{Command, QueueKey};
-use crate::config::{EngineConfig, EngineError, WorkerConfig};
+use crate::config::{EngineConfig, EngineError};
 use crate::control::{Latest, Request};
-use crate::handoff::MAX_STAGES;
-use crate::injector::Injector;
+use crate::injector::{Classifiers, Injector};
 use crate::inline::Inline;
-use crate::link::{Doorbell, Link};
-use crate::model::{Model, Role};
+use crate::link::Doorbell;
+use crate::model::Model;
 use crate::placement::QueueAffinity;
 use crate::snapshot::{Registry, Snapshot, worker_snapshot};
-use crate::worker::Peer;
-use crate::worker_builder::{Stage, WorkerBuilder, WorkerSet, run_all_inline};
+use crate::worker_builder::{WorkerBuilder, WorkerSet};
 use mem::ticks;
 use port::{Now, Pipelines, PortControl, PortId};
 use std::sync::mpsc::{Sender, channel};
@@ -30,6 +29,9 @@ pub struct Engine {
     started: Instant,
     worker_builder: WorkerBuilder,
     worker_set: Mutex<WorkerSet>,
+    classifiers: Classifiers,
+    /// Held while workers are added, removed or changed.
+    changing: Mutex<()>,
     registry: Arc<Registry>,
     requests: Sender<Request>,
     doorbell: Doorbell,
@@ -80,85 +82,9 @@ impl Engine {
         Ok((engine, inline))
     }
 
-    /// Sends every worker the list of workers that share queues.
-    fn send_peers(&self) {
-        let worker_set = self.worker_set();
-        let peer = |stage: &Stage| Peer { link: stage.link.clone(), counters: stage.counters.clone() };
-        let peers: Arc<[Peer]> = worker_set.stages.iter().map(peer).collect();
-        for (me, stage) in worker_set.stages.iter().enumerate() {
-            stage.link.post(Command::SetPeers(me, peers.clone()));
-        }
-    }
-
-    /// Ignores poisoning: the lists only grow, so a panic leaves them valid.
+    /// Ignores poisoning: a panic leaves the lists valid.
     pub(crate) fn worker_set(&self) -> MutexGuard<'_, WorkerSet> {
         self.worker_set.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn start_thread(
-        &self,
-        config: WorkerConfig,
-        roles: &[Role],
-        pipelines: &dyn Pipelines,
-    ) -> Result<Vec<Arc<Link>>, EngineError> {
-        let mut worker_set = self.worker_set();
-        let mut parts = Vec::new();
-        let first = worker_set.stages.len();
-        for &role in roles {
-            let classifiers = worker_set.stages.iter().filter(|stage| stage.classifiers()).count();
-            let (stage, part) = self.worker_builder.build(config, role, || pipelines.worker(classifiers))?;
-            worker_set.stages.push(stage);
-            parts.push(part);
-        }
-        let links: Vec<_> = worker_set.stages[first..].iter().map(|stage| stage.link.clone()).collect();
-        if self.worker_builder.merges {
-            for (stage, (inline, thread)) in (first..).zip(run_all_inline(first, config, parts)?) {
-                worker_set.inline.push(inline);
-                worker_set.threads.push((thread, stage..stage + 1));
-            }
-            return Ok(links);
-        }
-        let started = self.worker_builder.start(worker_set.threads.len(), config, parts);
-        match started {
-            Ok(thread) => worker_set.threads.push((thread, first..first + roles.len())),
-            Err(why) => {
-                worker_set.stages.truncate(first);
-                return Err(why);
-            }
-        }
-        Ok(links)
-    }
-
-    /// Adds a stage with its own thread to a running pipeline, without packet loss. A worker takes a share of the
-    /// flows from now on; an Rx or Tx stage serves ports that start from now on. Returns the index of the stage.
-    ///
-    /// # Errors
-    /// Returns an error if the model is not a pipeline, the maximum number of stages is reached, or the kernel
-    /// refuses the thread, its CPU or a descriptor.
-    pub fn add_stage(
-        &self,
-        role: Role,
-        config: WorkerConfig,
-        pipelines: &dyn Pipelines,
-    ) -> Result<usize, EngineError> {
-        if !matches!(self.model, Model::Pipeline(_)) || role == Role::All {
-            let reason =
-                "stages can be added only to a pipeline, and this engine's workers run to completion";
-            return Err(EngineError::Roles(reason.into()));
-        }
-        if self.worker_set().stages.len() >= MAX_STAGES {
-            return Err(EngineError::Roles(format!(
-                "there are {MAX_STAGES} stages already, which is the maximum"
-            )));
-        }
-        let links = self.start_thread(config, &[role], pipelines)?;
-        let number = self.worker_set().stages.len() - 1;
-        for link in links {
-            let (reply, joined) = channel();
-            self.request(Request::Stage(role, link, reply))?;
-            joined.recv().map_err(|_| EngineError::Stopping)??;
-        }
-        Ok(number)
     }
 
     /// Adds a port: passes it to the control thread, which starts it.
@@ -278,11 +204,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Injects frames into the pipelines of the workers that run now.
+    /// Injects frames into the pipelines of workers.
     pub fn injector(&self) -> Injector {
-        let worker_set = self.worker_set();
-        let classifiers = worker_set.stages.iter().filter(|stage| stage.classifiers());
-        Injector::new(classifiers.map(|stage| stage.link.clone()).collect(), self.config.max_ports)
+        Injector::new(self.classifiers.clone(), self.config.max_ports)
     }
 
     /// Zero of [`Engine::now`], in nanoseconds since the Unix epoch.
@@ -305,13 +229,15 @@ impl Engine {
         let uptime = self.started.elapsed();
         let worker_set = self.worker_set();
         let (ports, removed) = self.registry.ports(&worker_set.counters());
-        let workers = worker_set.stages.iter().enumerate();
         Snapshot {
             budget: crate::snapshot::BudgetSnapshot::default(),
             uptime_ns: uptime.as_nanos() as u64,
             cycles_per_second: (ticks() - self.worker_builder.clock.start) as f64 / uptime.as_secs_f64(),
             kernel: self.worker_builder.kernel.name().to_owned(),
-            workers: workers.map(|(i, stage)| worker_snapshot(i, stage.place, &stage.counters)).collect(),
+            workers: worker_set
+                .running()
+                .map(|(i, stage)| worker_snapshot(i, stage.place, &stage.counters))
+                .collect(),
             ports,
             removed,
         }
@@ -335,12 +261,11 @@ impl Engine {
         let mut worker_set = self.worker_set();
         let quits: Vec<_> = worker_set.stages.iter().map(|stage| stage.link.post(Command::Quit)).collect();
         let mut ended = Ok(());
-        for (thread, stages) in std::mem::take(&mut worker_set.threads) {
+        for thread in std::mem::take(&mut worker_set.threads) {
             let hangs = |stage: &usize| !worker_set.stages[*stage].link.wait(quits[*stage]);
-            let stuck = stages.filter(hangs).collect::<Vec<_>>();
-            match stuck.first() {
-                None => drop(thread.join()),
-                Some(stage) => ended = Err(self.hung(*stage)),
+            match thread.stages.into_iter().find(hangs) {
+                None => drop(thread.handle.join()),
+                Some(stage) => ended = Err(self.hung(stage)),
             }
         }
         ended

@@ -6,17 +6,32 @@
 use crate::command::{Command, Injected};
 use crate::link::Link;
 use port::PortId;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Maximum number of frames that wait for a worker.
 const MAX_WAITING: usize = 1024;
 
+/// The workers that run the pipeline now.
+#[derive(Clone, Default)]
+pub(crate) struct Classifiers(Arc<Mutex<Arc<[Arc<Link>]>>>);
+
+impl Classifiers {
+    pub(crate) fn set(&self, links: Arc<[Arc<Link>]>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = links;
+    }
+
+    /// The first one in service.
+    fn first(&self) -> Option<Arc<Link>> {
+        let links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        links.iter().find(|link| !link.is_out_of_service()).cloned()
+    }
+}
+
 /// Injects frames into a running engine.
 #[derive(Clone)]
 pub struct Injector {
-    /// Of the workers that run the pipeline.
-    links: Arc<[Arc<Link>]>,
+    classifiers: Classifiers,
     waiting: Arc<AtomicUsize>,
     max_ports: usize,
 }
@@ -31,8 +46,8 @@ impl Drop for Permit {
 }
 
 impl Injector {
-    pub(crate) fn new(links: Vec<Arc<Link>>, max_ports: usize) -> Self {
-        Self { links: links.into(), waiting: Arc::default(), max_ports }
+    pub(crate) fn new(classifiers: Classifiers, max_ports: usize) -> Self {
+        Self { classifiers, waiting: Arc::default(), max_ports }
     }
 
     /// Has a worker classify `frame` with a context of this port and stage, `injected` set, and send it as the pipeline
@@ -42,8 +57,9 @@ impl Injector {
     /// Returns `false` if the frame is discarded: too many frames wait, every worker is out of service, or the port
     /// number is not one of the engine.
     pub fn inject_at(&self, port: PortId, frame: Box<[u8]>, stage: u32) -> bool {
-        let link = self.links.iter().find(|link| !link.is_out_of_service());
-        let (Some(link), true) = (link, usize::from(port.0) < self.max_ports) else { return false };
+        let (Some(link), true) = (self.classifiers.first(), usize::from(port.0) < self.max_ports) else {
+            return false;
+        };
         let Some(permit) = self.permit() else { return false };
         link.post(Command::Inject(Injected { port, frame, stage, _permit: Some(permit) }));
         true
@@ -72,7 +88,9 @@ mod tests {
     fn waiting_frames_are_limited_and_an_ended_worker_gets_none() {
         let link = || Link::new(channel().0, Doorbell::new().unwrap(), ResponseLimit::default()).unwrap();
         let links = vec![Arc::new(link()), Arc::new(link())];
-        let injector = Injector::new(links.clone(), 4);
+        let classifiers = Classifiers::default();
+        classifiers.set(links.clone().into());
+        let injector = Injector::new(classifiers, 4);
         let send = || injector.inject_at(PortId(3), Box::new([0; 60]), 1);
         assert!(!injector.inject_at(PortId(4), Box::new([0; 60]), 1), "not a port");
         assert_eq!((0..2 * MAX_WAITING).filter(|_| send()).count(), MAX_WAITING);

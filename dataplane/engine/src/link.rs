@@ -163,8 +163,11 @@ impl Link {
         self.ended.load(Ordering::Acquire) || self.is_stuck()
     }
 
-    /// Posts `command` and wakes the worker. Returns the command's number.
+    /// Posts `command` and wakes the worker. Returns the command's number. Drops the command if the worker has ended.
     pub(crate) fn post(&self, command: Command) -> u64 {
+        if self.ended.load(Ordering::Acquire) {
+            return 0;
+        }
         let number = self.mailbox.post(command);
         self.doorbell.ring();
         number

@@ -11,13 +11,12 @@ use crate::link::{Doorbell, Link, ResponseLimit};
 use crate::model::{HandoffConfig, Order, Role};
 use crate::rounds;
 use crate::sleeper::Sleeper;
-use crate::stage::{CoScheduled, Deliver, Distributor};
+use crate::stage::{CoScheduled, Deliver, Distributor, NewStage};
 use crate::worker::{Alone, Parts, Sharing, Stage as Joined, Worker};
 use mem::copy::Choice;
 use mem::pool::Pool;
 use port::{Pipeline, Rss};
-use rustix::thread::{CpuSet, sched_setaffinity};
-use std::ops::Range;
+use rustix::thread::{CpuSet, Pid, gettid, sched_setaffinity};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -56,9 +55,12 @@ pub(crate) struct WorkerBuilder {
 
 /// One stage, as seen by the engine.
 pub(crate) struct Stage {
+    /// Of this stage, and of those that had its index before.
     pub(crate) counters: Arc<WorkerCounters>,
     pub(crate) link: Arc<Link>,
     pub(crate) place: (Option<usize>, Role),
+    /// Whether the stage has ended. Another one with its role may get the index.
+    pub(crate) removed: bool,
 }
 
 impl Stage {
@@ -68,32 +70,77 @@ impl Stage {
     }
 }
 
-/// All stages, and all threads with the range of their stages.
+/// A thread, and its stages.
+pub(crate) struct Thread {
+    pub(crate) handle: JoinHandle<()>,
+    /// `None` for the auxiliary thread of an inline worker.
+    pub(crate) id: Option<Pid>,
+    pub(crate) stages: Vec<usize>,
+}
+
+/// All stages and threads.
 #[derive(Default)]
 pub(crate) struct WorkerSet {
+    /// By index. A removed stage keeps its index, and the counts of ports that it made.
     pub(crate) stages: Vec<Stage>,
-    pub(crate) threads: Vec<(JoinHandle<()>, Range<usize>)>,
+    /// Those that run, oldest first.
+    pub(crate) threads: Vec<Thread>,
     /// Handles of inline workers, until they are taken.
     pub(crate) inline: Vec<Inline>,
 }
 
 impl WorkerSet {
+    /// Counters of all stages, including removed ones.
     pub(crate) fn counters(&self) -> Vec<Arc<WorkerCounters>> {
         self.stages.iter().map(|stage| stage.counters.clone()).collect()
+    }
+
+    /// Stages that run, with their indices.
+    pub(crate) fn running(&self) -> impl Iterator<Item = (usize, &Stage)> {
+        self.stages.iter().enumerate().filter(|(_, stage)| !stage.removed)
+    }
+
+    /// Links of the stages that run the configured pipeline, except `removed`.
+    pub(crate) fn classifiers(&self, removed: &[usize]) -> Arc<[Arc<Link>]> {
+        let stays = self.running().filter(|(index, _)| !removed.contains(index));
+        stays.filter(|(_, stage)| stage.classifiers()).map(|(_, stage)| stage.link.clone()).collect()
+    }
+
+    /// Indices for new stages with these different roles: those of removed stages, as far as there are any.
+    pub(crate) fn free_indices(&self, roles: &[Role]) -> Vec<usize> {
+        let mut new = self.stages.len()..;
+        let removed = |role| self.stages.iter().position(|stage| stage.removed && stage.place.1 == role);
+        roles.iter().filter_map(|role| removed(*role).or_else(|| new.next())).collect()
+    }
+
+    /// Adds a stage under an index of [`WorkerSet::free_indices`].
+    pub(crate) fn insert(&mut self, index: usize, stage: Stage) -> NewStage {
+        let new = NewStage { index, role: stage.place.1, link: stage.link.clone() };
+        match self.stages.get_mut(index) {
+            Some(place) => *place = stage,
+            None => self.stages.push(stage),
+        }
+        new
+    }
+
+    /// Position of the thread that has this stage, among those that run.
+    pub(crate) fn thread_of(&self, stage: usize) -> Option<usize> {
+        self.threads.iter().position(|thread| thread.stages.contains(&stage))
     }
 }
 
 impl WorkerBuilder {
-    /// Builds a stage. `classify` creates the configured pipeline for stages that run it.
+    /// Builds a stage. `classify` creates the configured pipeline for stages that run it. `counters` are those of the
+    /// stage that had its index before.
     pub(crate) fn build(
         &self,
-        config: WorkerConfig,
-        role: Role,
+        (config, role): (WorkerConfig, Role),
+        counters: Option<Arc<WorkerCounters>>,
         classify: impl FnOnce() -> Box<dyn Pipeline>,
     ) -> Result<(Stage, Parts), EngineError> {
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let link = Arc::new(Link::new(events, self.doorbell.clone(), self.response_limit.clone())?);
-        let counters = Arc::new(WorkerCounters::new(self.max_ports));
+        let counters = counters.unwrap_or_else(|| Arc::new(WorkerCounters::new(self.max_ports)));
         let pipeline: Box<dyn Pipeline> = match role {
             Role::All | Role::Work => classify(),
             // Until the stage is joined, its packets have no handoff queue and are dropped.
@@ -118,31 +165,35 @@ impl WorkerBuilder {
             workers: self.xps_queues,
             rss: self.rss,
         };
-        Ok((Stage { counters, link, place: (config.cpu, role) }, parts))
+        Ok((Stage { counters, link, place: (config.cpu, role), removed: false }, parts))
     }
 
-    /// Starts the thread of these stages. Returns once it is pinned.
+    /// Starts the thread of these stages, which has the number of the first one in its name. Returns once it is
+    /// pinned.
     pub(crate) fn start(
         &self,
-        index: usize,
+        stages: Vec<usize>,
         config: WorkerConfig,
-        stages: Vec<Parts>,
-    ) -> Result<JoinHandle<()>, EngineError> {
+        parts: Vec<Parts>,
+    ) -> Result<Thread, EngineError> {
+        let index = stages.first().copied().unwrap_or_default();
         let (pinned, is_pinned) = channel();
-        let over: Vec<_> = stages.iter().map(|parts| EndOnDrop(parts.link.clone())).collect();
+        let over: Vec<_> = parts.iter().map(|parts| EndOnDrop(parts.link.clone())).collect();
         let (connections, steals) = (self.pool.clone().zip(self.debts.clone()), self.steals);
         let body = move || {
             let _over = over;
-            let result = pin(index, config).and_then(|()| prepare());
+            let pinned_to = |cpu| pin(index, cpu, None);
+            let result = config.cpu.map_or(Ok(()), pinned_to).and_then(|()| prepare()).map(|()| gettid());
             let runs = result.is_ok();
             // Cannot fail: the starter waits for this message.
             let _ = pinned.send(result);
             if runs {
-                run(config, stages, connections, steals);
+                run(config, parts, connections, steals);
             }
         };
-        let thread = Builder::new().name(format!("worker-{index}")).spawn(body)?;
-        is_pinned.recv().unwrap_or(Err(EngineError::Stopping)).map(|()| thread)
+        let handle = Builder::new().name(format!("worker-{index}")).spawn(body)?;
+        let id = is_pinned.recv().unwrap_or(Err(EngineError::Stopping))?;
+        Ok(Thread { handle, id: Some(id), stages })
     }
 }
 
@@ -196,11 +247,11 @@ fn prepare() -> Result<(), EngineError> {
     PREPARE.get().map_or(Ok(()), |prepare| prepare().map_err(EngineError::Start))
 }
 
-fn pin(worker: usize, config: WorkerConfig) -> Result<(), EngineError> {
-    let Some(cpu) = config.cpu else { return Ok(()) };
+/// Pins a thread; `None` is the calling one.
+pub(crate) fn pin(worker: usize, cpu: usize, thread: Option<Pid>) -> Result<(), EngineError> {
     let mut set = CpuSet::new();
     if cpu < CpuSet::MAX_CPU {
         set.set(cpu);
     }
-    sched_setaffinity(None, &set).map_err(|reason| EngineError::Pin { worker, cpu, reason })
+    sched_setaffinity(thread, &set).map_err(|reason| EngineError::Pin { worker, cpu, reason })
 }

@@ -30,6 +30,8 @@ enum Step {
     SetBond(Box<BondSettings>),
     Unpin(String, StaticEntry),
     Pin(String, StaticEntry),
+    /// Workers that run to completion.
+    Workers,
     /// Mirrors, limits of connections and flows, which are replaced as a whole.
     Rest,
 }
@@ -82,11 +84,12 @@ fn restore(
     errors
 }
 
-/// The order of the file, and ports of applications.
+/// The order of the file, except of workers, which are in the order of their threads, and ports of applications.
 fn finish(running: &mut Topology, wanted: &Topology) {
+    let workers = std::mem::take(&mut running.workers);
     let is_own = |port: &PortSettings| wanted.ports.iter().any(|own| own.name == port.name);
     let others: Vec<_> = running.ports.drain(..).filter(|port| !is_own(port)).collect();
-    *running = wanted.clone();
+    *running = Topology { workers, ..wanted.clone() };
     running.ports.extend(others);
 }
 
@@ -119,6 +122,9 @@ fn steps(running: &Topology, wanted: &Topology) -> Vec<Step> {
     steps.extend(added(late));
     steps.extend(bond_steps(&changes, wanted, &is_gone));
     steps.extend(pins(&changes, wanted, &is_gone));
+    if changes.has("worker") {
+        steps.push(Step::Workers);
+    }
     steps.push(Step::Rest);
     let removed = changes.bridges.iter().filter(|edit| edit.new.is_none());
     steps.extend(removed.map(|edit| Step::RemoveBridge(edit.any().name.clone())));
@@ -227,7 +233,41 @@ fn execute(
             let own = running.bridges.iter_mut().filter(|own| own.name == *bridge);
             own.for_each(|own| own.statics.push(entry.clone()));
         }
+        Step::Workers => workers(data_plane, running, wanted)?,
         Step::Rest => rest(data_plane, running, wanted)?,
+    }
+    Ok(())
+}
+
+/// Changes workers in their order, adds those that are more, or removes the last ones.
+fn workers(
+    data_plane: &dyn DataPlane,
+    running: &mut Topology,
+    wanted: &Topology,
+) -> Result<(), DataPlaneError> {
+    let number =
+        |place: usize| data_plane.worker_numbers().get(place).and_then(|numbers| numbers.first().copied());
+    for (place, worker) in wanted.workers.iter().enumerate() {
+        match running.workers.get(place) {
+            Some(own) if own == worker => {}
+            Some(_) => {
+                number(place).map_or(Ok(()), |number| data_plane.set_worker(number, worker))?;
+                running.workers[place] = *worker;
+            }
+            None => {
+                let mut more = running.clone();
+                more.workers.push(*worker);
+                data_plane.add_worker(None, &more)?;
+                running.workers = more.workers;
+            }
+        }
+    }
+    while running.workers.len() > wanted.workers.len() {
+        let mut fewer = running.clone();
+        fewer.workers.pop();
+        let last = number(fewer.workers.len());
+        last.map_or(Ok(()), |number| data_plane.remove_worker(number, &fewer))?;
+        running.workers = fewer.workers;
     }
     Ok(())
 }

@@ -109,13 +109,28 @@ fn changes_that_need_a_start_and_invalid_files_are_refused_whole() {
     for (text, place) in [
         (format!("[switch]\nname = \"x\"\n{FILE}[[port]]\nname = \"c\"\nkind = \"null\"\n"), "[switch]"),
         (FILE.replace("name = \"main\"\n", "name = \"main\"\ntable = 1024\n"), "bridge \"main\""),
-        (format!("{FILE}[[worker]]\n[[worker]]\n"), "[worker]"),
+        (format!("{FILE}[worker]\nmodel = \"stealing\"\n"), "[worker]"),
         (format!("{FILE}[[port]]\nname = \"c\"\nkind = \"none\"\n"), "port \"c\""),
     ] {
         let error = apply(&service, &text).unwrap_err().into_diagnostic();
         assert_eq!((error.place.as_str(), error.file.as_deref()), (place, Some("/f.toml")), "{error:?}");
         assert_eq!(state(&service), before);
     }
+}
+
+#[test]
+fn workers_are_those_of_the_file_or_change_back() {
+    let service = running(FILE);
+    let workers = || state(&service).2.workers;
+    let two = format!("{FILE}[[worker]]\n[[worker]]\npolling = \"busy\"\n");
+    apply(&service, &two).unwrap();
+    let before = workers();
+    assert_eq!(before.len(), 2);
+    let pinned = format!("{FILE}[[worker]]\nqueue_full = \"wait\"\n[[worker]]\ncpu = 0\n");
+    apply(&service, &pinned).unwrap_err();
+    assert_eq!(workers(), before, "the first worker has changed back");
+    apply(&service, FILE).unwrap();
+    assert_eq!(workers().len(), 1);
 }
 
 #[test]

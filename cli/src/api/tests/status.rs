@@ -80,6 +80,8 @@ fn an_unknown_object_is_not_found_on_every_route() {
     }
     assert_eq!(status_of(&switch, "PATCH", "/v1/ports/x", "{}"), 404);
     assert_eq!(status_of(&switch, "PATCH", "/v1/bridges/x", "{}"), 404);
+    assert_eq!(status_of(&switch, "PATCH", "/v1/workers/7", "{}"), 404);
+    assert_eq!(status(&switch, "DELETE", "/v1/workers/x"), 404);
     for (path, body) in [
         ("/v1/ports", json!({ "name": "c", "kind": "null", "bridge": "x" })),
         ("/v1/fdb", json!({ "mac": "02:00:00:00:00:03", "port": "x" })),
@@ -122,6 +124,8 @@ fn invalid_input_is_a_bad_request_on_every_route() {
         ("POST", "/v1/trace", "{\"colour\":\"red\"}"),
         ("POST", "/v1/workers", "7"),
         ("POST", "/v1/workers", "{\"role\":\"work\"}"),
+        ("PATCH", "/v1/workers/0", "{\"cpu\":-1}"),
+        ("PATCH", "/v1/workers/0", "{\"role\":\"work\"}"),
         ("POST", "/v1/rebalance", "{\"duration\":\"9ms\"}"),
         ("POST", "/v1/rebalance", ""),
     ] {

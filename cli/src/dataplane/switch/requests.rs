@@ -1,6 +1,6 @@
 //! Requests of the control API and of reports to a running switch.
 
-use super::{Switch, not_running};
+use super::{Switch, affinity, not_running};
 use crate::dataplane::bond_report::BondState;
 use crate::dataplane::capture_report::{CaptureRequest, Captured};
 use crate::dataplane::captures::Sources;
@@ -30,7 +30,8 @@ use crate::settings::topology::{BridgeSettings, PortSettings, StaticEntry, Topol
 use bridge::{BridgeStatistics, MirrorStatistics, PortStatistics, RefusedMove, Selection};
 use console::Diagnostic;
 use engine::balance::{Balance, QueueLoad};
-use engine::{OnFault, Snapshot};
+use engine::placement::QueueAffinity;
+use engine::{EngineError, OnFault, Snapshot};
 use port::PortId;
 use port::handover::Handovers;
 use rustix::fd::OwnedFd;
@@ -152,10 +153,25 @@ impl DataPlane for Switch {
         self.remove_running_bond(name, ports)
     }
 
-    fn add_worker(&self, role: Role, worker: &WorkerSettings) -> Result<usize, DataPlaneError> {
-        let added = self.engine.add_stage(role.engine(), worker_config(worker), &self.pipelines);
-        let remedy = "name another CPU, or raise the limits on threads and descriptors";
-        added.map_err(|e| DataPlaneError::refused("the new worker", &e, remedy))
+    fn add_worker(&self, role: Option<Role>, wanted: &Topology) -> Result<usize, DataPlaneError> {
+        let role = role.map_or(engine::Role::All, Role::engine);
+        let worker = wanted.workers.last().map(worker_config).unwrap_or_default();
+        let added = self.engine.add_worker(role, worker, self.affinity(wanted)?, &self.pipelines);
+        added.map_err(|e| refused_worker("the new worker", &e))
+    }
+
+    fn worker_numbers(&self) -> Vec<Vec<usize>> {
+        self.engine.threads()
+    }
+
+    fn set_worker(&self, number: usize, worker: &WorkerSettings) -> Result<(), DataPlaneError> {
+        let set = self.engine.set_worker(number, worker_config(worker));
+        set.map_err(|e| refused_worker("workers", &e))
+    }
+
+    fn remove_worker(&self, number: usize, wanted: &Topology) -> Result<(), DataPlaneError> {
+        let removed = self.engine.remove_worker(number, self.affinity(wanted)?);
+        removed.map_err(|e| refused_worker("workers", &e))
     }
 
     fn pin(&self, entry: &StaticEntry) -> Result<(), DataPlaneError> {
@@ -375,7 +391,16 @@ impl DataPlane for Switch {
     }
 }
 
+fn refused_worker(place: &str, error: &EngineError) -> DataPlaneError {
+    DataPlaneError::refused(place, error, "name another CPU, or raise the limits on threads and descriptors")
+}
+
 impl Switch {
+    /// The rules for receive queues of `wanted`; `None` if it has none.
+    fn affinity(&self, wanted: &Topology) -> Result<Option<QueueAffinity>, DataPlaneError> {
+        affinity(wanted).map_err(DataPlaneError::Refused)
+    }
+
     /// The ports of a capture.
     fn captured(&self, request: &CaptureRequest) -> Sources {
         let wanted = |name: &String| request.ports.is_empty() || request.ports.contains(name);

@@ -18,6 +18,7 @@ mod security;
 mod tests;
 mod underlay;
 mod validate;
+pub(crate) mod worker_requests;
 mod workers;
 
 use super::reader::node::{self, Lines, Node, Value};

@@ -1,17 +1,13 @@
 //! Reads and validates API requests that extend a running switch.
 
-use super::placement::CPU;
 use super::{sections, validate};
-use crate::host::Host;
 use crate::settings::bonds::BondSettings;
 use crate::settings::conntrack::ConntrackSettings;
 use crate::settings::kinds::PortKind;
 use crate::settings::mirror::MirrorSettings;
-use crate::settings::model::{ModelKind, Role, RoleSettings};
-use crate::settings::reader::fields::Fields;
 use crate::settings::reader::node;
 use crate::settings::reader::notes::{Cause, Findings, Section, shortened};
-use crate::settings::topology::{BridgeSettings, PortSettings, StaticEntry, Topology, WorkerSettings};
+use crate::settings::topology::{BridgeSettings, PortSettings, StaticEntry, Topology};
 use crate::settings::vlan::Vlan;
 use console::Diagnostic;
 use std::path::Path;
@@ -67,7 +63,7 @@ pub(crate) fn changed_port(
 
 /// The keys of an object with those of a request, where null stands for the default. Anything else than keys is left to
 /// the reader, which refuses it.
-fn patched(mut own: serde_json::Value, json: &serde_json::Value) -> serde_json::Value {
+pub(super) fn patched(mut own: serde_json::Value, json: &serde_json::Value) -> serde_json::Value {
     let (Some(keys), Some(patch)) = (own.as_object_mut(), json.as_object()) else { return json.clone() };
     keys.extend(patch.clone());
     keys.retain(|_, value| !value.is_null());
@@ -226,37 +222,9 @@ fn pinned_to<'a>(entry: &StaticEntry, running: &'a Topology) -> Option<&'a str> 
     listed.map(|old| old.port.as_str()).or_else(|| other().map(|port| port.name.as_str()))
 }
 
-fn finish<T>(notes: Findings, value: T) -> Result<T, Refused> {
+pub(super) fn finish<T>(notes: Findings, value: T) -> Result<T, Refused> {
     match notes.cause() {
         None => Ok(value),
         Some(cause) => Err((cause, Diagnostic::all(notes.finish()))),
     }
-}
-
-/// Reads and validates a worker to be added to the pipeline of `running`. Returns its role and its settings.
-pub(crate) fn new_worker(
-    json: &serde_json::Value,
-    running: &Topology,
-    host: &Host,
-) -> Result<(Role, WorkerSettings), Refused> {
-    let (section, mut notes) = (Section::Worker(running.workers.len()), Findings::of_request());
-    notes.call(section, "the new worker".to_owned());
-    let node = node::from_json(json);
-    let mut fields = Fields::open(&node, section, &mut notes);
-    if running.model.model != ModelKind::Pipeline {
-        let reason = "this switch's workers run to completion, and stages can only be added to a pipeline";
-        fields.wrong::<()>("role", reason, "start it with model = \"pipeline\" in [worker]".to_owned());
-    }
-    let names = Role::ALL.map(|role| (role.name(), role));
-    fields.required("role", "work");
-    let role = fields.choice("role", &names).unwrap_or(Role::Work);
-    let cpu = fields.number("cpu", CPU, "as a CPU's number");
-    let like = running.workers.first().copied().unwrap_or_default();
-    fields.finish();
-    let mut worker = WorkerSettings { cpu, roles: RoleSettings::default(), ..like };
-    worker.roles.add(role);
-    let mut candidate = running.clone();
-    candidate.workers.push(worker);
-    validate::last_worker(&candidate, host, &mut notes);
-    finish(notes, (role, worker))
 }

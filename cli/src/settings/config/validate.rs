@@ -16,6 +16,7 @@ use crate::settings::topology::{BridgeSettings, PortSettings, StaticEntry, Topol
 use crate::settings::vlan::Vlan;
 use console::words::one_of;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::Path;
 
 /// Maximum workers of a pipeline, each with up to three roles.
@@ -210,7 +211,7 @@ fn own_files<'a>(topology: &'a Topology, control: &'a Path, lock: &'a Path) -> V
 }
 
 fn workers(topology: &Topology, host: &Host, notes: &mut Findings) {
-    (0..topology.workers.len()).for_each(|i| worker(topology, i, host, notes));
+    (0..topology.workers.len()).for_each(|i| worker(topology, i, 0..i, host, notes));
     if topology.model.model == ModelKind::Pipeline && topology.workers.len() > MAX_WORKERS {
         let reason = format!(
             "there are {} workers, and the maximum of a pipeline is {MAX_WORKERS}",
@@ -220,10 +221,12 @@ fn workers(topology: &Topology, host: &Host, notes: &mut Findings) {
     }
 }
 
-/// Validates the last worker, which is to be added.
-pub(super) fn last_worker(topology: &Topology, host: &Host, notes: &mut Findings) {
-    if let Some(index) = topology.workers.len().checked_sub(1) {
-        worker(topology, index, host, notes);
+/// Validates a worker that was added or changed, and ports as far as the number of workers concerns them.
+pub(super) fn changed_worker(topology: &Topology, index: usize, host: &Host, notes: &mut Findings) {
+    worker(topology, index, 0..topology.workers.len(), host, notes);
+    for (at, port) in topology.ports.iter().enumerate() {
+        let mut validation = Validation::new(port.kind.name(), port.common(), Section::Port(at), notes);
+        port.wrappers.keeps_order(&mut validation, topology.model.model, topology.workers.len());
     }
 }
 
@@ -243,14 +246,15 @@ fn cpu_place(topology: &Topology, i: usize, notes: &Findings) -> Place {
     }
 }
 
-fn worker(topology: &Topology, i: usize, host: &Host, notes: &mut Findings) {
+/// Validates worker `i` of those with different CPUs in `others`.
+fn worker(topology: &Topology, i: usize, others: Range<usize>, host: &Host, notes: &mut Findings) {
     if let Some(cpu) = topology.workers[i].cpu {
         let place = cpu_place(topology, i, notes);
-        let before = topology.workers[..i].iter().position(|other| other.cpu == Some(cpu));
-        if let Some(before) = before {
-            let aside = notes.aside((Section::Worker(before), "cpu"));
+        let other = others.into_iter().find(|&other| other != i && topology.workers[other].cpu == Some(cpu));
+        if let Some(other) = other {
+            let aside = notes.aside((Section::Worker(other), "cpu"));
             let remedy = "give each worker a CPU of its own";
-            notes.taken(place, format!("CPU {cpu} is already assigned to worker {before}{aside}"), remedy);
+            notes.taken(place, format!("CPU {cpu} is already assigned to worker {other}{aside}"), remedy);
         } else if let Some((reason, remedy)) = host.unusable(cpu) {
             notes.wrong(place, format!("CPU {cpu} {reason}"), remedy);
         }

@@ -53,7 +53,7 @@ fn read_one(node: &Node, index: usize, notes: &mut Findings) -> WorkerSettings {
 }
 
 /// Reads the behaviour of an idle worker and on a full destination.
-fn habits(fields: &mut Fields<'_, '_>) -> WorkerSettings {
+pub(super) fn habits(fields: &mut Fields<'_, '_>) -> WorkerSettings {
     let polling = [("adaptive", Polling::Adaptive), ("busy", Polling::Busy)];
     let queue_full = [("drop", QueueFull::Drop), ("wait", QueueFull::Wait)];
     WorkerSettings {

@@ -5,7 +5,7 @@ use crate::settings::conntrack::ConntrackSettings;
 use crate::settings::kinds::PortKind;
 use crate::settings::kinds::null::Null;
 use crate::settings::policy::Policy;
-use crate::settings::topology::PortSettings;
+use crate::settings::topology::{Polling, PortSettings, QueueFull, WorkerSettings};
 use crate::settings::vlan::Vlan;
 
 const FILE: &str = "# A laboratory.\n[switch]\nname = \"lab\" # for listings\n\n[[bridge]]\nname = \"main\"\n\n\
@@ -89,7 +89,7 @@ fn limits_of_connections_keep_the_other_keys() {
 }
 
 #[test]
-fn added_stages_are_in_the_lists_of_the_file() {
+fn stages_are_in_the_lists_of_the_file() {
     let file = "[worker]\nmodel = \"pipeline\"\nrx = [0]\nwork = [1]\ntx = [2]\n[[port]]\nname = \"a\"\nkind = \"null\"\n";
     let stage = |topology: &mut Topology, cpu| {
         let mut worker = topology.workers[1];
@@ -99,9 +99,43 @@ fn added_stages_are_in_the_lists_of_the_file() {
     let before = read(file);
     let mut after = before.clone();
     stage(&mut after, Some(3));
-    assert!(update(file, &before, &after).unwrap().contains("work = [1, 3]"));
+    let text = update(file, &before, &after).unwrap();
+    assert!(text.contains("work = [1, 3]"), "{text}");
+    let fewer = changed(&text, |topology| {
+        topology.workers.remove(1);
+    });
+    assert!(fewer.contains("work = [3]"), "{fewer}");
+    let busy = changed(&text, |topology| topology.workers.iter_mut().for_each(|w| w.polling = Polling::Busy));
+    assert!(busy.contains("polling = \"busy\""), "{busy}");
     stage(&mut after, None);
     assert!(matches!(update(file, &before, &after), Err(DocumentError::NotExpressed(..))));
+    let mut one = before.clone();
+    one.workers[0].polling = Polling::Busy;
+    assert!(matches!(update(file, &before, &one), Err(DocumentError::NotExpressed(..))));
+}
+
+#[test]
+fn workers_have_a_section_each() {
+    let second = |topology: &mut Topology| {
+        topology.workers.push(WorkerSettings {
+            cpu: Some(1),
+            queue_full: QueueFull::Wait,
+            ..topology.workers[0]
+        });
+    };
+    let text = changed(FILE, second);
+    assert!(text.contains("[[worker]]\n\n[[worker]]\ncpu = 1\nqueue_full = \"wait\"\n"), "{text}");
+    let text = changed(&text, |topology| topology.workers[0].cpu = Some(0));
+    let text = changed(&text, |topology| {
+        topology.workers.remove(0);
+    });
+    assert_eq!(text.matches("[[worker]]").count(), 1);
+    assert!(text.contains("cpu = 1\nqueue_full"), "{text}");
+    let list = format!("[worker]\nwork = [0, 1]\n\n{FILE}");
+    let text = changed(&list, |topology| {
+        topology.workers.remove(0);
+    });
+    assert!(text.contains("work = [1]\n"), "{text}");
 }
 
 #[test]

@@ -43,6 +43,10 @@ impl RxAffinity {
         self.rules = rules;
     }
 
+    pub(crate) fn rules(&self) -> &QueueAffinity {
+        &self.rules
+    }
+
     /// Sets the name of a port, by which rules refer to it.
     pub(crate) fn set_name(&mut self, port: PortId, name: String) {
         self.names.insert(port, name);
@@ -133,6 +137,32 @@ impl Placement {
         let at = if self.is_responsive(at) { at } else { self.least_loaded() };
         let distributor = self.rss.contains(&key.port).then(|| self.layout.distributors.get(at)).flatten();
         (at, *distributor.unwrap_or(&self.layout.rx_stages[at]))
+    }
+
+    /// Homes and moved queues keep their workers, which may have other indices. What was assigned to a removed worker
+    /// is assigned anew.
+    pub(crate) fn renumber_workers(&mut self, before: &[usize]) {
+        let after = &self.layout.rx_stages;
+        let number = |at: usize| after.iter().position(|stage| before.get(at) == Some(stage));
+        let RxAffinity { moved, homes, .. } = &mut self.rx_affinity;
+        *homes = homes.drain().filter_map(|(port, at)| Some((port, number(at)?))).collect();
+        *moved = moved.drain().filter_map(|(key, at)| Some((key, number(at)?))).collect();
+        for placed in self.rx.values_mut() {
+            // No worker, until `place_all`.
+            placed.at = number(placed.at).unwrap_or(usize::MAX);
+        }
+    }
+
+    /// Assigns every receive queue, none of which runs.
+    pub(crate) fn place_all(&mut self) {
+        let mut keys: Vec<_> = self.rx.keys().copied().collect();
+        keys.sort_by_key(|key| (key.port, key.pair));
+        for key in keys {
+            let (at, worker) = self.place(key);
+            if let Some(placed) = self.rx.get_mut(&key) {
+                (placed.at, placed.worker) = (at, worker);
+            }
+        }
     }
 
     /// Worker of each pair of the port, current or assigned for pairs without a running receive queue.

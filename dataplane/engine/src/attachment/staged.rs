@@ -10,15 +10,14 @@ use crate::command::{Command, Generation, QueueKey};
 use port::{PortId, TxQueue};
 
 impl Placement {
-    /// The outlet of `port`, kept while the port has queues there. Selects the responsive outlet with the fewest
-    /// ports.
+    /// The stage that is the outlet of `port`, kept while the port has queues there. Selects the responsive outlet
+    /// with the fewest ports.
     fn outlet(&mut self, port: PortId) -> usize {
         let settled = self.outlets.get(&port).copied();
         settled.unwrap_or_else(|| {
-            let load = |at: usize| self.outlets.values().filter(|outlet| **outlet == at).count();
-            let stage = |at: usize| &self.links[self.layout.outlets[at]];
-            let order = |at: &usize| (stage(*at).is_out_of_service(), load(*at));
-            let outlet = (0..self.layout.outlets.len()).min_by_key(order).unwrap_or(0);
+            let load = |stage: usize| self.outlets.values().filter(|outlet| **outlet == stage).count();
+            let order = |stage: &usize| (self.links[*stage].is_out_of_service(), load(*stage));
+            let outlet = self.layout.outlets.iter().copied().min_by_key(order).unwrap_or(0);
             self.outlets.insert(port, outlet);
             outlet
         })
@@ -28,15 +27,14 @@ impl Placement {
 impl Attachment<'_> {
     /// Starts a transmit queue on the port's outlet and routes the port to it.
     pub(super) fn start_outlet(&mut self, key: QueueKey, generation: Generation, queue: Box<dyn TxQueue>) {
-        let at = self.placement.outlet(key.port);
-        let stage = self.placement.layout.outlets[at];
+        let stage = self.placement.outlet(key.port);
         let number = self.placement.links[stage].post(Command::StartTx(key, generation, queue, [].into()));
         self.wait_for_outlets(&[(stage, number)]);
-        self.set_route(key.port, Some(at as u8));
+        self.set_route(key.port, Some(stage));
     }
 
     /// Sets the route to `port` on all workers.
-    fn set_route(&mut self, port: PortId, outlet: Option<u8>) {
+    fn set_route(&mut self, port: PortId, outlet: Option<usize>) {
         let classifiers = self.placement.layout.classifiers.clone();
         let commands = self.placement.post_to(&classifiers, || Command::Route(port, outlet));
         // A late route is harmless, but later waits must include it.
@@ -49,8 +47,7 @@ impl Attachment<'_> {
             return;
         }
         self.set_route(key.port, None);
-        let stage = self.placement.outlets.remove(&key.port).map(|at| self.placement.layout.outlets[at]);
-        if let Some(stage) = stage {
+        if let Some(stage) = self.placement.outlets.remove(&key.port) {
             let commands = self.placement.post_to(&[stage], || Command::Drain);
             self.wait(&commands);
         }

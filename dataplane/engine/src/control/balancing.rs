@@ -39,6 +39,12 @@ impl Control {
         self.balancing = wanted.map(begin);
     }
 
+    /// Begins load monitoring anew, if it is enabled.
+    pub(super) fn restart_balancing(&mut self) {
+        let wanted = self.balancing.as_ref().map(|balancing| balancing.watch.wanted);
+        self.rebalance_as(wanted);
+    }
+
     /// Evaluates the load if due, and moves queues if configured.
     pub(super) fn balance(&mut self, now: Instant) {
         let Some(mut balancing) = self.balancing.take_if(|balancing| balancing.due <= now) else { return };

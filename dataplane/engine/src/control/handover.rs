@@ -107,7 +107,7 @@ impl Control {
         ports.filter_map(|(id, port)| port.as_handover().err().map(|why| (*id, why))).collect()
     }
 
-    fn describe(&mut self) -> Result<Handovers, Failed> {
+    pub(super) fn describe(&mut self) -> Result<Handovers, Failed> {
         // A queue fault must be handled by its port first. A queue with a later one continues in the other process with
         // the last position that its port knows, and may have another fault there.
         self.faults(Instant::now());
@@ -115,7 +115,7 @@ impl Control {
         self.of_each(|port, engine| port.describe(engine))
     }
 
-    fn hand_over(&mut self) -> Result<Handovers, Failed> {
+    pub(super) fn hand_over(&mut self) -> Result<Handovers, Failed> {
         self.placement.stop_all().map_err(Failed::Worker)?;
         self.of_each(|port, engine| port.hand_over(engine))
     }
@@ -141,7 +141,7 @@ impl Control {
     }
 
     /// Ports that were not described yet have their queues in the placement.
-    fn resume(&mut self) {
+    pub(super) fn resume(&mut self) {
         let now = Instant::now();
         self.placement.begin_starts();
         for (id, port) in &mut self.ports {

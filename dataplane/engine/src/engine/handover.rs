@@ -86,7 +86,7 @@ impl Engine {
         self.registry.restore(before);
     }
 
-    fn not_done(&self, failed: Failed) -> EngineError {
+    pub(super) fn not_done(&self, failed: Failed) -> EngineError {
         match failed {
             Failed::Port(port, fault) => EngineError::NotHandedOver(self.registry.name(port), fault),
             Failed::Worker(worker) => self.hung(worker),

@@ -3,11 +3,12 @@
 use super::Engine;
 use crate::attachment::Placement;
 use crate::clock::Clock;
-use crate::command::Event;
+use crate::command::{Command, Event};
 use crate::config::{EngineConfig, EngineError};
 use crate::control::{Control, Request};
 use crate::debts::WorkDebts;
 use crate::handoff::{self, MAX_STAGES};
+use crate::injector::Classifiers;
 use crate::link::{Doorbell, Link, ResponseLimit};
 use crate::model::{Model, Role};
 use crate::stage::{Joiner, Layout};
@@ -57,6 +58,8 @@ impl Engine {
             started,
             worker_builder,
             worker_set: Mutex::default(),
+            classifiers: Classifiers::default(),
+            changing: Mutex::default(),
             registry: Arc::default(),
             requests,
             doorbell,
@@ -81,11 +84,15 @@ impl Engine {
     ) -> Result<(), EngineError> {
         let links: Vec<Arc<Link>> = self.worker_set().stages.iter().map(|stage| stage.link.clone()).collect();
         if let Some(joiner) = &joiner {
-            joiner.join_all(&links, &layout)?;
+            joiner.join(&links, &Layout::default(), &layout)?;
         }
         if layout.steals {
-            self.send_peers();
+            let peers = self.peers(&[]);
+            for (me, link) in links.iter().enumerate() {
+                link.post(Command::SetPeers(me, peers.clone()));
+            }
         }
+        self.classifiers.set(self.worker_set().classifiers(&[]));
         let control = Control {
             placement: Placement::new(links, layout, self.worker_builder.clock),
             ports: BTreeMap::new(),

@@ -3,6 +3,7 @@
 use super::Sender;
 use mem::copy::Choice;
 use port::{BURST, Burst, BurstStats, PortId, Route};
+use std::cmp::Ordering;
 
 /// Marks a port without a route.
 const NO_ROUTE: u8 = u8::MAX;
@@ -25,13 +26,29 @@ impl Handoffs {
 
     /// Adds a sender, with a route for packets addressed to the handoff queue itself.
     pub(crate) fn add(&mut self, port: PortId, sender: Sender) {
-        self.route(port, Some(self.senders.len() as u8));
+        self.routes[usize::from(port.0)] = self.senders.len() as u8;
         self.senders.push(sender);
     }
 
-    /// Routes packets for `port` to sender `at`; `None` removes the route.
-    pub(crate) fn route(&mut self, port: PortId, at: Option<u8>) {
-        self.routes[usize::from(port.0)] = at.unwrap_or(NO_ROUTE);
+    /// Removes the sender of the handoff queue `port`, and all routes to it. The queue must be empty.
+    pub(crate) fn remove(&mut self, port: PortId) {
+        let gone = self.routes[usize::from(port.0)];
+        if gone == NO_ROUTE {
+            return;
+        }
+        self.senders.remove(usize::from(gone));
+        for at in self.routes.iter_mut().filter(|at| **at != NO_ROUTE) {
+            match (*at).cmp(&gone) {
+                Ordering::Less => {}
+                Ordering::Equal => *at = NO_ROUTE,
+                Ordering::Greater => *at -= 1,
+            }
+        }
+    }
+
+    /// Routes packets for `port` to the handoff queue `to`; `None` removes the route.
+    pub(crate) fn route(&mut self, port: PortId, to: Option<PortId>) {
+        self.routes[usize::from(port.0)] = to.map_or(NO_ROUTE, |to| self.routes[usize::from(to.0)]);
     }
 
     /// Sends packets towards `route.to`; `work` is the known cost there in units, beyond forwarding. Returns `false`

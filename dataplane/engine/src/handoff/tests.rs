@@ -275,3 +275,19 @@ proptest! {
         rig.end();
     }
 }
+
+#[test]
+fn other_routes_stay_when_a_handoff_queue_is_removed() {
+    let config = config(256, 0, 64);
+    let pool = pool(&config, 3, 1).unwrap();
+    let mut handoffs = Handoffs::new(kernel(), 8, false);
+    for (port, to) in (0..3).zip(5..8) {
+        handoffs.add(PortId(to), handoff(&pool, &config).unwrap().0);
+        handoffs.route(PortId(port), Some(PortId(to)));
+    }
+    handoffs.remove(PortId(6));
+    handoffs.remove(PortId(6));
+    let (burst, mut stats) = (Burst::new(), BurstStats::default());
+    let mut has_route = |to| handoffs.send((&burst, &[]), (route(0, to), true), 0, &mut stats);
+    assert_eq!([0, 1, 2, 5, 6, 7].map(&mut has_route), [true, false, true, true, false, true]);
+}

@@ -1,16 +1,13 @@
-//! Connects stages, and adds a stage while packets flow.
+//! Connects stages by handoff queues, and separates them. Stages are connected by commands.
 //!
-//! Stages are connected by commands. Another worker stage changes the assignment of flows, and packets of a flow must
-//! stay in order: the Rx stages pause, the handoff queues are drained stage by stage, and only then the Rx stages
-//! spread over one worker more. The queues of ports hold arriving packets meanwhile. A new Rx or Tx stage serves
-//! ports that start later.
+//! At the start, the stages have no ports yet. Later, no queue of a port runs and all handoff queues are empty
+//! ([`super::change`]): a stage more or less changes the worker of flows, and packets of a flow must stay in order.
 
 use super::{Distributor, Layout};
-use crate::attachment::Placement;
 use crate::command::{Command, Generation, QueueKey};
 use crate::handoff;
 use crate::link::Link;
-use crate::model::{HandoffConfig, Role};
+use crate::model::HandoffConfig;
 use mem::pool::Pool;
 use port::Rss;
 use std::io;
@@ -26,11 +23,23 @@ pub(crate) struct Joiner {
 }
 
 impl Joiner {
-    /// Connects all stages of a layout, before the first port is added.
-    pub(crate) fn join_all(&self, links: &[Arc<Link>], layout: &Layout) -> io::Result<()> {
-        self.join(links, layout.connections())?;
+    /// Connects the stages of a layout that were not connected in the layout `before`, which may be empty, and
+    /// separates the others. Returns the commands to wait for.
+    ///
+    /// # Errors
+    /// Returns an error if no descriptors are available. Nothing has changed then.
+    pub(crate) fn join(
+        &self,
+        links: &[Arc<Link>],
+        before: &Layout,
+        layout: &Layout,
+    ) -> io::Result<Vec<(usize, u64)>> {
+        let [old, new]: [Vec<_>; 2] = [before, layout].map(|layout| layout.connections().collect());
+        self.connect(links, new.iter().filter(|pair| !old.contains(pair)).copied())?;
+        let gone = old.into_iter().filter(|pair| !new.contains(pair));
+        let separated = gone.flat_map(|pair| self.separate(links, pair)).collect();
         self.distribute_over(links, layout);
-        Ok(())
+        Ok(separated)
     }
 
     /// Has every distributor distribute to all classifiers.
@@ -45,85 +54,28 @@ impl Joiner {
 
     /// Creates a handoff queue for each pair of stages, after the existing ones of the first stage. Creates none if
     /// one fails.
-    fn join(&self, links: &[Arc<Link>], pairs: impl Iterator<Item = (usize, usize)>) -> io::Result<()> {
+    fn connect(&self, links: &[Arc<Link>], pairs: impl Iterator<Item = (usize, usize)>) -> io::Result<()> {
         let pairs: Vec<_> = pairs.collect();
         let handoffs = pairs
             .iter()
             .map(|_| handoff::handoff(&self.pool, &self.handoffs))
             .collect::<io::Result<Vec<_>>>()?;
-        for ((from, to), (sender, receiver)) in pairs.into_iter().zip(handoffs) {
-            let port = handoff::port(self.max_ports, to);
-            let key = QueueKey { port, pair: from as u16 };
+        for (pair, (sender, receiver)) in pairs.into_iter().zip(handoffs) {
+            let (key, (from, to)) = (self.key(pair), pair);
             links[to].post(Command::StartRx(key, Generation(0), Box::new(receiver)));
-            links[from].post(Command::AddHandoff(port, sender));
+            links[from].post(Command::AddHandoff(key.port, sender));
         }
         Ok(())
     }
 
-    /// Adds the stage behind `link` to a running layout. Its index is the number of links before it.
-    ///
-    /// # Errors
-    /// Returns an error if no descriptors are available. The stage stays without work then.
-    pub(crate) fn add(&self, placement: &mut Placement, role: Role, link: Arc<Link>) -> io::Result<()> {
-        let stage = placement.links.len();
-        placement.links.push(link);
-        let mut layout = placement.layout.clone();
-        match role {
-            Role::Work => layout.classifiers.push(stage),
-            Role::Tx => layout.outlets.push(stage),
-            Role::Rx | Role::All => {
-                layout.rx_stages.push(stage);
-                layout.distributors.push(stage);
-            }
-        }
-        if role == Role::Work {
-            return self.add_classifier(placement, layout, stage);
-        }
-        self.join(&placement.links, connections_of(&layout, stage))?;
-        placement.layout = layout;
-        self.distribute_over(&placement.links, &placement.layout);
-        Ok(())
+    /// Removes the handoff queue of a pair of stages. A stage that has ended has dropped its end.
+    fn separate(&self, links: &[Arc<Link>], pair: (usize, usize)) -> [(usize, u64); 2] {
+        let (key, (from, to)) = (self.key(pair), pair);
+        let sender = links[from].post(Command::RemoveHandoff(key.port));
+        [(from, sender), (to, links[to].post(Command::StopRx(key)))]
     }
 
-    fn add_classifier(&self, placement: &mut Placement, layout: Layout, stage: usize) -> io::Result<()> {
-        for (port, outlet) in &placement.outlets {
-            placement.links[stage].post(Command::Route(*port, Some(*outlet as u8)));
-        }
-        placement.post_and_wait(&layout.distributors, || Command::Pause(true));
-        for workers in placement.drain_groups() {
-            placement.post_and_wait(&workers, || Command::Drain);
-        }
-        let joined = self.join(&placement.links, connections_of(&layout, stage));
-        if joined.is_ok() {
-            placement.layout = layout;
-            self.distribute_over(&placement.links, &placement.layout);
-        }
-        placement.post_and_wait(&placement.layout.distributors, || Command::Pause(false));
-        joined
-    }
-}
-
-/// The connections of one stage, in layout order.
-fn connections_of(layout: &Layout, stage: usize) -> impl Iterator<Item = (usize, usize)> {
-    layout.connections().filter(move |(from, to)| *from == stage || *to == stage)
-}
-
-impl Placement {
-    /// Groups of stages whose handoff queues must be drained, in this order, until all are empty.
-    pub(crate) fn drain_groups(&self) -> Vec<Vec<usize>> {
-        let layout = &self.layout;
-        match (layout.routed, layout.distributors.is_empty()) {
-            (true, _) => vec![layout.classifiers.clone(), layout.outlets.clone()],
-            (false, false) => vec![layout.classifiers.clone()],
-            (false, true) => Vec::new(),
-        }
-    }
-
-    /// Posts a command to each of these workers and waits for those that respond.
-    fn post_and_wait(&self, workers: &[usize], command: impl FnMut() -> Command) {
-        for (worker, number) in self.post_to(workers, command) {
-            // A stuck worker does not receive or forward, so waiting for it is not necessary.
-            let _ = self.links[worker].wait(number);
-        }
+    fn key(&self, (from, to): (usize, usize)) -> QueueKey {
+        QueueKey { port: handoff::port(self.max_ports, to), pair: from as u16 }
     }
 }

@@ -59,6 +59,30 @@ impl Layout {
         Self { rx_stages: all.clone(), classifiers: all.clone(), outlets: all, paired, ..Self::default() }
     }
 
+    /// Adds a stage with this role. Lists are in the order of stages, so that an Rx stage and the distributor of its
+    /// thread keep the same index.
+    pub(crate) fn add(&mut self, role: Role, stage: usize) {
+        let Self { rx_stages, distributors, classifiers, outlets, .. } = self;
+        let lists = match (role, self.routed) {
+            (Role::All, _) => vec![rx_stages, classifiers, outlets],
+            (Role::Rx, false) => vec![distributors],
+            (Role::Rx, true) => vec![rx_stages, distributors],
+            (Role::Work, _) => vec![classifiers],
+            (Role::Tx, _) => vec![outlets],
+        };
+        for list in lists {
+            list.insert(list.partition_point(|other| *other < stage), stage);
+        }
+    }
+
+    /// Removes a stage.
+    pub(crate) fn remove(&mut self, stage: usize) {
+        let Self { rx_stages, distributors, classifiers, outlets, .. } = self;
+        for list in [rx_stages, distributors, classifiers, outlets] {
+            list.retain(|other| *other != stage);
+        }
+    }
+
     /// Pairs of connected stages: every distributor to every classifier and, in a pipeline, every classifier to every
     /// outlet.
     pub(crate) fn connections(&self) -> impl Iterator<Item = (usize, usize)> {
@@ -88,6 +112,24 @@ mod tests {
         let layout = layout(&Model::SoftwareRss(HandoffConfig::default()), 2);
         assert_eq!((&layout.rx_stages[..], &layout.distributors[..]), (&[0, 2][..], &[1, 3][..]));
         assert_eq!(layout.connections().collect::<Vec<_>>(), [(1, 0), (1, 2), (3, 0), (3, 2)]);
+    }
+
+    #[test]
+    fn stages_that_are_added_or_removed_give_the_layout_of_a_start() {
+        let software_rss = Model::SoftwareRss(HandoffConfig::default());
+        let mut one = layout(&software_rss, 1);
+        one.add(Role::All, 2);
+        one.add(Role::Rx, 3);
+        assert_eq!(one, layout(&software_rss, 2));
+        let roles = [Role::Rx, Role::Work, Role::Tx].map(Roles::only).to_vec();
+        let pipeline = Model::Pipeline(PipelineConfig { roles, handoffs: HandoffConfig::default() });
+        let mut grown = layout(&pipeline, 3);
+        for (role, stage) in [(Role::Work, 5), (Role::Rx, 3), (Role::Tx, 4)] {
+            grown.add(role, stage);
+        }
+        assert_eq!((&grown.rx_stages[..], &grown.outlets[..]), (&[0, 3][..], &[2, 4][..]));
+        (3..6).for_each(|stage| grown.remove(stage));
+        assert_eq!(grown, layout(&pipeline, 3));
     }
 
     #[test]

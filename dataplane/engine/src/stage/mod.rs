@@ -6,12 +6,14 @@
 //! and has transmit queues of ports. Pipelines of higher-level crates are therefore independent of the execution
 //! model.
 
+mod change;
 mod co_scheduled;
 mod deliver;
 mod distributor;
 mod joining;
 mod layout;
 
+pub(crate) use change::{NewStage, StageChange};
 pub(crate) use co_scheduled::CoScheduled;
 pub(crate) use deliver::Deliver;
 pub(crate) use distributor::Distributor;

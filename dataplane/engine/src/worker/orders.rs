@@ -3,6 +3,7 @@
 use super::execution::Execution;
 use super::{Account, RxSlot, Worker};
 use crate::command::{Command, Generation, Injected, LoadReport, QueueKey, Retired};
+use crate::config::QueueFull;
 use crate::xps::TxSlot;
 use port::{BurstStats, Context, Flush, PortId, RxQueue};
 
@@ -90,6 +91,11 @@ impl<M: Execution> Worker<M> {
                 self.forget_output(key.port);
             }
             Command::SetXpsMap(port, xps_map) => self.out.set_xps_map(port, xps_map),
+            Command::SetWorkers(workers) => self.out.workers = workers,
+            Command::Configure(config) => {
+                self.out.may_wait = config.queue_full == QueueFull::Wait;
+                self.config = config;
+            }
             Command::ReportLoad => self.link.report_load(self.load()),
             Command::Refresh(port) => self.refresh(port),
             Command::Inject(injected) => self.inject(&injected),

@@ -5,7 +5,7 @@ use super::execution::Execution;
 use super::{RxSlot, Worker};
 use crate::command::Command;
 use crate::debts::WorkDebts;
-use crate::handoff::store;
+use crate::handoff::{self, store};
 use crate::model::HandoffConfig;
 use port::PortId;
 use rustix::fd::BorrowedFd;
@@ -15,8 +15,6 @@ use std::sync::Arc;
 pub(crate) struct Stage {
     /// Debts of ports for work behind handoff queues.
     debts: Arc<WorkDebts>,
-    /// Whether receiving is paused.
-    paused: bool,
     /// While handoff queues to this stage are drained: by receive queue, the maximum number of packets still to
     /// drain.
     draining: Option<Vec<u64>>,
@@ -28,7 +26,7 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) fn new(debts: Arc<WorkDebts>) -> Self {
-        Self { debts, paused: false, draining: None, stopped_at: 0, passed: 0 }
+        Self { debts, draining: None, stopped_at: 0, passed: 0 }
     }
 }
 
@@ -37,27 +35,19 @@ impl Execution for Stage {
 
     #[inline(always)]
     fn round(worker: &mut Worker<Self>) -> bool {
-        if worker.out.handoffs.waits() || worker.model.paused {
-            worker.restrained_round()
-        } else {
-            worker.own_round()
-        }
+        if worker.out.handoffs.waits() { worker.restrained_round() } else { worker.own_round() }
     }
 
     fn handle_command(worker: &mut Worker<Self>, command: Command) {
         match command {
             Command::AddHandoff(to, sender) => worker.out.handoffs.add(to, sender),
-            Command::Route(port, at) => {
-                worker.out.handoffs.route(port, at);
-                if at.is_none() {
+            Command::RemoveHandoff(to) => worker.out.handoffs.remove(to),
+            Command::Route(port, stage) => {
+                let to = stage.map(|stage| handoff::port(worker.counters.max_ports(), stage));
+                worker.out.handoffs.route(port, to);
+                if to.is_none() {
                     worker.forget_output(port);
                 }
-            }
-            Command::Pause(paused) => {
-                // Bursts already classified must leave through the previous handoff queues, so that flows stay in
-                // order.
-                (0..if paused { worker.rx.len() } else { 0 }).for_each(|at| worker.deliver_carried(at));
-                worker.model.paused = paused;
             }
             _ => debug_assert!(false, "stages share no queues"),
         }
@@ -105,13 +95,12 @@ impl Worker<Stage> {
         slot.account.add(debt / queues, &mut self.level);
     }
 
-    /// A round that receives nothing while paused, and only as much as the next handoff queues have room for. The
-    /// next round continues with the queue at which this one stopped, so that no queue starves.
+    /// A round that receives only as much as the next handoff queues have room for. The next round continues with the
+    /// queue at which this one stopped, so that no queue starves.
     fn restrained_round(&mut self) -> bool {
         let mut worked = false;
-        let queues = if self.model.paused { 0 } else { self.rx.len() };
-        for _ in 0..queues {
-            if self.out.handoffs.waits() && !self.out.handoffs.have_room() {
+        for _ in 0..self.rx.len() {
+            if !self.out.handoffs.have_room() {
                 break;
             }
             let stopped_at = self.model.stopped_at;

@@ -39,7 +39,8 @@ pub(super) struct Transmit {
     link: Arc<Link>,
     kernel: Choice,
     steering: Steering,
-    workers: usize,
+    /// Number of workers among which the queue pairs of a port are divided.
+    pub(super) workers: usize,
     /// Whether full queues are waited for, as configured.
     pub(super) may_wait: bool,
     /// Whether packets for a full queue are left over instead of dropped.

@@ -43,9 +43,9 @@ impl Rig {
         Self { is_software_rss: matches!(model, Model::SoftwareRss(_)), ..rig }
     }
 
-    /// Adds a pipeline stage.
-    pub(crate) fn add_stage(&self, role: Role) -> usize {
-        self.engine.add_stage(role, WorkerConfig::default(), &self.bridge).unwrap()
+    /// Adds a worker, a stage in a pipeline.
+    pub(crate) fn add_worker(&self, role: Role) -> usize {
+        self.engine.add_worker(role, WorkerConfig::default(), None, &self.bridge).unwrap()
     }
 
     pub(crate) fn socket(&self, name: &str) -> PathBuf {

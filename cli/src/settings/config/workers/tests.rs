@@ -1,7 +1,7 @@
 use super::*;
 use crate::host::Host;
 use crate::settings::config::parse;
-use crate::settings::config::requests::new_worker;
+use crate::settings::config::worker_requests::{changed_worker, new_worker, without_worker};
 use crate::settings::model::RoleSettings;
 use crate::settings::reader::notes::Cause;
 use console::Diagnostic;
@@ -180,9 +180,10 @@ fn packets_are_not_kept_back_where_their_flow_may_have_another_worker() {
 fn a_stage_joins_a_pipeline_on_a_free_cpu() {
     let running = parse(PIPELINE.replace("[1, 2]", "[1]").as_str(), &host(), None).unwrap();
     let ask = |json| new_worker(&json, &running, &host()).map_err(|(cause, m)| (cause, m.headline()));
-    let (role, worker) = ask(json!({ "role": "work", "cpu": 2 })).unwrap();
-    assert_eq!((role, worker.cpu, worker.roles.work), (Role::Work, Some(2), true));
-    assert_eq!(ask(json!({ "role": "tx" })).unwrap().1.cpu, None);
+    let (role, wanted) = ask(json!({ "role": "work", "cpu": 2 })).unwrap();
+    let worker = wanted.workers[2];
+    assert_eq!((role, worker.cpu, worker.roles.work), (Some(Role::Work), Some(2), true));
+    assert_eq!(ask(json!({ "role": "tx" })).unwrap().1.workers[2].cpu, None);
     let refused = [
         (json!({}), "the new worker: `role` is missing"),
         (
@@ -198,7 +199,44 @@ fn a_stage_joins_a_pipeline_on_a_free_cpu() {
         assert_eq!(cause == Cause::Taken, expected.contains("already"), "{told}");
         assert_eq!(told.split(" (line").next(), expected.split(" (line").next());
     }
-    let whole = parse("[worker]\n", &host(), None).unwrap();
+    let whole = parse("[worker]\npolling = \"busy\"\n", &host(), None).unwrap();
     let (_, told) = new_worker(&json!({ "role": "work" }), &whole, &host()).unwrap_err();
     assert!(told.reason.contains("run to completion"), "{told}");
+    let (role, wanted) = new_worker(&json!({}), &whole, &host()).unwrap();
+    assert_eq!((role, wanted.workers[1].polling), (None, Polling::Busy), "as the first one");
+}
+
+#[test]
+fn a_worker_is_changed_by_keys_of_its_section() {
+    let running = parse("[[worker]]\ncpu = 0\n[[worker]]\ncpu = 1\n", &host(), None).unwrap();
+    let ask = |json| changed_worker(&json, &running, 1, &host()).map_err(|(_, m)| m.headline());
+    let own = WorkerSettings { cpu: Some(1), ..WorkerSettings::default() };
+    let busy = ask(json!({ "polling": "busy" })).unwrap().workers;
+    assert_eq!(busy, [running.workers[0], WorkerSettings { polling: Polling::Busy, ..own }]);
+    assert_eq!(ask(json!({ "cpu": null })).unwrap().workers[1], WorkerSettings::default());
+    assert_eq!(ask(json!({ "cpu": 1 })).unwrap().workers, running.workers);
+    assert!(ask(json!({ "cpu": 0 })).unwrap_err().contains("CPU 0 is already assigned to worker 0"));
+    assert!(ask(json!({ "role": "rx" })).unwrap_err().contains("unknown key `role`"));
+}
+
+#[test]
+fn order_is_kept_when_workers_are_more() {
+    let file = "[worker]\nmodel = \"stealing\"\nwork = [0]\n[[port]]\nname = \"a\"\nkind = \"null\"\ntx_coalesce = { frames = 9, delay = \"1ms\" }\n";
+    let running = parse(file, &host(), None).unwrap();
+    let (_, told) = new_worker(&json!({ "cpu": 1 }), &running, &host()).unwrap_err();
+    assert!(told.reason.contains("would be reordered"), "{told}");
+}
+
+#[test]
+fn a_role_is_removed_with_its_worker_unless_queues_are_numbered() {
+    let running = parse(PIPELINE, &host(), None).unwrap();
+    let wanted = without_worker(&running, 0, Some(Role::Tx)).unwrap();
+    assert_eq!(wanted.workers[0].roles, RoleSettings { rx: true, ..RoleSettings::default() });
+    assert_eq!(without_worker(&running, 2, Some(Role::Work)).unwrap().workers, running.workers[..2]);
+    let numbered =
+        "[[worker]]\n[[worker]]\n[placement]\nqueues = { a = 0 }\n[[port]]\nname = \"a\"\nkind = \"null\"\n";
+    let running = parse(numbered, &host(), None).unwrap();
+    let (_, told) = without_worker(&running, 0, None).unwrap_err();
+    assert!(told.reason.contains("names workers by their numbers"), "{told}");
+    assert_eq!(without_worker(&running, 1, None).unwrap().workers.len(), 1);
 }
