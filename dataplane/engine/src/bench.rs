@@ -173,7 +173,6 @@ fn parts(
         ticks_per_ns: config.ticks_per_ns,
         start: ticks(),
         numbers,
-        workers: 1,
         rss: Rss::default(),
         handoffs: Handoffs::new(config.kernel, numbers, waits),
     };

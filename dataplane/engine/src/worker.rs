@@ -104,7 +104,6 @@ pub(crate) struct Parts {
     pub(crate) start: u64,
     /// Limit of port numbers, including those of handoff queues.
     pub(crate) numbers: usize,
-    pub(crate) workers: usize,
     pub(crate) rss: Rss,
     pub(crate) sleeper: Sleeper,
     pub(crate) handoffs: Handoffs,
@@ -117,7 +116,6 @@ impl<M: Execution> Worker<M> {
             counters: parts.counters.clone(),
             kernel: parts.kernel,
             numbers: parts.numbers,
-            workers: parts.workers,
             ticks_per_ns: parts.ticks_per_ns,
             rss: parts.rss,
             handoffs: parts.handoffs,

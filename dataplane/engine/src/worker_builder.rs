@@ -12,7 +12,7 @@ use crate::model::{HandoffConfig, Order, Role};
 use crate::rounds;
 use crate::sleeper::Sleeper;
 use crate::stage::{CoScheduled, Deliver, Distributor, NewStage};
-use crate::worker::{Alone, Parts, Sharing, Stage as Joined, Worker};
+use crate::worker::{Alone, Parts, Peer, Sharing, Stage as Joined, Worker};
 use mem::copy::Choice;
 use mem::pool::Pool;
 use port::{Pipeline, Rss};
@@ -45,8 +45,6 @@ pub(crate) struct WorkerBuilder {
     pub(crate) pool: Option<Arc<Pool>>,
     /// Debts of ports for work behind handoff queues; present if there are handoff queues.
     pub(crate) debts: Option<Arc<WorkDebts>>,
-    /// Number of workers among which the queue pairs of a port are divided.
-    pub(crate) xps_queues: usize,
     /// Whether idle workers steal bursts.
     pub(crate) steals: bool,
     /// Whether workers run inline, without threads.
@@ -102,8 +100,20 @@ impl WorkerSet {
 
     /// Links of the stages that run the configured pipeline, except `removed`.
     pub(crate) fn classifiers(&self, removed: &[usize]) -> Arc<[Arc<Link>]> {
-        let stays = self.running().filter(|(index, _)| !removed.contains(index));
-        stays.filter(|(_, stage)| stage.classifiers()).map(|(_, stage)| stage.link.clone()).collect()
+        let stages = self.without(removed).filter(|stage| stage.classifiers());
+        stages.map(|stage| stage.link.clone()).collect()
+    }
+
+    /// All stages except `removed`, for workers that share queues.
+    pub(crate) fn peers(&self, removed: &[usize]) -> Arc<[Peer]> {
+        let peer =
+            |Stage { link, counters, .. }: &Stage| Peer { link: link.clone(), counters: counters.clone() };
+        self.without(removed).map(peer).collect()
+    }
+
+    /// Stages that run, except `removed`.
+    fn without(&self, removed: &[usize]) -> impl Iterator<Item = &Stage> {
+        self.running().filter(|(index, _)| !removed.contains(index)).map(|(_, stage)| stage)
     }
 
     /// Indices for new stages with these different roles: those of removed stages, as far as there are any.
@@ -162,7 +172,6 @@ impl WorkerBuilder {
             ticks_per_ns: self.clock.ticks_per_ns,
             start: self.clock.start,
             numbers,
-            workers: self.xps_queues,
             rss: self.rss,
         };
         Ok((Stage { counters, link, place: (config.cpu, role), removed: false }, parts))

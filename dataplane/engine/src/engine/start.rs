@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::attachment::Placement;
 use crate::clock::Clock;
-use crate::command::{Command, Event};
+use crate::command::Event;
 use crate::config::{EngineConfig, EngineError};
 use crate::control::{Control, Request};
 use crate::debts::WorkDebts;
@@ -86,15 +86,11 @@ impl Engine {
         if let Some(joiner) = &joiner {
             joiner.join(&links, &Layout::default(), &layout)?;
         }
-        if layout.steals {
-            let peers = self.peers(&[]);
-            for (me, link) in links.iter().enumerate() {
-                link.post(Command::SetPeers(me, peers.clone()));
-            }
-        }
+        let placement = Placement::new(links, layout, self.worker_builder.clock);
+        placement.tell_workers(&self.worker_set().peers(&[]));
         self.classifiers.set(self.worker_set().classifiers(&[]));
         let control = Control {
-            placement: Placement::new(links, layout, self.worker_builder.clock),
+            placement,
             ports: BTreeMap::new(),
             requests,
             events,
@@ -141,7 +137,6 @@ fn worker_builder(
         debts: handoffs.map(|_| Arc::new(WorkDebts::new(config.max_ports))),
         steals: layout.steals,
         merges,
-        xps_queues: if layout.routed { 1 } else { layout.classifiers.len() },
     }
 }
 

@@ -8,12 +8,11 @@ use crate::handoff::MAX_STAGES;
 use crate::model::{Model, Role};
 use crate::placement::QueueAffinity;
 use crate::stage::{NewStage, StageChange};
-use crate::worker::Peer;
-use crate::worker_builder::{Stage, Thread, pin, run_all_inline};
+use crate::worker_builder::{Thread, pin, run_all_inline};
 use port::Pipelines;
 use rustix::thread::{sched_getaffinity, sched_setaffinity};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{MutexGuard, PoisonError};
 
 impl Engine {
     /// Adds a worker with its own thread to the running engine, without packet loss: a stage with this role in a
@@ -91,12 +90,11 @@ impl Engine {
         let Thread { id: Some(id), stages, .. } = &worker_set.threads[position] else {
             return Err(EngineError::Roles("a worker without a thread has no CPU and no polling".into()));
         };
-        match config.cpu {
-            Some(cpu) => pin(index, cpu, Some(*id))?,
-            None => {
-                let any = sched_getaffinity(None).and_then(|cpus| sched_setaffinity(Some(*id), &cpus));
-                any.map_err(|why| EngineError::Start(why.into()))?;
-            }
+        if let Some(cpu) = config.cpu {
+            pin(index, cpu, Some(*id))?;
+        } else {
+            let any = sched_getaffinity(None).and_then(|cpus| sched_setaffinity(Some(*id), &cpus));
+            any.map_err(|why| EngineError::Start(why.into()))?;
         }
         for stage in stages.clone() {
             let stage = &mut worker_set.stages[stage];
@@ -158,8 +156,11 @@ impl Engine {
         removed: Vec<usize>,
         rules: Option<QueueAffinity>,
     ) -> Result<(), EngineError> {
-        let peers = self.peers(&removed);
-        self.classifiers.set(self.worker_set().classifiers(&removed));
+        let (peers, classifiers) = {
+            let worker_set = self.worker_set();
+            (worker_set.peers(&removed), worker_set.classifiers(&removed))
+        };
+        self.classifiers.set(classifiers);
         let (reply, changed) = channel();
         self.request(Request::ChangeStages(StageChange { added, removed, peers, rules }, reply))?;
         let changed = changed.recv().map_err(|_| EngineError::Stopping)?;
@@ -185,22 +186,13 @@ impl Engine {
         for thread in &mut worker_set.threads {
             thread.stages.retain(|stage| !stages.contains(stage));
         }
-        let (gone, rest) = std::mem::take(&mut worker_set.threads)
+        let (gone, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut worker_set.threads)
             .into_iter()
             .partition(|thread: &Thread| thread.stages.is_empty());
         worker_set.threads = rest;
-        if !is_hung {
-            gone.into_iter().for_each(|thread: Thread| drop(thread.handle.join()));
+        for thread in gone.into_iter().filter(|_| !is_hung) {
+            drop(thread.handle.join());
         }
-    }
-
-    /// All stages but `removed`, for workers that share queues.
-    pub(super) fn peers(&self, removed: &[usize]) -> Arc<[Peer]> {
-        let worker_set = self.worker_set();
-        let stays = worker_set.running().filter(|(index, _)| !removed.contains(index));
-        stays
-            .map(|(_, Stage { link, counters, .. })| Peer { link: link.clone(), counters: counters.clone() })
-            .collect()
     }
 
     fn changing(&self) -> MutexGuard<'_, ()> {

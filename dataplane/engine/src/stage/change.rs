@@ -26,7 +26,6 @@ pub(crate) struct StageChange {
 }
 
 /// A stage to be added.
-#[derive(Clone)]
 pub(crate) struct NewStage {
     pub(crate) index: usize,
     pub(crate) role: Role,
@@ -60,8 +59,8 @@ impl Placement {
         Ok(())
     }
 
-    /// Tells the workers how many they are, and with which others they share queues.
-    fn tell_workers(&self, peers: &Arc<[Peer]>) {
+    /// Tells the workers among how many the queue pairs of a port are divided, and with which others they share queues.
+    pub(crate) fn tell_workers(&self, peers: &Arc<[Peer]>) {
         let Layout { rx_stages, outlets, routed, steals, .. } = &self.layout;
         if !routed {
             self.post_to(outlets, || Command::SetWorkers(outlets.len()));

@@ -213,7 +213,6 @@ impl Bench {
             ticks_per_ns: TICKS,
             start: ticks(),
             numbers: PORTS,
-            workers: 1,
             rss: Rss::default(),
             handoffs: Handoffs::new(Choice::Portable, PORTS, false),
         };

@@ -39,7 +39,7 @@ pub(super) struct Transmit {
     link: Arc<Link>,
     kernel: Choice,
     steering: Steering,
-    /// Number of workers among which the queue pairs of a port are divided.
+    /// Number of workers among which the queue pairs of a port are divided; 1 until a command sets it.
     pub(super) workers: usize,
     /// Whether full queues are waited for, as configured.
     pub(super) may_wait: bool,
@@ -78,7 +78,7 @@ impl Transmit {
             link: parts.link,
             kernel: parts.kernel,
             steering: Steering::new(parts.rss),
-            workers: parts.workers,
+            workers: 1,
             may_wait,
             waits: may_wait,
             leftover: Batch::new(PortId(0)),
@@ -360,7 +360,6 @@ pub(super) struct TransmitParts {
     pub(super) counters: Arc<WorkerCounters>,
     pub(super) kernel: Choice,
     pub(super) numbers: usize,
-    pub(super) workers: usize,
     pub(super) ticks_per_ns: f64,
     pub(super) rss: port::Rss,
     pub(super) handoffs: Handoffs,
