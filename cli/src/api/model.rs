@@ -246,7 +246,7 @@ pub(crate) struct RebalanceRequest {
 }
 
 /// Request of `POST /v1/workers`, and of `PATCH /v1/workers/{index}` without `role`; null stands for the default.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct WorkerRequest {
     /// Role of a stage; required in a pipeline, and only there.
     #[schema(value_type = Option<Role>)]

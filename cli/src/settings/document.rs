@@ -10,7 +10,7 @@ use super::conntrack::ConntrackSettings;
 use super::section;
 use super::topology::{BridgeSettings, StaticEntry, Topology};
 use serde::Serialize;
-use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, Value};
+use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, TableLike, Value};
 
 /// The text could not be changed.
 #[derive(Debug, thiserror::Error)]
@@ -75,14 +75,14 @@ fn name_of(table: &Table) -> Option<&str> {
 
 /// Adds, removes or changes the section of a named object.
 fn change<T: Serialize>(root: &mut Table, noun: &'static str, edit: &Edit<T>) -> Result<(), DocumentError> {
-    let json = |object: &T| serde_json::to_value(object).unwrap_or_default();
-    let name = json(edit.any()).get("name").and_then(|name| name.as_str()).unwrap_or_default().to_owned();
+    let json = serde_json::to_value(edit.any()).unwrap_or_default();
+    let name = json.get("name").and_then(|name| name.as_str()).unwrap_or_default();
     let sections = sections(root, noun)?;
-    let place = sections.iter().position(|section| name_of(section) == Some(&name));
+    let place = sections.iter().position(|section| name_of(section) == Some(name));
     match (place, &edit.old, &edit.new) {
         (Some(place), Some(old), Some(new)) => {
             let table = sections.get_mut(place).ok_or(DocumentError::NotSections(noun))?;
-            set_keys(table, &first_section(noun, new)?, &json(old), &json(new));
+            set_keys(table, &first_section(noun, new)?, old, new);
         }
         (Some(place), _, None) => drop(sections.remove(place)),
         (None, _, Some(new)) => sections.push(separated(first_section(noun, new)?)),
@@ -92,8 +92,9 @@ fn change<T: Serialize>(root: &mut Table, noun: &'static str, edit: &Edit<T>) ->
 }
 
 /// Sets the keys of `table` whose values differ between `old` and `new` to those of `source`.
-fn set_keys(table: &mut Table, source: &Table, old: &serde_json::Value, new: &serde_json::Value) {
-    for changed in key_changes(old, new) {
+fn set_keys<T: Serialize>(table: &mut dyn TableLike, source: &Table, old: &T, new: &T) {
+    let [old, new] = [old, new].map(|object| serde_json::to_value(object).unwrap_or_default());
+    for changed in key_changes(&old, &new) {
         match source.get(&changed.key) {
             Some(item) => drop(table.insert(&changed.key, item.clone())),
             None => drop(table.remove(&changed.key)),
@@ -121,9 +122,7 @@ fn bridges(root: &mut Table, before: &Topology, changes: &Changes) -> Result<(),
             (None, Some(new)) => bridges.push(separated(bridge_section(new)?)),
             (Some(old), None) => bridges.retain(|section| name_of(section) != Some(&old.name)),
             (Some(old), Some(new)) => {
-                let [before, after] =
-                    [old, new].map(|bridge| serde_json::to_value(bridge).unwrap_or_default());
-                set_keys(named_or_new(bridges, &new.name), &bridge_section(new)?, &before, &after);
+                set_keys(named_or_new(bridges, &new.name), &bridge_section(new)?, old, new);
             }
             (None, None) => {}
         }
@@ -131,10 +130,17 @@ fn bridges(root: &mut Table, before: &Topology, changes: &Changes) -> Result<(),
     Ok(())
 }
 
-/// The section of a bridge, with the keys that are not the default.
 fn bridge_section(bridge: &BridgeSettings) -> Result<Table, DocumentError> {
-    let mut section = first_section("bridge", bridge)?;
-    let default = first_section("bridge", &BridgeSettings::named(&bridge.name))?;
+    short_section("bridge", bridge, &BridgeSettings::named(&bridge.name))
+}
+
+/// Settings as a section of their own, with the name and the keys that differ from `default`.
+fn short_section<T: Serialize>(
+    noun: &'static str,
+    settings: &T,
+    default: &T,
+) -> Result<Table, DocumentError> {
+    let (mut section, default) = (first_section(noun, settings)?, first_section(noun, default)?);
     let is_default = |key: &str, item: &Item| {
         default.get(key).is_some_and(|other| other.to_string().trim() == item.to_string().trim())
     };

@@ -87,19 +87,11 @@ pub(crate) struct RoleSettings {
 }
 
 impl RoleSettings {
-    pub(crate) fn add(&mut self, role: Role) {
+    pub(crate) fn set(&mut self, role: Role, has: bool) {
         match role {
-            Role::Rx => self.rx = true,
-            Role::Work => self.work = true,
-            Role::Tx => self.tx = true,
-        }
-    }
-
-    pub(crate) fn remove(&mut self, role: Role) {
-        match role {
-            Role::Rx => self.rx = false,
-            Role::Work => self.work = false,
-            Role::Tx => self.tx = false,
+            Role::Rx => self.rx = has,
+            Role::Work => self.work = has,
+            Role::Tx => self.tx = has,
         }
     }
 

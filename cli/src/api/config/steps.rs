@@ -245,13 +245,11 @@ fn workers(
     running: &mut Topology,
     wanted: &Topology,
 ) -> Result<(), DataPlaneError> {
-    let number =
-        |place: usize| data_plane.worker_numbers().get(place).and_then(|numbers| numbers.first().copied());
     for (place, worker) in wanted.workers.iter().enumerate() {
         match running.workers.get(place) {
             Some(own) if own == worker => {}
             Some(_) => {
-                number(place).map_or(Ok(()), |number| data_plane.set_worker(number, worker))?;
+                data_plane.set_worker(number(data_plane, place)?, worker)?;
                 running.workers[place] = *worker;
             }
             None => {
@@ -265,11 +263,18 @@ fn workers(
     while running.workers.len() > wanted.workers.len() {
         let mut fewer = running.clone();
         fewer.workers.pop();
-        let last = number(fewer.workers.len());
-        last.map_or(Ok(()), |number| data_plane.remove_worker(number, &fewer))?;
+        data_plane.remove_worker(number(data_plane, fewer.workers.len())?, &fewer)?;
         running.workers = fewer.workers;
     }
     Ok(())
+}
+
+/// The number of the worker that is at this place in the configuration.
+fn number(data_plane: &dyn DataPlane, place: usize) -> Result<usize, DataPlaneError> {
+    let number = data_plane.worker_numbers().get(place).and_then(|numbers| numbers.first().copied());
+    let unknown =
+        || Diagnostic::failed("workers", format!("worker {place} has no thread"), "restart the switch");
+    number.ok_or_else(|| DataPlaneError::Refused(unknown()))
 }
 
 /// Replaces mirrors, limits of connections and the flows of the file. The data plane knows the flows of which bridges

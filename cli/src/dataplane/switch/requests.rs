@@ -156,7 +156,7 @@ impl DataPlane for Switch {
     fn add_worker(&self, role: Option<Role>, wanted: &Topology) -> Result<usize, DataPlaneError> {
         let role = role.map_or(engine::Role::All, Role::engine);
         let worker = wanted.workers.last().map(worker_config).unwrap_or_default();
-        let added = self.engine.add_worker(role, worker, self.affinity(wanted)?, &self.pipelines);
+        let added = self.engine.add_worker(role, worker, rules(wanted)?, &self.pipelines);
         added.map_err(|e| refused_worker("the new worker", &e))
     }
 
@@ -170,7 +170,7 @@ impl DataPlane for Switch {
     }
 
     fn remove_worker(&self, number: usize, wanted: &Topology) -> Result<(), DataPlaneError> {
-        let removed = self.engine.remove_worker(number, self.affinity(wanted)?);
+        let removed = self.engine.remove_worker(number, rules(wanted)?);
         removed.map_err(|e| refused_worker("workers", &e))
     }
 
@@ -395,12 +395,12 @@ fn refused_worker(place: &str, error: &EngineError) -> DataPlaneError {
     DataPlaneError::refused(place, error, "name another CPU, or raise the limits on threads and descriptors")
 }
 
-impl Switch {
-    /// The rules for receive queues of `wanted`; `None` if it has none.
-    fn affinity(&self, wanted: &Topology) -> Result<Option<QueueAffinity>, DataPlaneError> {
-        affinity(wanted).map_err(DataPlaneError::Refused)
-    }
+/// The rules for receive queues of `wanted`; `None` if it has none.
+fn rules(wanted: &Topology) -> Result<Option<QueueAffinity>, DataPlaneError> {
+    affinity(wanted).map_err(DataPlaneError::Refused)
+}
 
+impl Switch {
     /// The ports of a capture.
     fn captured(&self, request: &CaptureRequest) -> Sources {
         let wanted = |name: &String| request.ports.is_empty() || request.ports.contains(name);

@@ -297,9 +297,9 @@ fn staged(thread: &Thread, like: WorkerSettings) -> WorkerSettings {
     let mut worker = WorkerSettings { cpu: Some(thread.cpu), roles: RoleSettings::default(), ..like };
     for role in &thread.roles {
         match role.stage {
-            Stage::Rx => worker.roles.add(Role::Rx),
-            Stage::Worker => worker.roles.add(Role::Work),
-            Stage::Tx => worker.roles.add(Role::Tx),
+            Stage::Rx => worker.roles.set(Role::Rx, true),
+            Stage::Worker => worker.roles.set(Role::Work, true),
+            Stage::Tx => worker.roles.set(Role::Tx, true),
             Stage::RunToCompletion => {}
         }
     }

@@ -26,7 +26,9 @@ pub(crate) fn new_worker(
     let mut fields = Fields::open(&node, Section::Worker(index), &mut notes);
     let role = role(&mut fields, running.model.model);
     let mut worker = read(fields, RoleSettings::default());
-    role.into_iter().for_each(|role| worker.roles.add(role));
+    if let Some(role) = role {
+        worker.roles.set(role, true);
+    }
     let mut wanted = running.clone();
     wanted.workers.push(worker);
     check(&wanted, index, host, &mut notes);
@@ -58,7 +60,9 @@ pub(crate) fn without_worker(
     role: Option<Role>,
 ) -> Result<Topology, Refused> {
     let mut wanted = running.clone();
-    role.into_iter().for_each(|role| wanted.workers[index].roles.remove(role));
+    if let Some(role) = role {
+        wanted.workers[index].roles.set(role, false);
+    }
     if wanted.workers[index].roles == RoleSettings::default() {
         wanted.workers.remove(index);
     }

@@ -191,10 +191,10 @@ fn staged(fields: &mut Fields<'_, '_>, habits: WorkerSettings, whole: bool) -> V
         for cpu in listed.unwrap_or_default() {
             let known = workers.iter_mut().find(|worker| worker.cpu == Some(cpu));
             if let Some(worker) = known {
-                worker.roles.add(role);
+                worker.roles.set(role, true);
             } else {
                 let mut worker = WorkerSettings { cpu: Some(cpu), ..habits };
-                worker.roles.add(role);
+                worker.roles.set(role, true);
                 workers.push(worker);
             }
         }

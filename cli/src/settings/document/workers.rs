@@ -1,9 +1,9 @@
 //! Workers of a running switch in the text of its configuration file: a `[[worker]]` section for each, lists of CPUs in
 //! `[worker]`, or numbers of stages in `[placement]`.
 
-use super::{DocumentError, sections, separated};
+use super::{DocumentError, sections, separated, set_keys, short_section};
 use crate::settings::model::{ModelKind, Role};
-use crate::settings::topology::{Polling, QueueFull, Topology, WorkerSettings};
+use crate::settings::topology::{Topology, WorkerSettings};
 use toml_edit::{Array, Item, Table, TableLike};
 
 /// Changes the sections of the workers of `before` to those of `after`.
@@ -73,12 +73,16 @@ fn lists(root: &mut Table, before: &Topology, after: &Topology) -> Result<(), Do
         }
     }
     let (Some(old), Some(first)) = (before.workers.first(), after.workers.first()) else { return Ok(()) };
-    let habits = |worker: &WorkerSettings| (worker.polling, worker.queue_full);
-    if after.workers.iter().any(|worker| habits(worker) != habits(first)) {
+    // The keys that all workers have in common.
+    let common = |worker: &WorkerSettings| WorkerSettings {
+        polling: worker.polling,
+        queue_full: worker.queue_full,
+        ..WorkerSettings::default()
+    };
+    if after.workers.iter().any(|worker| common(worker) != common(first)) {
         return Err(refused("`polling` and `queue_full` of [worker] are those of all workers"));
     }
-    set_habits(table, old, first);
-    Ok(())
+    set(table, &common(old), &common(first))
 }
 
 /// `[[worker]]`, one section for each.
@@ -91,29 +95,14 @@ fn each(root: &mut Table, before: &Topology, after: &Topology) -> Result<(), Doc
         }
         let old = before.workers.get(index).unwrap_or(&default);
         let Some(table) = sections.get_mut(index).filter(|_| old != worker) else { continue };
-        match worker.cpu {
-            _ if worker.cpu == old.cpu => {}
-            Some(cpu) => drop(table.insert("cpu", integer(cpu).into())),
-            None => drop(table.remove("cpu")),
-        }
-        set_habits(table, old, worker);
+        set(table, old, worker)?;
     }
     (after.workers.len()..sections.len()).rev().for_each(|index| drop(sections.remove(index)));
     Ok(())
 }
 
 /// Sets the keys that differ; a default has none.
-fn set_habits(table: &mut dyn TableLike, old: &WorkerSettings, new: &WorkerSettings) {
-    let polling = matches!(new.polling, Polling::Busy).then_some("busy");
-    let queue_full = matches!(new.queue_full, QueueFull::Wait).then_some("wait");
-    let changed = [
-        ("polling", polling, old.polling != new.polling),
-        ("queue_full", queue_full, old.queue_full != new.queue_full),
-    ];
-    for (key, value, _) in changed.into_iter().filter(|(_, _, is_changed)| *is_changed) {
-        match value {
-            Some(value) => drop(table.insert(key, value.into())),
-            None => drop(table.remove(key)),
-        }
-    }
+fn set(table: &mut dyn TableLike, old: &WorkerSettings, new: &WorkerSettings) -> Result<(), DocumentError> {
+    set_keys(table, &short_section("worker", new, &WorkerSettings::default())?, old, new);
+    Ok(())
 }
