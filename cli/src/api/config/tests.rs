@@ -3,6 +3,8 @@
 use super::super::source::{Overrides, Source};
 use super::*;
 use crate::api::error::ApiError;
+use crate::api::fake::Fake;
+use crate::dataplane::interface::DataPlane;
 use crate::dataplane::report::FdbFilter;
 use crate::dataplane::switch::Switch;
 use crate::host::Host;
@@ -20,16 +22,24 @@ const BAD: &str = "[[port]]\nname = \"bad\"\nkind = \"af_packet\"\ninterface = \
 
 /// A running switch with a directory for its sockets, which is removed with the process.
 fn running(text: &str) -> ApiService {
+    let start = |topology: &Topology| {
+        let (switch, deferred) = Switch::start(topology).unwrap();
+        assert!(deferred.is_empty(), "{deferred:?}");
+        Box::new(switch) as Box<dyn DataPlane>
+    };
+    with(text, start)
+}
+
+fn with(text: &str, start: impl FnOnce(&Topology) -> Box<dyn DataPlane>) -> ApiService {
     static FOLDER: LazyLock<tempfile::TempDir> = LazyLock::new(|| tempfile::tempdir().unwrap());
     let control = FOLDER.path().join("c.sock");
     let topology = config::parse(text, &Host::here(), Some(&control));
     let topology = topology.unwrap_or_else(|e| panic!("{e:?} in\n{text}"));
-    let (switch, deferred) = Switch::start(&topology).unwrap();
-    assert!(deferred.is_empty(), "{deferred:?}");
+    let data_plane = start(&topology);
     let overrides = Overrides { control: Some(control), ..Overrides::default() };
     let source =
         Source { file: "/f.toml".into(), text: text.to_owned(), overrides, topology: topology.clone() };
-    ApiService::new(topology, "/c.sock".into(), Box::new(switch), || {}).with_source(source)
+    ApiService::new(topology, "/c.sock".into(), data_plane, || {}).with_source(source)
 }
 
 fn apply(service: &ApiService, text: &str) -> Result<Applied, ApiError> {
@@ -120,17 +130,18 @@ fn changes_that_need_a_start_and_invalid_files_are_refused_whole() {
 
 #[test]
 fn workers_are_those_of_the_file_or_change_back() {
-    let service = running(FILE);
-    let workers = || state(&service).2.workers;
     let two = format!("{FILE}[[worker]]\n[[worker]]\npolling = \"busy\"\n");
-    apply(&service, &two).unwrap();
-    let before = workers();
-    assert_eq!(before.len(), 2);
     let pinned = format!("{FILE}[[worker]]\nqueue_full = \"wait\"\n[[worker]]\ncpu = 0\n");
+    let service = running(FILE);
+    for (text, workers) in [(&two[..], 2), (&pinned, 2), (FILE, 1)] {
+        apply(&service, text).unwrap();
+        assert_eq!(service.snapshot().workers.len(), workers);
+    }
+    // It refuses CPUs.
+    let service = with(&two, |_| Box::new(Fake::default()));
+    let before = service.topology().workers.clone();
     apply(&service, &pinned).unwrap_err();
-    assert_eq!(workers(), before, "the first worker has changed back");
-    apply(&service, FILE).unwrap();
-    assert_eq!(workers().len(), 1);
+    assert_eq!(service.topology().workers, before, "the first worker has changed back");
 }
 
 #[test]

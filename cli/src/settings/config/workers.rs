@@ -155,14 +155,16 @@ fn to_whom(model: ModelKind) -> &'static str {
     }
 }
 
-/// Reads workers without stages, on the CPUs of `work`.
+/// Reads workers without stages, on the CPUs of `work`; one without a CPU if there are none.
 fn whole(fields: &mut Fields<'_, '_>, model: ModelKind, habits: WorkerSettings) -> Vec<WorkerSettings> {
     for key in ["rx", "tx"] {
         let reason = format!("`{key}` has no effect {}", to_whom(model));
         fields.foreign(key, reason, "remove it, or choose model = \"pipeline\"");
     }
-    let cpus = cpus(fields, "work").unwrap_or_default();
-    cpus.into_iter().map(|cpu| WorkerSettings { cpu: Some(cpu), ..habits }).collect()
+    match cpus(fields, "work").filter(|cpus| !cpus.is_empty()) {
+        Some(cpus) => cpus.into_iter().map(|cpu| WorkerSettings { cpu: Some(cpu), ..habits }).collect(),
+        None => vec![habits],
+    }
 }
 
 /// Settings of pipeline workers whose CPUs are chosen by `[placement]`.
