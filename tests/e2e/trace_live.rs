@@ -25,13 +25,13 @@ fn write_capture(path: &Path) {
     fs::write(path, bytes).expect("a capture is written");
 }
 
-fn start(folder: &Path, bridge: &str) -> Switch {
+fn start(folder: &Path, bridge: &str, workers: &str) -> Switch {
     let file = folder.join("source.pcap");
     write_capture(&file);
     let port = |name: &str, rest: &str| format!("[[port]]\nname = \"{name}\"\nbridge = \"lan\"\n{rest}\n");
     let read = format!("kind = \"pcap\"\nread = \"{}\"\nrepeat = \"forever\"", file.display());
     let text = format!(
-        "[[bridge]]\nname = \"lan\"\n{bridge}\n{}{}{}",
+        "{workers}\n[[bridge]]\nname = \"lan\"\n{bridge}\n{}{}{}",
         port("source", &read),
         port("sink", "kind = \"null\""),
         port("other", "kind = \"null\"")
@@ -61,8 +61,34 @@ fn of<'a>(steps: &'a [Value], number: u64, step: &str) -> Vec<&'a Value> {
 #[test]
 #[ignore = "needs a switch: run by `cargo xtask test`"]
 fn a_flooded_packet_is_received_once_and_sent_twice() {
+    floods("");
+}
+
+#[test]
+#[ignore = "needs a switch: run by `cargo xtask test`"]
+fn packets_are_followed_through_the_stages_of_a_pipeline() {
+    let workers = "[worker]\nmodel = \"pipeline\"\nrx = [0]\nwork = [1]\ntx = [0]\n";
+    floods(workers);
+    // A packet's head is read at the last stage, too.
     let folder = folder();
-    let switch = start(folder.path(), "");
+    let switch = start(folder.path(), "", workers);
+    let control = folder.path().join("control.sock").display().to_string();
+    let words = ["--control", &control, "capture", "sink", "--direction", "out", "--filter", "udp port 9"];
+    let words = [&words[..], &["--limit", "3", "-w", "/dev/null"]].concat();
+    let mut capture = Process::spawn(folder.path(), "capture", binary::linerate(), &words);
+    assert!(capture.finish(LIMIT).success(), "{}", capture.output());
+    switch.stop();
+}
+
+#[test]
+#[ignore = "needs a switch: run by `cargo xtask test`"]
+fn packets_are_followed_to_the_worker_of_their_flow() {
+    floods("[worker]\nrss_mode = \"software\"\nwork = [0, 1]\n");
+}
+
+fn floods(workers: &str) {
+    let folder = folder();
+    let switch = start(folder.path(), "", workers);
     let steps = steps(folder.path(), &["--limit", "3", "--rate", "20", "--ports", "source"]);
     for number in 1..=3 {
         let received = of(&steps, number, "received");
@@ -110,7 +136,7 @@ fn whole(steps: &[Value], end: &str) -> u64 {
 #[ignore = "needs a switch: run by `cargo xtask test`"]
 fn flow_tables_edit_and_drop_followed_packets() {
     let folder = folder();
-    let switch = start(folder.path(), "pipeline = \"openflow\"");
+    let switch = start(folder.path(), "pipeline = \"openflow\"", "");
     switch
         .tell(&["flows", "add", "in_port=source,udp,actions=set_field:9000->udp_dst,output:sink"])
         .expect("a flow");

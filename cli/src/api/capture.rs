@@ -9,8 +9,6 @@ use super::peer::Peer;
 use super::server::Endless;
 use super::service::{ApiService, missing};
 use crate::dataplane::capture_report::{CaptureEnd, CaptureRequest, Captured};
-use crate::settings::model::{ModelKind, RssMode};
-use crate::settings::topology::Topology;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
@@ -132,22 +130,9 @@ impl ApiService {
         if let Some(unknown) = request.ports.iter().find(|name| !is_port(name)) {
             return Err(missing("port", unknown));
         }
-        if request.trace.is_some() && !follows(&topology) {
-            let reason = "packets change their worker on their way, and are not followed there";
-            let remedy = "capture them, or use workers that run to completion, without software RSS";
-            return Err(ApiError::invalid("trace", reason, remedy));
-        }
         drop(topology);
         Ok(self.data_plane().capture(request)?)
     }
-}
-
-/// Whether one worker receives and sends a packet.
-fn follows(topology: &Topology) -> bool {
-    let is_software = |mode| mode == RssMode::Software;
-    let hands_over = is_software(topology.model.rss_mode)
-        || topology.ports.iter().any(|port| port.rss_mode.is_some_and(is_software));
-    topology.model.model != ModelKind::Pipeline && !hands_over
 }
 
 /// A pipe as the body of an answer. A capture that broke off is an error, by which the client sees that the file is not

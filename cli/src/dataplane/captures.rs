@@ -237,14 +237,14 @@ fn options(request: &CaptureRequest, sources: &Sources) -> (CaptureOptions, Vec<
     }
     names.extend(other.map(|_| "ports added later".to_owned()));
     let CaptureRequest { received, sent, dropped, .. } = *request;
-    let trace = request.trace.map(|rate| TraceOptions { rate, ports: from.clone(), numbers: Arc::default() });
+    let trace = request.trace.map(|rate| TraceOptions::new(rate, from.clone()));
     (CaptureOptions { interfaces, received, sent, dropped, filter: request.filter.clone(), trace }, names)
 }
 
 impl Task {
     /// Writes packets until the capture ends.
     fn run(&self, mut file: CaptureFile, pipe: &OwnedFd) {
-        let id = self.engine.start_capture(self.options.clone(), || file.feed());
+        let id = self.engine.start_capture(self.options.clone(), file.feeds());
         // Only a capture of the process before is waited for.
         let _ = self.known.send(());
         let before = self.begin.recv_timeout(PATIENCE).map(|Begin { limit, before }| {

@@ -2,13 +2,15 @@
 //!
 //! A worker has a list of captures, which is empty almost always: without one, it costs a comparison for each burst
 //! that is received or sent. [`Engine::start_capture`] gives each worker an end of the capture at its next burst
-//! boundary. A packet is captured when it was received, when a queue has taken or refused it, and when a pipeline drops
-//! it. While a port is captured, packets are passed to its queues one by one, because a queue does not report which of
-//! several it has dropped. A capture never waits: packets for which its ring has no room are counted there.
+//! boundary. A packet is captured when it was received, when a queue of a port has taken or refused it, when it is lost
+//! on the way to one, and when a pipeline drops it. While a port is captured, packets are passed to its queues one by
+//! one, because a queue does not report which of several it has dropped. A capture never waits: packets for which its
+//! ring has no room are counted there.
 
 use crate::Engine;
-use crate::command::{Command, QueueKey};
+use crate::command::Command;
 use crate::trace::{BurstKey, PacketKey, TraceOptions, Tracer};
+use crate::worker_builder::Stage;
 use mem::copy::Choice;
 use port::pcap::{CaptureDirection, CaptureFeed, Filter};
 use port::{Burst, DropReason, PortId, Verdicts};
@@ -35,6 +37,15 @@ pub struct CaptureOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CaptureId(u64);
 
+/// A capture that runs, also on workers that are added.
+pub(crate) struct Running {
+    id: CaptureId,
+    trace: Option<TraceOptions>,
+    end_for: Box<MakeEnd>,
+}
+
+type MakeEnd = dyn Fn(&Stage) -> Box<Capture> + Send;
+
 /// One worker's end of a capture.
 pub(crate) struct Capture {
     id: CaptureId,
@@ -46,22 +57,52 @@ pub(crate) struct Capture {
 }
 
 impl Engine {
-    /// Has every worker that runs now capture packets, each to a feed that `feed` makes.
-    pub fn start_capture(&self, options: CaptureOptions, feed: impl Fn() -> CaptureFeed) -> CaptureId {
-        let (id, options) = (CaptureId(self.now().0), Arc::new(options));
-        let epoch = self.epoch();
-        for (_, stage) in self.worker_set().running() {
-            let tracer = options.trace.clone().map(|trace| Tracer::new(trace, self.ticks_per_ns()));
-            let capture = Capture { id, feed: feed(), options: options.clone(), epoch, tracer };
-            stage.link.post(Command::StartCapture(Box::new(capture)));
+    /// Has every worker capture packets, each to a feed that `feed` makes; also workers that are added later.
+    pub fn start_capture(
+        &self,
+        options: CaptureOptions,
+        feed: impl Fn() -> CaptureFeed + Send + 'static,
+    ) -> CaptureId {
+        let (id, epoch, ticks_per_ns) = (CaptureId(self.now().0), self.epoch(), self.ticks_per_ns());
+        let (trace, options) = (options.trace.clone(), Arc::new(options));
+        let end_for = move |stage: &Stage| {
+            let tracer = options.trace.clone().map(|trace| Tracer::new(trace, ticks_per_ns, stage));
+            Box::new(Capture { id, feed: feed(), options: options.clone(), epoch, tracer })
+        };
+        let capture = Running { id, trace, end_for: Box::new(end_for) };
+        let mut worker_set = self.worker_set();
+        let end = |(_, stage): (usize, &Stage)| (stage.link.clone(), (capture.end_for)(stage));
+        // All exist before the first worker begins, because no packet is followed before the last one has begun.
+        let ends: Vec<_> = worker_set.running().map(end).collect();
+        for (link, end) in ends {
+            link.post(Command::StartCapture(end));
         }
+        worker_set.captures.push(capture);
         id
     }
 
     /// Ends a capture. Workers drop their feeds at their next burst boundary.
     pub fn stop_capture(&self, id: CaptureId) {
-        for (_, stage) in self.worker_set().running() {
+        let mut worker_set = self.worker_set();
+        worker_set.captures.retain(|capture| capture.id != id);
+        for (_, stage) in worker_set.running() {
             stage.link.post(Command::StopCapture(id));
+        }
+    }
+}
+
+impl Running {
+    /// Gives a stage that was added its end.
+    pub(crate) fn begin_on(&self, stage: &Stage) {
+        stage.link.post(Command::StartCapture((self.end_for)(stage)));
+    }
+}
+
+impl Drop for Running {
+    /// Workers end one by one; packets are no longer followed from one to the next.
+    fn drop(&mut self) {
+        if let Some(trace) = &self.trace {
+            trace.end();
         }
     }
 }
@@ -69,12 +110,18 @@ impl Engine {
 impl Capture {
     #[cfg(test)]
     pub(crate) fn new(options: CaptureOptions, feed: CaptureFeed) -> Self {
-        let tracer = options.trace.clone().map(|trace| Tracer::new(trace, 1.0));
-        Self { id: CaptureId(1), feed, options: Arc::new(options), epoch: 0, tracer }
+        Self { id: CaptureId(1), feed, options: Arc::new(options), epoch: 0, tracer: None }
     }
 
     pub(crate) fn id(&self) -> CaptureId {
         self.id
+    }
+
+    /// The worker has it now.
+    pub(crate) fn begin(&mut self) {
+        if let Some(tracer) = &mut self.tracer {
+            tracer.begin();
+        }
     }
 
     /// Interface of a port, if it is captured.
@@ -101,29 +148,55 @@ impl Capture {
         if is_new && self.tracer.as_ref().is_some_and(|tracer| !tracer.follows(port)) {
             return;
         }
-        let step = match &mut self.tracer {
-            Some(tracer) if is_new => packet.and_then(|packet| tracer.receive(packet)),
-            Some(tracer) => tracer.step(packet),
-            None => None,
+        let (time, step) = match &mut self.tracer {
+            None => (burst.now(), None),
+            Some(tracer) => {
+                let found = if is_new {
+                    packet.and_then(|packet| tracer.receive(packet))
+                } else {
+                    tracer.step(packet)
+                };
+                let Some((time, step)) = found else { return };
+                (time, Some(step))
+            }
         };
-        if self.tracer.is_none() || step.is_some() {
-            let at = (interface, self.epoch);
-            mem::with_kernel!(kernel, K => self.feed.add::<K>((burst, i), direction, drop, at, step));
-        }
+        let at = (interface, self.epoch.wrapping_add(time.0).wrapping_sub(burst.now().0));
+        mem::with_kernel!(kernel, K => self.feed.add::<K>((burst, i), direction, drop, at, step));
     }
 }
 
-/// Captures the packets of a burst that the queue `from` has received.
+/// Captures the packets of a burst that was received from `port`.
 #[cold]
-pub(crate) fn received(captures: &mut [Capture], kernel: Choice, burst: &mut Burst, from: QueueKey) {
-    let key = BurstKey { now: burst.now(), from };
+pub(crate) fn received(captures: &mut [Capture], kernel: Choice, burst: &mut Burst, port: PortId) {
+    let key = BurstKey::of(burst);
     mem::with_kernel!(kernel, K => burst.load_heads::<K>());
     for capture in captures.iter_mut().filter(|capture| capture.options.received) {
+        if let Some(tracer) = &mut capture.tracer {
+            tracer.begin_burst(key);
+        }
         for i in 0..burst.len() {
-            capture.add(kernel, (burst, i), (from.port, CaptureDirection::In), None, Some((key, i as u8)));
+            capture.add(kernel, (burst, i), (port, CaptureDirection::In), None, Some((key, i as u8)));
         }
         capture.feed.notify();
     }
+}
+
+/// A burst has come from another stage, where its packets were captured.
+#[cold]
+pub(crate) fn arrived(captures: &mut [Capture], kernel: Choice, burst: &mut Burst) {
+    if captures.iter().any(|capture| capture.options.filter.is_some()) {
+        mem::with_kernel!(kernel, K => burst.load_heads::<K>());
+    }
+    for tracer in captures.iter_mut().filter_map(|capture| capture.tracer.as_mut()) {
+        tracer.begin_burst(BurstKey::of(burst));
+        tracer.arrive(burst);
+    }
+}
+
+/// A packet goes to another stage in this buffer.
+pub(crate) fn handed_over(captures: &[Capture], packet: Option<PacketKey>, buffer: usize) {
+    let tracers = captures.iter().filter_map(|capture| capture.tracer.as_ref());
+    tracers.for_each(|tracer| tracer.hand_over(packet, buffer));
 }
 
 /// Whether any capture follows packets.
@@ -157,19 +230,19 @@ pub(crate) fn dropped(
     }
 }
 
-/// Captures a packet for `port`, which was sent if it was not dropped.
+/// Captures a packet at a port, which was sent if it was not dropped.
 #[cold]
 pub(crate) fn lost_or_sent(
     captures: &mut [Capture],
     kernel: Choice,
     packet: (&Burst, usize),
-    port: PortId,
+    at: (PortId, CaptureDirection),
     drop: Option<DropReason>,
     key: Option<PacketKey>,
 ) {
     let wants = |options: &CaptureOptions| if drop.is_some() { options.dropped } else { options.sent };
     for capture in captures.iter_mut().filter(|capture| wants(&capture.options)) {
-        capture.add(kernel, packet, (port, CaptureDirection::Out), drop, key);
+        capture.add(kernel, packet, at, drop, key);
     }
 }
 

@@ -136,7 +136,8 @@ impl Link {
 
     /// Marks the worker's thread as ended, for any reason, so that waits for it return.
     pub(crate) fn end(&self) {
-        // Pairs with the acquire loads in `is_done`, `is_out_of_service` and `post`: what the worker did happened before.
+        // Pairs with the acquire loads in `is_done`, `is_out_of_service` and `post`: what the worker did happened
+        // before.
         self.ended.store(true, Ordering::Release);
         self.control.ring();
     }

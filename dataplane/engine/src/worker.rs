@@ -218,9 +218,9 @@ impl<M: Execution> Worker<M> {
         let before = self.pending.is_some();
         self.finish();
         if got {
-            if self.out.watch.is_on && !self.rx[at].account.is_handoff {
-                let from = self.rx[at].key;
-                self.out.capture_received(&mut self.bursts[filled], from);
+            if self.out.watch.is_on {
+                let is_handoff = self.rx[at].account.is_handoff;
+                self.out.capture_received(&mut self.bursts[filled], (!is_handoff).then_some(port));
             }
             self.counters.port(port).count_rx(&stats);
             self.counters.packets.add(stats.packets);
@@ -253,8 +253,7 @@ impl<M: Execution> Worker<M> {
         }
         let burst = &mut self.bursts[index];
         self.out.price = self.rx[at].account.price();
-        let is_sampled =
-            self.out.watch.is_on && self.out.begin_sample(index, BurstKey { now: burst.now(), from });
+        let is_sampled = self.out.watch.is_on && self.out.begin_sample(index, BurstKey::of(burst));
         self.classifier.classify(burst, &received(burst, from));
         if is_sampled {
             self.out.sample_classified();

@@ -1,5 +1,6 @@
 //! Builds stages and starts their threads: parts, CPU pinning, and setup before the first round.
 
+use crate::capture::Running;
 use crate::clock::Clock;
 use crate::command::Event;
 use crate::config::{EngineError, QueueFull, WorkerConfig};
@@ -85,6 +86,7 @@ pub(crate) struct WorkerSet {
     pub(crate) threads: Vec<Thread>,
     /// Handles of inline workers, until they are taken.
     pub(crate) inline: Vec<Inline>,
+    pub(crate) captures: Vec<Running>,
 }
 
 impl WorkerSet {
@@ -123,8 +125,9 @@ impl WorkerSet {
         roles.iter().filter_map(|role| removed(*role).or_else(|| new.next())).collect()
     }
 
-    /// Adds a stage under an index of [`WorkerSet::free_indices`].
+    /// Adds a stage under an index of [`WorkerSet::free_indices`]. It joins the captures that run.
     pub(crate) fn insert(&mut self, index: usize, stage: Stage) -> NewStage {
+        self.captures.iter().for_each(|capture| capture.begin_on(&stage));
         let new = NewStage { index, role: stage.place.1, link: stage.link.clone() };
         match self.stages.get_mut(index) {
             Some(place) => *place = stage,

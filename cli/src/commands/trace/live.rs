@@ -17,13 +17,16 @@ use port::pcap::summary;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::time::{Duration, UNIX_EPOCH};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant, UNIX_EPOCH};
 use wire::MacAddress;
 
 /// Bytes of a packet that are captured: all headers that flow tables read.
 const SNAP: u32 = 256;
 /// Received packets whose headers are kept, to find changes.
 const KEPT: usize = 512;
+/// How long the last packet may need to its last step, and the switch to write it: it writes every 200 ms.
+const SETTLED: Duration = Duration::from_millis(500);
 
 /// Follows packets until the limit, a signal, or the end of the output.
 pub(super) fn run(args: &TraceArgs, client: &Client) -> anyhow::Result<()> {
@@ -41,11 +44,19 @@ pub(super) fn run(args: &TraceArgs, client: &Client) -> anyhow::Result<()> {
         let sent = |_| ErrorKind::BrokenPipe.into();
         own.stream(&path, |_| {}, |piece| sender.send(piece.to_vec()).map_err(sent))
     });
-    for piece in pieces {
+    loop {
+        let left =
+            follower.until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
+        let piece = match pieces.recv_timeout(left) {
+            Ok(piece) => piece,
+            // The process ends the thread.
+            Err(RecvTimeoutError::Timeout) => return Ok(()),
+            Err(RecvTimeoutError::Disconnected) => break,
+        };
         let shown = reader.read(&piece).and_then(|records| records.iter().try_for_each(|r| follower.show(r)));
         match shown {
             Ok(()) => {}
-            // The limit is reached, or the reader of the output has ended; the process ends the thread.
+            // The reader of the output has ended.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
             Err(e) => {
                 return Err(Diagnostic::failed("trace --live", e, "use the linerate of the switch").into());
@@ -63,6 +74,8 @@ struct Follower<'a> {
     output: Output,
     /// Number of the last packet that is printed.
     limit: u32,
+    /// When the last step of the last packet was printed, at the latest.
+    until: Option<Instant>,
     /// Bridge of each port, and whether it has flow tables.
     bridges: BTreeMap<String, (String, bool)>,
     received: BTreeMap<u32, Vec<u8>>,
@@ -80,13 +93,16 @@ impl<'a> Follower<'a> {
         });
         let limit = args.limit.map_or(u32::MAX, |limit| limit.try_into().unwrap_or(u32::MAX));
         let (bridges, received) = (bridges.collect(), BTreeMap::new());
-        Ok(Self { client, output: args.show.output, limit, bridges, received })
+        Ok(Self { client, output: args.show.output, limit, until: None, bridges, received })
     }
 
-    /// Prints a step. Returns `BrokenPipe` behind the last packet, as for a closed output.
+    /// Prints a step of a packet within the limit. Returns `BrokenPipe` if the output is closed.
     fn show(&mut self, record: &TraceRecord) -> std::io::Result<()> {
+        if record.number >= self.limit {
+            self.until.get_or_insert_with(|| Instant::now() + SETTLED);
+        }
         if record.number > self.limit {
-            return Err(ErrorKind::BrokenPipe.into());
+            return Ok(());
         }
         let is_received = record.outcome == Outcome::Received;
         let lookup = if is_received { self.look_up(record) } else { None };
@@ -108,10 +124,13 @@ impl<'a> Follower<'a> {
         let is_changed = self.received.get(number).is_some_and(|head| *head != record.head);
         let changed = if is_changed { format!("; now {}", summary(&record.head)) } else { String::new() };
         let after = format!("#{number}    +{}", nanoseconds(record.since_ns));
-        let verdict = format!("(verdict after {})", nanoseconds(record.verdict_ns));
+        let verdict = match record.verdict_ns {
+            0 => String::new(),
+            ns => format!(" (verdict after {})", nanoseconds(ns)),
+        };
         match &record.outcome {
-            Outcome::Sent => format!("{after}  sent to {port} {verdict}{changed}\n"),
-            Outcome::Dropped(reason) => format!("{after}  dropped at {port}: {reason} {verdict}{changed}\n"),
+            Outcome::Sent => format!("{after}  sent to {port}{verdict}{changed}\n"),
+            Outcome::Dropped(reason) => format!("{after}  dropped at {port}: {reason}{verdict}{changed}\n"),
             Outcome::Received => {
                 let time = humantime::format_rfc3339_nanos(UNIX_EPOCH + Duration::from_nanos(record.time));
                 let packet = summary(&record.head);
@@ -191,7 +210,7 @@ fn value(record: &TraceRecord, lookup: Option<&Lookup>) -> Value {
         "reason": reason,
         "time_ns": record.time,
         "since_ns": record.since_ns,
-        "verdict_ns": record.verdict_ns,
+        "verdict_ns": (record.verdict_ns > 0).then_some(record.verdict_ns),
         "skipped": record.skipped,
         "length": record.length,
         "packet": summary(&record.head),

@@ -13,7 +13,8 @@ use console::Diagnostic;
 use serde_json::{Value, json};
 
 /// Reads a worker to be added to `running`: a stage in a pipeline. It has the polling and the handling of full queues
-/// of the first worker, unless the request names others. Returns its role and the configuration with it as the last one.
+/// of the first worker, unless the request names others. Returns its role, and the configuration with it as the last
+/// one.
 pub(crate) fn new_worker(
     json: &Value,
     running: &Topology,

@@ -55,14 +55,33 @@ impl Handoffs {
     /// if there is no route.
     pub(crate) fn send(
         &mut self,
-        (burst, indices): (&Burst, &[u8]),
-        (route, alone): (Route, bool),
+        packets: (&Burst, &[u8]),
+        to: (Route, bool),
         work: u64,
         stats: &mut BurstStats,
     ) -> bool {
+        self.send_by(to.0, work, |sender, kernel| sender.send(kernel, packets, to, stats))
+    }
+
+    /// [`Handoffs::send`], which tells `each` packet before the next stage may have it: its index, and its first
+    /// buffer, or `None` if it was dropped.
+    #[cold]
+    pub(crate) fn send_watched(
+        &mut self,
+        packets: (&Burst, &[u8]),
+        to: (Route, bool),
+        work: u64,
+        stats: &mut BurstStats,
+        each: impl FnMut(u8, Option<usize>),
+    ) -> bool {
+        self.send_by(to.0, work, |sender, kernel| sender.send_watched(kernel, packets, to, stats, each))
+    }
+
+    #[inline(always)]
+    fn send_by(&mut self, route: Route, work: u64, send: impl FnOnce(&mut Sender, Choice)) -> bool {
         let at = self.routes[usize::from(route.to.0)];
         let Some(sender) = self.senders.get_mut(usize::from(at)) else { return false };
-        sender.send(self.kernel, (burst, indices), (route, alone), stats);
+        send(sender, self.kernel);
         if work > 0 && self.waits {
             sender.add_debt(work);
         }

@@ -121,14 +121,33 @@ impl Sender {
         stats: &mut BurstStats,
     ) -> usize {
         let sent = mem::with_kernel!(kernel, K => {
-            let (sent, later) = self.send_directly::<K>(cache, burst, indices, (route, alone));
-            if later.is_empty() { sent } else { sent + self.send_by::<K>(cache, burst, later, route, alone) }
+            let to = (route, alone);
+            let (sent, later) = self.send_directly::<K>(cache, burst, indices, to);
+            if later.is_empty() { sent } else { sent + self.send_by::<K>(cache, (burst, later), to, |_, _| ()) }
         });
         stats.drop(DropReason::HandoffFull, (indices.len() - sent) as u64);
         if self.unit == 0 {
             self.publish();
         }
         sent
+    }
+
+    /// [`Sender::send`], which tells `each` packet as [`Sender::send_by`] does.
+    #[cold]
+    pub(super) fn send_watched(
+        &mut self,
+        kernel: Choice,
+        packets: (&Burst, &[u8]),
+        to: (Route, bool),
+        stats: &mut BurstStats,
+        each: impl FnMut(u8, Option<usize>),
+    ) {
+        let sent =
+            store::with(|cache| mem::with_kernel!(kernel, K => self.send_by::<K>(cache, packets, to, each)));
+        stats.drop(DropReason::HandoffFull, (packets.1.len() - sent.unwrap_or(0)) as u64);
+        if self.unit == 0 {
+            self.publish();
+        }
     }
 
     /// Sends packets directly into the ring, up to the first that needs more than one buffer, if there is room for
@@ -160,43 +179,58 @@ impl Sender {
         (sent, left)
     }
 
-    /// Stages packets. Returns how many had room.
+    /// Stages packets. Tells `each` the index and the first buffer before the receiver may have it; `None`: it had no
+    /// room. Returns how many had room.
     #[cold]
     fn send_by<K: Kernel>(
         &mut self,
         cache: &mut Cache,
-        burst: &Burst,
-        indices: &[u8],
-        route: Route,
-        alone: bool,
+        (burst, indices): (&Burst, &[u8]),
+        to: (Route, bool),
+        mut each: impl FnMut(u8, Option<usize>),
     ) -> usize {
         let mut room = if self.holds { usize::MAX } else { self.room(indices.len()) };
         let mut sent = 0;
         for &index in indices {
-            let i = usize::from(index);
-            // A packet that a pipeline lists twice is sent once: its buffer is already handed over.
-            let Some(there) = burst.pool_bufs(i) else { continue };
-            let there = if alone { there } else { 0 };
-            let entries = if there > 0 { there } else { burst.frame_len(i).div_ceil(DATA).max(1) };
-            if entries > room {
-                // The known position of the receiver may be outdated.
-                room = self.room(entries);
-                if entries > room {
-                    continue;
-                }
-            }
-            let loaded = match there {
-                0 => self.load::<K>(cache, burst, i, route, entries),
-                _ => self.pass_on(burst, i, route, entries),
-            };
-            if loaded {
-                (room, sent) = (room - entries, sent + 1);
-            }
+            let at = self.staged.len();
+            let is_staged = self.stage::<K>(cache, (burst, index.into()), to, &mut room);
+            each(index, self.staged.get(at).map(|entry| entry.buffer.id()));
+            sent += usize::from(is_staged);
             if self.unit > 0 && self.staged.len() >= self.unit {
                 self.publish();
             }
         }
         sent
+    }
+
+    /// Stages packet `i` if it has `room`, which is reduced. Returns whether it was staged.
+    #[inline]
+    fn stage<K: Kernel>(
+        &mut self,
+        cache: &mut Cache,
+        (burst, i): (&Burst, usize),
+        (route, alone): (Route, bool),
+        room: &mut usize,
+    ) -> bool {
+        // A packet that a pipeline lists twice is sent once: its buffer is already handed over.
+        let Some(there) = burst.pool_bufs(i) else { return false };
+        let there = if alone { there } else { 0 };
+        let entries = if there > 0 { there } else { burst.frame_len(i).div_ceil(DATA).max(1) };
+        if entries > *room {
+            // The known position of the receiver may be outdated.
+            *room = self.room(entries);
+            if entries > *room {
+                return false;
+            }
+        }
+        let loaded = match there {
+            0 => self.load::<K>(cache, burst, i, route, entries),
+            _ => self.pass_on(burst, i, route, entries),
+        };
+        if loaded {
+            *room -= entries;
+        }
+        loaded
     }
 
     /// Moves packet `i` and its buffers out of the burst.

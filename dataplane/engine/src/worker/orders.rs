@@ -174,6 +174,7 @@ impl<M: Execution> Worker<M> {
         self.counters.port(port).count_rx(&stats);
         self.now = self.clock();
         let burst = &mut self.bursts[index];
+        burst.set_now(self.now);
         let context = Context { injected: true, stage, ..Context::received(port, self.now) };
         self.classifier.classify(burst, &context);
         if !self.out.send_all(burst, &self.classifier.verdicts, from) {

@@ -168,7 +168,7 @@ impl Worker<Sharing> {
         stealable.served(packets, stats.packets);
         if got {
             if self.out.watch.is_on {
-                self.out.capture_received(&mut self.bursts[0], stealable.key);
+                self.out.capture_received(&mut self.bursts[0], Some(stealable.key.port));
             }
             self.counters.port(stealable.key.port).count_rx(&stats);
             self.counters.packets.add(stats.packets);
@@ -207,8 +207,7 @@ impl Worker<Sharing> {
     #[inline]
     fn send_shared(&mut self, stealable: &StealableQueue, served: &mut Served) {
         let burst = &mut self.bursts[0];
-        let is_sampled = self.out.watch.is_on
-            && self.out.begin_sample(0, BurstKey { now: burst.now(), from: stealable.key });
+        let is_sampled = self.out.watch.is_on && self.out.begin_sample(0, BurstKey::of(burst));
         self.classifier.classify(burst, &received(burst, stealable.key));
         if is_sampled {
             self.out.sample_classified();

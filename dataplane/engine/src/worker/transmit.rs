@@ -242,11 +242,17 @@ impl Transmit {
         let mut stats = BurstStats::default();
         let segments = self.cost_behind(burst, indices);
         let work = segments + self.price_behind(to) * indices.len() as u64;
-        if !self.handoffs.send((burst, indices), (route, self.alone), work, &mut stats) {
+        let (packets, port) = ((burst, indices), self.loss_port(from.port, to));
+        let is_routed = if self.watch.is_on && self.watches(port) {
+            self.hand_over_watched(packets, (route, port), work, flooded, &mut stats)
+        } else {
+            self.handoffs.send(packets, (route, self.alone), work, &mut stats)
+        };
+        if !is_routed {
             flooded.drop_at_down_port(indices.iter().map(|&i| (i, 1)), &mut stats);
         }
         self.spent += cost_of(burst, indices) + segments;
-        self.counters.port(self.loss_port(from.port, to)).count_drops(&stats);
+        self.counters.port(port).count_drops(&stats);
         true
     }
 

@@ -80,7 +80,7 @@ impl<M: Execution> Worker<M> {
     fn classify_carried(&mut self, carried: &mut Carried) {
         if !std::mem::replace(&mut carried.is_classified, true) {
             let context = received(&carried.burst, carried.from);
-            self.out.resume_sample(carried.received, key(carried));
+            self.out.resume_sample(carried.received, BurstKey::of(&carried.burst));
             self.classifier.classify(&mut carried.burst, &context);
             self.out.send_all(&mut carried.burst, &self.classifier.verdicts, carried.from);
             self.out.pause_sample(carried.received);
@@ -117,7 +117,7 @@ impl<M: Execution> Worker<M> {
     /// Sends within the remaining budget of the turn. Returns whether nothing is left.
     fn step(&mut self, carried: &mut Carried) -> bool {
         let Carried { burst, from, delivery, received, .. } = carried;
-        self.out.resume_sample(*received, BurstKey { now: burst.now(), from: *from });
+        self.out.resume_sample(*received, BurstKey::of(burst));
         let is_done = self.out.deliver((burst, *from), delivery, self.now);
         self.out.pause_sample(*received);
         carried.cost += self.out.spent;
@@ -163,11 +163,6 @@ impl<M: Execution> Worker<M> {
         self.out.may_wait = self.config.queue_full == QueueFull::Wait;
         self.recycle(carried);
     }
-}
-
-/// Identifies a burst among those of the worker.
-fn key(carried: &Carried) -> BurstKey {
-    BurstKey { now: carried.burst.now(), from: carried.from }
 }
 
 /// Special turns of a queue owned by this worker, given by its index.

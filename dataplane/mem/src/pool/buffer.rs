@@ -62,6 +62,12 @@ impl Buffer {
         self.start
     }
 
+    /// Identifies the buffer among all that exist.
+    #[inline]
+    pub fn id(&self) -> usize {
+        self.start.addr().get()
+    }
+
     /// Consumes the handle and returns the start address of the buffer.
     #[inline(always)]
     pub(super) fn into_start(self) -> NonNull<u8> {

@@ -266,10 +266,22 @@ impl Burst {
     #[inline]
     pub fn pool_bufs(&self, i: usize) -> Option<usize> {
         let Some((at, n)) = self.pool_bufs.of(i) else { return Some(0) };
-        let first = &self.pool_bufs.buffers[at as usize];
-        // A `Cell` cannot be borrowed, so the buffer is taken and put back.
-        first.set(Some(first.take()?));
-        Some(n as usize)
+        self.id_at(at).map(|_| n as usize)
+    }
+
+    /// [`Buffer::id`] of the first buffer of packet `i`; `None` if it is not in pool buffers, or was taken.
+    pub fn buffer_id(&self, i: usize) -> Option<usize> {
+        self.id_at(self.pool_bufs.of(i)?.0)
+    }
+
+    /// A `Cell` cannot be borrowed, so the buffer is taken and put back.
+    #[inline]
+    fn id_at(&self, at: u32) -> Option<usize> {
+        let place = &self.pool_bufs.buffers[at as usize];
+        let buffer = place.take()?;
+        let id = buffer.id();
+        place.set(Some(buffer));
+        Some(id)
     }
 
     /// Takes the buffers of packet `i`, which hold it as received. The caller must check [`Burst::pool_bufs`] before;

@@ -86,6 +86,12 @@ impl CaptureFile {
         CaptureFeed(self.spool.feed())
     }
 
+    /// Makes feeds, also while the file is written.
+    pub fn feeds(&self) -> impl Fn() -> CaptureFeed + Send + use<> {
+        let shared = self.spool.shared.clone();
+        move || CaptureFeed(Feed::new(shared.clone()))
+    }
+
     /// Waits for packets, at most `limit`, and writes them. The file is kept from the first call on.
     pub fn write(&mut self, limit: Duration) {
         let due = self.spool.deadline().map(|at| at.saturating_duration_since(Instant::now()));

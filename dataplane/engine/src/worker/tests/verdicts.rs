@@ -192,7 +192,7 @@ fn busy_worker_runs_timers_started_by_packets() {
 }
 
 /// Sends every packet to port 1 and, with a tag inserted, to port 2; even ones are flooded.
-struct EvenFlooded;
+pub(super) struct EvenFlooded;
 
 impl Pipeline for EvenFlooded {
     fn process(&mut self, burst: &mut Burst, _: &Context, verdicts: &mut Verdicts) {

@@ -2,11 +2,13 @@
 
 use super::Transmit;
 use crate::capture::{self, Capture, CaptureId};
-use crate::command::QueueKey;
 use crate::trace::{BurstKey, PacketKey};
 use crate::worker::sampler::Sampler;
 use mem::copy::Choice;
-use port::{BURST, Burst, BurstStats, DropReason, Now, PortFault, PortId, RxQueue, TxQueue, Verdicts};
+use port::pcap::CaptureDirection;
+use port::{
+    BURST, Burst, BurstStats, DropReason, Flooded, Now, PortFault, PortId, Route, RxQueue, TxQueue, Verdicts,
+};
 
 /// Captures and samples of a worker.
 pub(in crate::worker) struct Watch {
@@ -39,7 +41,8 @@ impl Transmit {
         self.watch.is_on = !self.watch.captures.is_empty() || self.watch.sampler.is_on();
     }
 
-    pub(in crate::worker) fn start_capture(&mut self, capture: Capture) {
+    pub(in crate::worker) fn start_capture(&mut self, mut capture: Capture) {
+        capture.begin();
         self.watch.captures.push(capture);
         self.update_watch();
     }
@@ -49,11 +52,14 @@ impl Transmit {
         self.update_watch();
     }
 
-    /// Captures the packets of a burst that the queue `from` has received.
+    /// Captures the packets of a burst that was received from `port`; `None`: from a handoff queue.
     #[cold]
-    pub(in crate::worker) fn capture_received(&mut self, burst: &mut Burst, from: QueueKey) {
-        if !self.watch.captures.is_empty() {
-            capture::received(&mut self.watch.captures, self.kernel, burst, from);
+    pub(in crate::worker) fn capture_received(&mut self, burst: &mut Burst, port: Option<PortId>) {
+        let captures = &mut self.watch.captures[..];
+        match port {
+            _ if captures.is_empty() => {}
+            Some(port) => capture::received(captures, self.kernel, burst, port),
+            None => capture::arrived(captures, self.kernel, burst),
         }
     }
 
@@ -141,9 +147,48 @@ impl Transmit {
         let (kernel, drop) = (self.kernel, Some(DropReason::QueueFull));
         for &index in indices {
             let key = packet(self.watch.current, self.watch.origins.as_ref(), index);
-            capture::lost_or_sent(&mut self.watch.captures, kernel, (burst, index.into()), to, drop, key);
+            let at = (to, CaptureDirection::Out);
+            capture::lost_or_sent(&mut self.watch.captures, kernel, (burst, index.into()), at, drop, key);
         }
         capture::notify(&mut self.watch.captures);
+    }
+
+    /// Whether a capture has the packets that are lost at `port`, or follows packets.
+    #[cold]
+    pub(super) fn watches(&self, port: PortId) -> bool {
+        capture::concerns(&self.watch.captures, port) || capture::trace(&self.watch.captures)
+    }
+
+    /// [`Handoffs::send`](crate::handoff::Handoffs::send) of packets that are lost at `port` if they are. Captures have
+    /// those, except flooded ones for a port without a peer, and the next stage learns which ones are followed.
+    #[cold]
+    pub(super) fn hand_over_watched(
+        &mut self,
+        (burst, indices): (&Burst, &[u8]),
+        (route, port): (Route, PortId),
+        work: u64,
+        flooded: &Flooded,
+        stats: &mut BurstStats,
+    ) -> bool {
+        let direction = if port == route.to { CaptureDirection::Out } else { CaptureDirection::In };
+        let Self { watch: Watch { captures, current, origins, .. }, handoffs, kernel, alone, .. } = self;
+        let key = |index| packet(*current, origins.as_ref(), index);
+        let lost = |captures: &mut [Capture], index: u8, reason| {
+            let (packet, at) = ((burst, usize::from(index)), (port, direction));
+            capture::lost_or_sent(captures, *kernel, packet, at, Some(reason), key(index));
+        };
+        let each = |index: u8, buffer: Option<usize>| match buffer {
+            Some(buffer) => capture::handed_over(captures, key(index), buffer),
+            None if burst.pool_bufs(index.into()).is_some() => lost(captures, index, DropReason::HandoffFull),
+            // Its buffer was handed over, because the packet is listed twice.
+            None => {}
+        };
+        let is_routed = handoffs.send_watched((burst, indices), (route, *alone), work, stats, each);
+        for &index in indices.iter().filter(|index| !is_routed && !flooded.contains(**index)) {
+            lost(captures, index, DropReason::PortDown);
+        }
+        capture::notify(captures);
+        is_routed
     }
 
     /// Captures the packets that a pipeline has dropped.
@@ -204,7 +249,8 @@ fn send_captured(
         if sent? == 0 {
             break;
         }
-        capture::lost_or_sent(captures, kernel, (burst, index.into()), to, drop, key(index));
+        let at = (to, CaptureDirection::Out);
+        capture::lost_or_sent(captures, kernel, (burst, index.into()), at, drop, key(index));
         done += 1;
     }
     capture::notify(captures);
