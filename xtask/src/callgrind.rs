@@ -12,16 +12,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
-use crate::command::{self, cargo};
+use crate::command::{self, BUILD, cargo};
 use crate::fingerprint;
 use crate::steps::Outcome;
 
-const BUILD: Duration = Duration::from_mins(15);
 /// The counted program, with one copy kernel, which shortens its build.
 const PROGRAM: [&str; 6] = ["build", "--release", "--package", PACKAGE, "--features", "mem/only-avx2"];
 const PACKAGE: &str = "linerate-counted";

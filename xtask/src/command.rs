@@ -26,7 +26,8 @@ pub(crate) fn target() -> PathBuf {
 }
 
 const OTHER_BINARY: &str = "LINERATE_BIN";
-const BUILD: Duration = Duration::from_mins(30);
+/// Time after which a build counts as hung; those beside other steps have a part of a core.
+pub(crate) const BUILD: Duration = Duration::from_mins(30);
 /// Exit code of `cargo test` if a test program failed.
 const TESTS_FAILED: i32 = 101;
 /// Timeout for the remaining output of a terminated program.

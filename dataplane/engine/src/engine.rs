@@ -71,8 +71,8 @@ impl Engine {
     }
 
     /// Starts workers without threads. A worker forwards when its [`Inline`] is called, in the context of the caller;
-    /// [`WorkerConfig::cpu`] and `polling` are ignored. [`Engine::set_queue_affinity`] assigns queues to workers; by
-    /// default a port goes to the worker with the fewest receive queues.
+    /// [`crate::WorkerConfig::cpu`] and `polling` are ignored. [`Engine::set_queue_affinity`] assigns queues to
+    /// workers; by default a port goes to the worker with the fewest receive queues.
     pub fn start_inline(
         config: EngineConfig,
         pipelines: &dyn Pipelines,
