@@ -155,8 +155,8 @@ pub(super) async fn set_worker(
 
 /// Removes a worker
 ///
-/// Other workers continue its queues and flows, without packet loss, as when a worker is added. The last worker of a role
-/// cannot be removed.
+/// Other workers continue its queues and flows, without packet loss, as when a worker is added. The last worker of a
+/// role cannot be removed.
 #[utoipa::path(delete, path = "/v1/workers/{index}", params(("index" = String, Path, description = "Number")),
     responses(
     (status = 200, description = "The worker was removed", body = WorkerReport),

@@ -111,8 +111,8 @@ pub(crate) trait DataPlane: Send + Sync {
     fn remove_bond(&self, name: &str, ports: &[PortSettings]) -> Result<(), DataPlaneError>;
     /// Adds the last worker of `wanted`, a stage with this role in a pipeline. Returns its number.
     fn add_worker(&self, role: Option<Role>, wanted: &Topology) -> Result<usize, DataPlaneError>;
-    /// Numbers of the workers, in the order of the running configuration. Stages of a pipeline on one thread are one worker
-    /// there.
+    /// Numbers of the workers, in the order of the running configuration. Stages of a pipeline on one thread are one
+    /// worker there.
     fn worker_numbers(&self) -> Vec<Vec<usize>>;
     /// Changes a worker, and the other stages on its thread, while it runs.
     fn set_worker(&self, number: usize, worker: &WorkerSettings) -> Result<(), DataPlaneError>;

@@ -15,19 +15,19 @@ pub(crate) enum WorkersCommand {
     Show(ShowArgs),
     /// Add a worker to the running switch without packet loss
     ///
-    /// In a pipeline it is a stage: a worker stage takes a share of the flows at once, and an rx or tx stage serves ports
-    /// that start later. In other models, queues of ports with several pairs may move to it. The configuration file is
-    /// written with --save only.
+    /// In a pipeline it is a stage: a worker stage takes a share of the flows at once, and an rx or tx stage serves
+    /// ports that start later. In other models, queues of ports with several pairs may move to it. The configuration
+    /// file is written with --save only.
     Add(WorkersAddArgs),
     /// Change keys of a worker while it runs
     ///
-    /// The keys are those of a `[[worker]]` section: `cpu`, `polling` and `queue_full`. Stages of a pipeline on one thread have
-    /// them in common. The configuration file is written with --save only.
+    /// The keys are those of a `[[worker]]` section: `cpu`, `polling` and `queue_full`. Stages of a pipeline on one
+    /// thread have them in common. The configuration file is written with --save only.
     Set(WorkersSetArgs),
     /// Remove a worker without packet loss
     ///
-    /// Other workers continue its queues and flows. The last worker of a role cannot be removed. The configuration file is
-    /// written with --save only.
+    /// Other workers continue its queues and flows. The last worker of a role cannot be removed. The configuration
+    /// file is written with --save only.
     Remove(WorkersRemoveArgs),
 }
 
