@@ -156,7 +156,8 @@ impl<M: Execution> Worker<M> {
     #[cold]
     fn tick(&mut self) {
         self.classifier.tick(self.now);
-        self.out.arm_sample(self.now);
+        let queues = self.rx.len().max(self.model.queues());
+        self.out.arm_sample(self.now, queues);
     }
 
     /// Polls every queue once. Returns whether there was any packet.

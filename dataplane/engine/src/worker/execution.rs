@@ -41,6 +41,11 @@ pub(crate) trait Execution: Sized + Send + 'static {
         let _ = (port, units, price);
     }
 
+    /// How many queues the model itself has.
+    fn queues(&self) -> usize {
+        0
+    }
+
     /// Total debt of `port`. A new queue starts from it, because earlier debts may belong to a previous port with
     /// this number.
     fn debt(&self, port: PortId) -> u64 {

@@ -1,8 +1,11 @@
 //! Samples: the latency of a burst by output port, and the cycles of its steps.
 //!
-//! About once a millisecond of a running worker, the next burst is sampled. A flag that captures use too
-//! ([`super::transmit::Transmit`]) leads it through cold copies of the steps, so that bursts that are not sampled cost
-//! nothing beyond the test of the flag. A sampled burst that is carried over takes the time of its reception along.
+//! About once a millisecond of a running worker, one of the next bursts is sampled. A flag that captures use too
+//! ([`super::transmit::Transmit`]) leads it through cold copies of the steps, so that the other bursts cost nothing
+//! beyond the test of the flag. A sampled burst that is carried over takes the time of its reception along.
+//!
+//! The next burst itself would be a biased choice: a busy worker begins each round with the same queue, and packets
+//! of timers arrive in the same order each millisecond. So a number of bursts is skipped that is spread evenly.
 
 use crate::counters::{PortCounters, WorkerCounters};
 use mem::ticks;
@@ -10,6 +13,10 @@ use port::{Burst, BurstStats, Now, PortFault, RxQueue};
 
 /// Least time between two samples, in nanoseconds.
 const INTERVAL: u64 = 1_000_000;
+/// Least number of bursts of which each may be the sampled one.
+const WINDOW: usize = 16;
+/// 2^32 divided by the golden ratio. Multiples of it, modulo 2^32, are spread evenly, however many are taken.
+const SPREAD: u32 = 0x9e37_79b9;
 
 /// A burst in progress; times are ticks.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,30 +34,35 @@ struct Sample {
 /// State of a worker's samples.
 #[derive(Debug, Default)]
 pub(super) struct Sampler {
-    /// Whether the next burst is sampled.
-    is_armed: bool,
-    /// When the next one is, at the earliest.
+    /// Bursts before the one that will be sampled; `None` if none will be.
+    armed: Option<usize>,
+    /// When the next one is chosen, at the earliest.
     next: Now,
+    /// The last multiple of [`SPREAD`].
+    spread: u32,
     sample: Option<Sample>,
     /// Whether its packets are being sent now.
     is_sending: bool,
 }
 
 impl Sampler {
-    /// Whether a burst is sampled or the next one will be.
+    /// Whether a burst is or will be sampled.
     pub(super) fn is_on(&self) -> bool {
-        self.is_armed || self.sample.is_some()
+        self.armed.is_some() || self.sample.is_some()
     }
 
-    /// Has the next burst sampled if the last sample was long ago.
-    pub(super) fn arm(&mut self, now: Now) {
-        if now >= self.next && self.sample.is_none() {
+    /// Has one of the next bursts sampled if the last sample was long ago. `queues` are those of the worker, each of
+    /// which must be able to have it.
+    pub(super) fn arm(&mut self, now: Now, queues: usize) {
+        if now >= self.next && self.sample.is_none() && self.armed.is_none() {
             self.next = Now(now.0.saturating_add(INTERVAL));
-            self.is_armed = true;
+            let window = queues.max(WINDOW) as u64;
+            self.armed = Some(((u64::from(self.spread) * window) >> 32) as usize);
+            self.spread = self.spread.wrapping_add(SPREAD);
         }
     }
 
-    /// [`RxQueue::rx`] of burst `index`, which is sampled if it has packets.
+    /// [`RxQueue::rx`] of burst `index`, which is sampled if it has packets and is the chosen one.
     pub(super) fn receive(
         &mut self,
         queue: &mut dyn RxQueue,
@@ -60,14 +72,17 @@ impl Sampler {
     ) -> Result<(), PortFault> {
         let began = ticks();
         let taken = queue.rx(burst, stats);
-        if self.is_armed && !burst.is_empty() {
+        if burst.is_empty() {
+            return taken;
+        }
+        if self.armed == Some(0) {
             let received = ticks();
-            self.is_armed = false;
             counters.sampled_polls.add(1);
             counters.sampled_packets.add(burst.len() as u64);
             let receiving = received.saturating_sub(began);
             self.sample = Some(Sample { index, receiving, received, ..Sample::default() });
         }
+        self.armed = self.armed.and_then(|before| before.checked_sub(1));
         taken
     }
 

@@ -80,6 +80,10 @@ impl Execution for Sharing {
         }
     }
 
+    fn queues(&self) -> usize {
+        self.stealable_queues.len()
+    }
+
     fn refresh(worker: &mut Worker<Self>, port: PortId) {
         worker.refresh_shared(port);
     }

@@ -35,6 +35,22 @@ fn one_burst_in_a_millisecond_is_sampled_at_each_output() {
 }
 
 #[test]
+fn each_queue_of_a_busy_worker_is_sampled_as_often_as_the_others() {
+    let mut bench = Bench::new(1, QueueFull::Drop, Capabilities::NONE);
+    for port in 0..40 {
+        bench.source(port, &[2; 60], (60, usize::MAX), Offload::NONE);
+    }
+    for sample in 0..400 {
+        bench.at(sample * 1_100_000);
+        (0..2).for_each(|_| _ = bench.worker.round());
+    }
+    let polls = (0..40).map(|port| bench.worker.counters.port(PortId(port)).sampled_polls.get());
+    let polls: Vec<_> = polls.collect();
+    assert_eq!(polls.iter().sum::<u64>(), 400);
+    assert!(polls.iter().all(|polls| (8..=12).contains(polls)), "{polls:?}");
+}
+
+#[test]
 fn a_burst_that_is_carried_over_is_sampled_until_its_last_packet() {
     let mut bench = Bench::new(60, QueueFull::Drop, Capabilities::NONE);
     let given = bench.source(0, &[2; 60], (LONG, 64), Offload::NONE);

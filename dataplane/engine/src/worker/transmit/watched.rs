@@ -63,9 +63,9 @@ impl Transmit {
         }
     }
 
-    /// Has the next burst sampled if the last sample was long ago.
-    pub(in crate::worker) fn arm_sample(&mut self, now: Now) {
-        self.watch.sampler.arm(now);
+    /// Has one of the next bursts of these queues sampled if the last sample was long ago.
+    pub(in crate::worker) fn arm_sample(&mut self, now: Now, queues: usize) {
+        self.watch.sampler.arm(now, queues);
         self.update_watch();
     }
 
