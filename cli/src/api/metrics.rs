@@ -217,7 +217,7 @@ fn workers(now: &Snapshot, health: &HealthReport, page: &mut Page) {
     add(("worker_idle_cycles_total", COUNTER, "Cycles of rounds without packets."), &|worker| {
         worker.idle_cycles
     });
-    add(("worker_hung", GAUGE, "Whether the worker neither polls nor sleeps."), &|worker| {
+    add(("worker_hung", GAUGE, "Whether the worker neither sleeps nor ends a round."), &|worker| {
         health.hung_workers.iter().any(|hung| hung.worker == worker.index).into()
     });
     add(("worker_cycles_per_second", GAUGE, "Cycles of a second, busy or not."), &|_| {

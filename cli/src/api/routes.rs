@@ -204,7 +204,7 @@ async fn metrics(State(service): Service, headers: HeaderMap) -> Response {
 /// A supervisor should end a process that does not.
 #[utoipa::path(get, path = "/healthz", responses(
     (status = 200, description = "No worker hangs", body = HealthReport),
-    (status = 503, description = "A worker neither sleeps nor polls for 5 seconds", body = HealthReport),
+    (status = 503, description = "A worker neither sleeps nor ends a round for 5 seconds", body = HealthReport),
 ))]
 async fn health(State(service): Service) -> Response {
     let report = service.health();

@@ -1,7 +1,7 @@
 //! Health of the running switch: workers that hang, and ports that do not carry packets because of a fault.
 //!
-//! A worker hangs if it neither sleeps nor polls for [`STALL`]. It polls at least once in each turn, whose work is
-//! bounded, so that only a fault, or a system that gives it no time, keeps it from polling.
+//! A worker hangs if it neither sleeps nor ends a round for [`STALL`]. The work of a round is bounded, so that only a
+//! fault, or a system that gives it no time, keeps it from ending one.
 
 use engine::{Snapshot, WorkerSnapshot};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use utoipa::ToSchema;
 
-/// Time without a poll after which a worker hangs.
+/// Time without a round after which a worker hangs.
 pub(crate) const STALL: Duration = Duration::from_secs(5);
 
 /// `GET /healthz`: whether the process does its work. A supervisor that is told otherwise should end it.
@@ -19,7 +19,7 @@ pub(crate) struct HealthReport {
     pub(crate) hung_workers: Vec<HungWorker>,
 }
 
-/// A worker that neither sleeps nor polls.
+/// A worker that neither sleeps nor ends a round.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct HungWorker {
     /// Index of the worker.
@@ -27,7 +27,7 @@ pub(crate) struct HungWorker {
     /// The CPU that it is pinned to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cpu: Option<usize>,
-    /// Seconds since its last poll.
+    /// Seconds since its last round.
     pub(crate) seconds: u64,
     /// What it does, as far as the kernel knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,13 +49,10 @@ impl ReadyReport {
     }
 }
 
-/// What changes with each poll and each sleep.
-type Mark = (u64, u64, u64);
-
-/// The last poll of each worker, as seen by an observer that looks at them again and again.
+/// The last progress of each worker, as seen by an observer that looks at them again and again.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    seen: BTreeMap<usize, (Mark, Instant)>,
+    seen: BTreeMap<usize, (u64, Instant)>,
 }
 
 impl Progress {
@@ -63,7 +60,7 @@ impl Progress {
     pub(crate) fn observe(&mut self, workers: &[WorkerSnapshot], now: Instant) -> HealthReport {
         self.seen.retain(|index, _| workers.iter().any(|worker| worker.index == *index));
         let hung = workers.iter().filter_map(|worker| {
-            let mark = (worker.polls, worker.sleeps, worker.wakes);
+            let mark = worker.progress();
             let (last, since) = self.seen.entry(worker.index).or_insert((mark, now));
             if *last != mark || worker.sleeping {
                 (*last, *since) = (mark, now);
@@ -86,7 +83,17 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_neither_polls_nor_sleeps_hangs() {
+    fn a_worker_without_queues_to_poll_does_not_hang() {
+        let (mut progress, start) = (Progress::default(), Instant::now());
+        let mut at = |seconds: u64, cycles: u64| {
+            let worker = WorkerSnapshot { idle_cycles: cycles, ..WorkerSnapshot::default() };
+            progress.observe(&[worker], start + Duration::from_secs(seconds)).hung_workers.len()
+        };
+        assert_eq!([at(0, 5), at(9, 6), at(18, 7), at(27, 7)], [0, 0, 0, 1]);
+    }
+
+    #[test]
+    fn a_worker_that_neither_sleeps_nor_ends_a_round_hangs() {
         let (mut progress, start) = (Progress::default(), Instant::now());
         let mut at = |seconds: u64, polls: u64| {
             let workers = [worker(0, polls, false), worker(1, 7, true), worker(2, seconds, false)];

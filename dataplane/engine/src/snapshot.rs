@@ -101,6 +101,15 @@ pub struct WorkerSnapshot {
     pub steps: StepSnapshot,
 }
 
+impl WorkerSnapshot {
+    /// A number that changes with each round and each sleep. A worker without receive queues polls nothing, and its
+    /// rounds take time.
+    pub fn progress(&self) -> u64 {
+        let Self { polls, busy_cycles, idle_cycles, sleeps, wakes, .. } = self;
+        [polls, busy_cycles, idle_cycles, sleeps, wakes].into_iter().fold(0, |sum, n| sum.wrapping_add(*n))
+    }
+}
+
 /// Ticks of sampled bursts by step, about one burst in a millisecond.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]

@@ -221,7 +221,7 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         name: "worker-hung",
         effect: Effect::Down,
-        cause: "a worker neither sleeps nor polls",
+        cause: "a worker neither sleeps nor ends a round",
         remedy: "look at the machine: no CPU time, or a page fault that a disk does not serve; restart the switch",
         find: workers::hung,
     },

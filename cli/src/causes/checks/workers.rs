@@ -21,18 +21,16 @@ fn percent(share: f64) -> String {
 /// Workers that the switch reports, and those that made no progress between the readings.
 pub(super) fn hung(evidence: &Evidence) -> Vec<Found> {
     let reported = |worker: &Worker| evidence.hung.iter().find(|hung| hung.worker == worker.now.index);
-    let is_silent = |worker: &Worker| {
-        let progress: [fn(&WorkerSnapshot) -> u64; 3] = [|now| now.polls, |now| now.sleeps, |now| now.wakes];
-        !worker.now.sleeping && progress.into_iter().all(|counter| worker.difference(counter) == 0)
-    };
+    let is_silent =
+        |worker: &Worker| !worker.now.sleeping && worker.difference(WorkerSnapshot::progress) == 0;
     let found = evidence.workers.iter().filter_map(|worker| match reported(worker) {
         Some(hung) => {
-            let silent = format!("no poll for {} s", hung.seconds);
+            let silent = format!("no round for {} s", hung.seconds);
             Some(Found::worker(worker.now.index, std::iter::once(silent).chain(hung.step.clone())))
         }
         None if is_silent(worker) && evidence.seconds >= SILENT => Some(Found::worker(
             worker.now.index,
-            [format!("no poll in {:.1} s, and not asleep", evidence.seconds)],
+            [format!("no round in {:.1} s, and not asleep", evidence.seconds)],
         )),
         None => None,
     });

@@ -1,6 +1,7 @@
 //! Removal of a port while a worker hangs in one of its queues.
 
 use super::{port, switch};
+use crate::dataplane::health::{Progress, STALL};
 use crate::dataplane::interface::{DataPlane, DataPlaneError};
 use crate::dataplane::switch::{Member, Switch};
 use ::port::{Attach, Burst, BurstStats, PortControl, PortFault, PortId, PortState, PortStatus, RxQueue};
@@ -112,6 +113,18 @@ fn add_under(switch: &Switch, dir: &Path, id: PortId) {
         switch.remove_port("b").unwrap();
         assert!(Instant::now() < until, "the number of a removed port is never free again");
     }
+}
+
+#[test]
+fn a_worker_that_stays_in_a_queue_hangs() {
+    let dir = tempfile::tempdir().unwrap();
+    let switch = switch(Vec::new(), Vec::new()).unwrap();
+    let (_, shut) = trap(&switch, dir.path());
+    let (mut progress, now) = (Progress::default(), Instant::now());
+    assert!(progress.observe(&switch.snapshot().workers, now).hung_workers.is_empty());
+    let hung = progress.observe(&switch.snapshot().workers, now + STALL).hung_workers;
+    assert_eq!(hung.iter().map(|worker| worker.worker).collect::<Vec<_>>(), [0]);
+    drop(shut);
 }
 
 #[test]
