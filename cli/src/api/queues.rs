@@ -34,7 +34,7 @@ impl ApiService {
     }
 
     /// `PATCH /v1/queues/{port}`
-    fn set_queue(&self, name: &str, json: &Value) -> Result<Vec<QueueReport>, ApiError> {
+    pub(super) fn set_queue(&self, name: &str, json: &Value) -> Result<Vec<QueueReport>, ApiError> {
         let wanted: QueueRates = serde_json::from_value(json.clone()).map_err(|error| {
             ApiError::invalid("request", error, "send `port`, `queue`, and `rate` or `ceil`")
         })?;

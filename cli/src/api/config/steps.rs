@@ -84,13 +84,17 @@ fn restore(
     errors
 }
 
-/// The order of the file, except of workers, which are in the order of their threads, and ports of applications.
+/// The order of the file, except of workers, which are in the order of their threads, and ports of applications. Ports
+/// that have not changed keep their settings, which their running queues belong to.
 fn finish(running: &mut Topology, wanted: &Topology) {
-    let workers = std::mem::take(&mut running.workers);
-    let is_own = |port: &PortSettings| wanted.ports.iter().any(|own| own.name == port.name);
-    let others: Vec<_> = running.ports.drain(..).filter(|port| !is_own(port)).collect();
-    *running = Topology { workers, ..wanted.clone() };
-    running.ports.extend(others);
+    let (workers, mut ports) = (std::mem::take(&mut running.workers), std::mem::take(&mut running.ports));
+    let own = wanted.ports.iter().map(|port| {
+        let at = ports.iter().position(|own| own.name == port.name);
+        at.map(|at| ports.remove(at)).filter(|own| own == port).unwrap_or_else(|| port.clone())
+    });
+    let own: Vec<_> = own.collect();
+    *running = Topology { workers, ports: own, ..wanted.clone() };
+    running.ports.extend(ports);
 }
 
 /// All steps, in their order.
@@ -110,6 +114,7 @@ fn steps(running: &Topology, wanted: &Topology) -> Vec<Step> {
         |edit: &&Edit<BondSettings>| edit.new.is_none() || edit.action_of_bond() == Action::Replace;
     let bonds = changes.bonds.iter().filter(is_replaced).filter_map(|edit| edit.old.as_ref());
     steps.extend(bonds.map(|bond| Step::RemoveBond(bond.name.clone())));
+    steps.extend(changes.bonds.iter().filter_map(|edit| leave(edit, wanted)));
     steps.extend(
         changes
             .statics
@@ -144,6 +149,17 @@ fn is_free(port: &PortSettings, gone: &[&PortSettings]) -> bool {
         let mut others = old.kind.claims().into_iter().chain(old.wrappers.claims());
         old.name != port.name && !others.any(|other| claims().any(|own| own.is(&other)))
     })
+}
+
+/// The bond without the members that will be in another one, which they can only join once they have left this one.
+fn leave(edit: &Edit<BondSettings>, wanted: &Topology) -> Option<Step> {
+    let (old, new) = (edit.old.as_ref()?, edit.new.as_ref()?);
+    let joins_another = |port: &String| {
+        !new.ports.contains(port) && wanted.bonds.iter().any(|bond| bond.ports.contains(port))
+    };
+    let stay: Vec<_> = old.ports.iter().filter(|port| !joins_another(port)).cloned().collect();
+    let leaves = stay.len() < old.ports.len() && edit.action_of_bond() != Action::Replace;
+    leaves.then(|| Step::SetBond(Box::new(BondSettings { ports: stay, ..old.clone() })))
 }
 
 /// Bonds that are added, and those that change or had a member that was removed.

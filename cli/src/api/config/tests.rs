@@ -4,13 +4,17 @@ use super::super::source::{Overrides, Source};
 use super::*;
 use crate::api::error::ApiError;
 use crate::api::fake::Fake;
+use crate::api::model::BondReport;
+use crate::dataplane::health::{Progress, STALL};
 use crate::dataplane::interface::DataPlane;
 use crate::dataplane::report::FdbFilter;
 use crate::dataplane::switch::Switch;
 use crate::host::Host;
 use crate::settings::policy::Policy;
+use engine::WorkerSnapshot;
 use serde_json::json;
 use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
 mod edits;
 
@@ -165,6 +169,71 @@ fn bridges_bonds_and_mirrors_come_and_go() {
     apply(&service, FILE).unwrap();
     assert_eq!((service.bonds().len(), service.mirrors().len(), service.bridges().len()), (0, 0, 1));
     assert_eq!(state(&service).1, ["02:00:00:00:00:01 b 5"]);
+}
+
+#[test]
+fn workers_without_queues_do_not_hang() {
+    let text = "[[worker]]\npolling = \"busy\"\n".repeat(2) + "[[port]]\nname = \"a\"\nkind = \"null\"\n";
+    let service = running(&text);
+    let (mut progress, start) = (Progress::default(), Instant::now());
+    let first = service.snapshot().workers;
+    assert!(progress.observe(&first, start).hung_workers.is_empty());
+    let goes_on = |now: &[WorkerSnapshot]| now.iter().zip(&first).all(|(n, f)| n.progress() != f.progress());
+    let limit = start + Duration::from_secs(20);
+    let mut now = service.snapshot().workers;
+    while !goes_on(&now) && Instant::now() < limit {
+        std::thread::sleep(Duration::from_millis(1));
+        now = service.snapshot().workers;
+    }
+    assert!(progress.observe(&now, start + STALL).hung_workers.is_empty());
+}
+
+#[test]
+fn members_move_between_bonds_in_any_order() {
+    let text = |[first, second]: [&str; 2]| {
+        let port = |name: &str| format!("[[port]]\nname = \"{name}\"\nkind = \"null\"\n");
+        let bond = |name: &str, ports: &str| format!("[[bond]]\nname = \"{name}\"\nports = [{ports}]\n");
+        ["a", "b", "c", "d"].map(port).concat() + &bond("first", first) + &bond("second", second)
+    };
+    let service = running(&text(["\"a\", \"b\"", "\"c\", \"d\""]));
+    let members = || {
+        let of_bond = |bond: BondReport| {
+            let mut names: Vec<_> =
+                bond.live.unwrap().members.into_iter().map(|member| member.port).collect();
+            names.sort();
+            names.concat()
+        };
+        service.bonds().into_iter().map(of_bond).collect::<Vec<_>>()
+    };
+    let Topology { bonds, ports, .. } = service.topology().clone();
+    let mut taken = bonds[0].clone();
+    taken.ports.push("c".to_owned());
+    assert!(service.data_plane().set_bond(&taken, &ports).is_err(), "c is a member of the other bond");
+    assert_eq!(members(), ["ab", "cd"]);
+    for (bonds, expected) in [
+        (["\"a\", \"b\", \"c\"", "\"d\""], ["abc", "d"]),
+        (["\"d\", \"b\"", "\"a\", \"c\""], ["bd", "ac"]),
+        (["\"a\", \"c\"", "\"d\", \"b\""], ["ac", "bd"]),
+    ] {
+        apply(&service, &text(bonds)).unwrap();
+        assert_eq!(members(), expected);
+    }
+}
+
+#[test]
+fn rates_of_queues_change_in_the_running_port_after_an_apply() {
+    let text = "[[port]]\nname = \"a\"\nkind = \"null\"\n\
+        queues = { rate = \"1Gbit/s\", classes = [\"0 rate=100Mbit/s\"] }\n";
+    let service = running(text);
+    let rate = |service: &ApiService| {
+        let topology = service.topology();
+        topology.ports[0].wrappers.queues.as_ref().unwrap().live().first().map(|queue| queue.rates.rate)
+    };
+    assert_eq!(rate(&service), Some(100_000_000));
+    apply(&service, text).unwrap();
+    let rates = serde_json::json!({ "port": "a", "queue": 0, "rate": "50Mbit/s" });
+    service.set_queue("a", &rates).unwrap();
+    assert_eq!(rate(&service), Some(50_000_000));
 }
 
 #[test]

@@ -137,10 +137,12 @@ impl Switch {
         })
     }
 
-    /// Returns members to the bridge of their bond.
-    fn release_members<'a>(&self, members: impl Iterator<Item = &'a PortSettings>) {
-        for port in members {
-            let Some(id) = self.number(&port.name) else { continue };
+    /// Returns those of the ports that are members of a bond to its bridge.
+    fn release_members<'a>(&self, bond: PortId, ports: impl Iterator<Item = &'a PortSettings>) {
+        let state = self.bridges.bonds(self.engine.now()).into_iter().find(|state| state.port == bond.0);
+        let members: Vec<_> = state.iter().flat_map(|state| &state.members).map(|own| own.port).collect();
+        for port in ports {
+            let Some(id) = self.number(&port.name).filter(|id| members.contains(&id.0)) else { continue };
             if self.bridges.leave_bond(id, self.engine.now()).is_ok() {
                 // The port was on this bridge with this configuration before, and the thread runs.
                 let _ = self.bridges.add_port(id, &port.bridge, &self.config_of(port));
@@ -177,7 +179,7 @@ impl Switch {
         ports: &[PortSettings],
     ) -> Result<(), DataPlaneError> {
         let Handle { id, settings } = self.bonds.handles().remove(name).ok_or_else(|| not_running(name))?;
-        self.release_members(ports.iter().filter(|port| settings.ports.contains(&port.name)));
+        self.release_members(id, ports.iter().filter(|port| settings.ports.contains(&port.name)));
         self.links.remove_port(id);
         self.flows.iter().for_each(|flows| flows.remove_port(id));
         self.bridges.remove_bond(id).map_err(|e| refused(name, &e))?;
@@ -187,7 +189,7 @@ impl Switch {
     }
 
     /// Replaces the settings of a bond, except name, bridge and those that ports have as well. New members join first,
-    /// so that the bond has always one that carries packets.
+    /// so that the bond has always one that carries packets. After an error, the bond is as before.
     pub(super) fn change_bond(
         &self,
         bond: &BondSettings,
@@ -198,14 +200,26 @@ impl Switch {
             None => return Err(not_running(&bond.name)),
         };
         let Some((id, _)) = self.bonds.find(&bond.name) else { return Err(not_running(&bond.name)) };
-        self.join_members(bond, &before.ports)?;
+        let only_in = |one: &BondSettings, other: &BondSettings| {
+            let found = ports.iter().filter(|port| one.ports.contains(&port.name));
+            found.filter(|port| !other.ports.contains(&port.name)).cloned().collect::<Vec<_>>()
+        };
+        let joined = self.join_members(bond, &before.ports);
+        if let Err(error) = joined.and_then(|()| self.set_members(bond, id)) {
+            self.release_members(id, only_in(bond, &before).iter());
+            self.bonds.handles().entry(bond.name.clone()).and_modify(|handle| handle.settings = before);
+            return Err(error);
+        }
+        self.release_members(id, only_in(&before, bond).iter());
+        Ok(())
+    }
+
+    /// Changes the configuration of a bond and its members.
+    fn set_members(&self, bond: &BondSettings, id: PortId) -> Result<(), DataPlaneError> {
         let member = |name: &String| Some((self.number(name)?, member_config(bond, name)));
         let members: Vec<_> = bond.ports.iter().filter_map(member).collect();
         let set = self.bridges.set_bond(id, bond_config(bond, id), &members, self.engine.now());
-        set.map_err(|e| refused(&bond.name, &e))?;
-        let leaves = |name: &String| before.ports.contains(name) && !bond.ports.contains(name);
-        self.release_members(ports.iter().filter(|port| leaves(&port.name)));
-        Ok(())
+        set.map_err(|e| refused(&bond.name, &e))
     }
 
     /// Number of a running port.
