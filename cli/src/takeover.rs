@@ -73,7 +73,7 @@ pub(crate) struct Offer {
     pub(crate) sockets: Vec<SocketName>,
     /// Token of the web page, unless it is in a file.
     pub(crate) web_token: Option<String>,
-    /// Filters of system calls that the successor inherits.
+    /// Digests of the filters of system calls and rules for files that the successor inherits.
     #[serde(default)]
     pub(crate) filters: Vec<u64>,
 }

@@ -8,6 +8,7 @@ use landlock::{
     ABI, AccessFs, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr,
     RulesetError, RulesetStatus,
 };
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 /// Rights to write that all supported kernels know: since Linux 6.2 also truncation.
@@ -52,8 +53,29 @@ impl Landlock {
 }
 
 impl FileRules {
+    /// Restricts the calling thread, unless these rules are among the digests of what is in force already, to which they
+    /// are added: the kernel limits how often a process and its successors can be restricted (16 times).
+    pub(crate) fn add(&self, in_force: &mut Vec<u64>) -> Result<Landlock, ConfineError> {
+        let is_inherited = |landlock: &Landlock| in_force.contains(&self.digest(*landlock));
+        if let Some(inherited) = [Landlock::Enforced, Landlock::Partial].into_iter().find(is_inherited) {
+            return Ok(inherited);
+        }
+        let landlock = self.enforce()?;
+        if landlock != Landlock::NotSupported {
+            in_force.push(self.digest(landlock));
+        }
+        Ok(landlock)
+    }
+
+    /// Digest of the rules, of which this part is in force.
+    fn digest(&self, landlock: Landlock) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (&self.writable, &self.program, landlock.name()).hash(&mut hasher);
+        hasher.finish()
+    }
+
     /// Restricts the calling thread, as far as the kernel can. Paths that do not exist are left out.
-    pub(crate) fn enforce(&self) -> Result<Landlock, ConfineError> {
+    fn enforce(&self) -> Result<Landlock, ConfineError> {
         let status = self.restrict().map_err(|error| ConfineError::Files(error.to_string()))?;
         Ok(match status {
             RulesetStatus::FullyEnforced => Landlock::Enforced,
@@ -91,6 +113,23 @@ fn allow(
 mod tests {
     use super::*;
     use std::fs;
+
+    #[test]
+    fn a_successor_of_a_successor_is_restricted_once() {
+        let rules = FileRules { writable: vec!["/tmp".into()], program: None };
+        let restricted = move || {
+            let mut in_force = Vec::new();
+            let first = rules.add(&mut in_force).unwrap();
+            for _ in 0..20 {
+                assert_eq!(rules.add(&mut in_force).unwrap(), first);
+            }
+            let others = FileRules { writable: vec!["/var/tmp".into()], ..rules };
+            others.add(&mut in_force).unwrap();
+            let layers = if first == Landlock::NotSupported { 0 } else { 2 };
+            assert_eq!(in_force.len(), layers);
+        };
+        std::thread::spawn(restricted).join().unwrap();
+    }
 
     /// On a thread of its own, because rules belong to threads.
     #[test]

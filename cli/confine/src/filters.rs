@@ -19,7 +19,7 @@ use libc::{
 };
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
-    TargetArch,
+    TargetArch, sock_filter,
 };
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -179,12 +179,14 @@ const REFUSED: &[c_long] = &[
     libc::SYS_finit_module,
     libc::SYS_delete_module,
     libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
     libc::SYS_reboot,
     libc::SYS_syslog,
     libc::SYS_swapon,
     libc::SYS_swapoff,
     libc::SYS_acct,
     libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
     libc::SYS_settimeofday,
     libc::SYS_clock_settime,
     libc::SYS_clock_adjtime,
@@ -193,6 +195,10 @@ const REFUSED: &[c_long] = &[
     libc::SYS_setdomainname,
     libc::SYS_vhangup,
     libc::SYS_personality,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_iopl,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_ioperm,
     // File systems.
     libc::SYS_mount,
     libc::SYS_umount2,
@@ -208,6 +214,8 @@ const REFUSED: &[c_long] = &[
     libc::SYS_name_to_handle_at,
     libc::SYS_open_by_handle_at,
     libc::SYS_mknodat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_mknod,
     libc::SYS_unshare,
     // Keys, and memory of others.
     libc::SYS_add_key,
@@ -217,6 +225,23 @@ const REFUSED: &[c_long] = &[
     libc::SYS_move_pages,
     libc::SYS_migrate_pages,
 ];
+
+/// The beginning of a program, which refuses the calls of the x32 ABI: they have this bit in their number, and the
+/// architecture of the others.
+#[cfg(target_arch = "x86_64")]
+const X32: &[sock_filter] = &[
+    step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+    step(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 1, 0x4000_0000),
+    step(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_TRAP),
+];
+#[cfg(not(target_arch = "x86_64"))]
+const X32: &[sock_filter] = &[];
+
+/// An instruction that skips `skipped` instructions if its condition is false.
+#[cfg(target_arch = "x86_64")]
+const fn step(code: u32, skipped: u8, k: u32) -> sock_filter {
+    sock_filter { code: code as u16, jt: 0, jf: skipped, k }
+}
 
 /// Calls that start threads and processes. The C library blocks all signals meanwhile, so that a signal in place of one
 /// would end the process without a report: in a worker, they fail.
@@ -249,7 +274,7 @@ impl Programs {
             worker: program(worker(features)?, trap.clone(), allow.clone())?,
             starts: program(any(STARTS.iter().copied()), allow.clone(), fail)?,
             reader: program(reader(features)?, trap.clone(), allow.clone())?,
-            control: program(refused(features), allow, trap)?,
+            control: [X32.to_vec(), program(refused(features), allow, trap)?].concat(),
         })
     }
 

@@ -28,8 +28,8 @@ use std::sync::OnceLock;
 
 /// The programs of all roles; set once the process is confined. `None` inside: the kernel has refused the first one.
 static PROGRAMS: OnceLock<Option<Programs>> = OnceLock::new();
-/// Digests of the filters of this process; set once it is confined.
-static FILTERS: OnceLock<Vec<u64>> = OnceLock::new();
+/// Digests of the filters and file rules of this process; set once it is confined.
+static IN_FORCE: OnceLock<Vec<u64>> = OnceLock::new();
 
 /// What a process keeps.
 #[derive(Clone, Debug)]
@@ -42,8 +42,8 @@ pub struct Plan {
     pub files: Option<FileRules>,
     /// Form of the report about a refused system call.
     pub log: LogForm,
-    /// [`filters`] of the process that has started this one. They are in force and are not installed again: the kernel
-    /// limits their total length.
+    /// [`in_force`] of the process that has started this one. These filters and rules are not installed again: the kernel
+    /// limits their total length, and their number.
     pub inherited: Vec<u64>,
 }
 
@@ -89,25 +89,27 @@ pub fn start(plan: &Plan) -> Result<Confinement, ConfineError> {
     trap::install(plan.log)?;
     let dropped = capabilities::keep(plan.capabilities).map_err(ConfineError::Capabilities)?;
     rustix::thread::set_no_new_privs(true).map_err(|error| ConfineError::Privileges(error.into()))?;
-    let landlock = plan.files.as_ref().map_or(Ok(Landlock::NotConfigured), FileRules::enforce)?;
+    let mut in_force = plan.inherited.clone();
+    let landlock =
+        plan.files.as_ref().map_or(Ok(Landlock::NotConfigured), |rules| rules.add(&mut in_force))?;
     // A kernel or a container without seccomp leaves the other parts in force.
-    let (digest, mut filters) = (programs.digest(), plan.inherited.clone());
-    let is_inherited = filters.contains(&digest);
+    let digest = programs.digest();
+    let is_inherited = in_force.contains(&digest);
     let installed = if is_inherited { Ok(()) } else { programs.install(Role::Control) };
     let unfiltered = installed.err().map(|error| error.to_string());
     if !is_inherited && unfiltered.is_none() {
-        filters.push(digest);
+        in_force.push(digest);
     }
-    let _ = FILTERS.set(filters);
+    let _ = IN_FORCE.set(in_force);
     // A second start adds its filter to that of the first, whose programs stay.
     let _ = PROGRAMS.set(unfiltered.is_none().then_some(programs));
     let kept = held().map_err(ConfineError::Capabilities)?;
     Ok(Confinement { kept, dropped, unfiltered, landlock })
 }
 
-/// Digests of the filters that a program inherits which this process starts from a thread without a role.
-pub fn filters() -> Vec<u64> {
-    FILTERS.get().cloned().unwrap_or_default()
+/// Digests of the filters and file rules that a program inherits which this process starts from a thread without a role.
+pub fn in_force() -> Vec<u64> {
+    IN_FORCE.get().cloned().unwrap_or_default()
 }
 
 /// Confines the calling thread to `role`, without capabilities. Does nothing if the process is not confined.

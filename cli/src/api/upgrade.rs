@@ -153,7 +153,7 @@ impl ApiService {
             captures: inheritance.map(|_| self.data_plane().captures()).unwrap_or_default(),
             sockets: inheritance.iter().flat_map(|given| &given.sockets).map(|(name, _)| *name).collect(),
             web_token: inheritance.and_then(|given| given.web_token.clone()),
-            filters: inheritance.map(|_| confine::filters()).unwrap_or_default(),
+            filters: inheritance.map(|_| confine::in_force()).unwrap_or_default(),
         })
     }
 

@@ -11,7 +11,7 @@ use std::path::Path;
 use tracing::{info, warn};
 
 /// Confines the calling thread and all that it starts from now on, if `topology` says so. Workers are confined further
-/// when they start. `inherited` is the filters of the process that has started this one.
+/// when they start. `inherited` is what is in force in the process that has started this one.
 pub(super) fn start(
     topology: &Topology,
     control: &Path,

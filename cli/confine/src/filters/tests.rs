@@ -38,6 +38,18 @@ fn calls_of_optional_parts_are_refused_without_them() {
     assert!(!worker(Features::default()).unwrap().contains_key(&SYS_io_uring_enter));
 }
 
+#[cfg(target_arch = "x86_64")]
+#[test]
+#[allow(unsafe_code, reason = "a call that no library makes")]
+fn numbers_of_another_abi_do_not_pass() {
+    let outcome = within(Role::Control, || {
+        // SAFETY: `getpid` has no arguments.
+        let found = unsafe { libc::syscall(libc::SYS_getpid | 0x4000_0000) };
+        (found, io::Error::last_os_error().raw_os_error())
+    });
+    assert_eq!(outcome, (-1, Some(libc::EPERM)), "ENOSYS is the answer of a kernel that was asked");
+}
+
 #[test]
 fn programs_are_within_the_limit_of_the_kernel() {
     let programs = Programs::new(ALL).unwrap();
