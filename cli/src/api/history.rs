@@ -2,7 +2,8 @@
 
 use super::answer::{Answer, Service, filter};
 use super::service::ApiService;
-use crate::dataplane::rate_history::HistoryReport;
+use crate::causes::earlier::Earlier;
+use crate::dataplane::rate_history::{HistoryReport, RateHistory};
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
@@ -22,6 +23,12 @@ pub(super) struct HistoryQuery {
 }
 
 impl ApiService {
+    /// Counters were taken over from another process: what they count until now was not at once.
+    pub(crate) fn begin_rates(&self) {
+        *self.history.lock().unwrap_or_else(PoisonError::into_inner) = RateHistory::default();
+        *self.earlier.lock().unwrap_or_else(PoisonError::into_inner) = Earlier::since(self.snapshot());
+    }
+
     /// Takes a sample of rates. Must be called again and again.
     pub(crate) fn observe_rates(&self, now: &Snapshot) {
         self.history.lock().unwrap_or_else(PoisonError::into_inner).observe(now);

@@ -18,11 +18,16 @@ pub(crate) struct Earlier {
 }
 
 impl Earlier {
+    /// Later readings are compared with `now`.
+    pub(crate) fn since(now: Snapshot) -> Self {
+        Self { before: now.clone(), next: now }
+    }
+
     /// The reading `now`, and the one to compare it with.
     pub(crate) fn readings(&mut self, now: Snapshot) -> Readings {
         let since = now.uptime_ns.saturating_sub(self.next.uptime_ns) as f64 / 1e9;
         if since >= OLD {
-            *self = Self { before: now.clone(), next: now.clone() };
+            *self = Self::since(now.clone());
         } else if since >= APART {
             self.before = std::mem::replace(&mut self.next, now.clone());
         }

@@ -162,6 +162,7 @@ impl Running {
             .map_err(|e| Diagnostic::failed("watchdog", e, "raise the limit of threads of this process"))?;
         if let Some(takeover) = takeover {
             takeover.finish(service.data_plane(), &running)?;
+            service.begin_rates();
             files.own();
             server::accept_connections(true);
         }

@@ -19,8 +19,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// Time until the first rates on the screen, at most.
+const FIRST: Duration = Duration::from_millis(500);
+
 /// All counters at one moment; those of bridges are read a little later than the others.
-#[derive(Default)]
 struct Reading {
     snapshot: Snapshot,
     bridges: Vec<BridgeStatus>,
@@ -109,10 +111,11 @@ struct Screen<'a> {
 
 impl Screen<'_> {
     fn run(&mut self, mut last: Reading, interval: Duration) -> anyhow::Result<()> {
-        let mut rates = Reading::default().until(&last);
+        // Without rates: counters that another process has handed over are older than this one.
+        let (mut rates, mut until) = (last.until(&last), interval.min(FIRST));
         loop {
             self.draw(&rates)?;
-            if self.wait(interval, &rates)? {
+            if self.wait(std::mem::replace(&mut until, interval), &rates)? {
                 return Ok(());
             }
             let now = Reading::of(self.client)?;
