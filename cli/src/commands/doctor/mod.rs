@@ -11,6 +11,7 @@ use crate::args::doctor::DoctorArgs;
 use crate::causes::checks;
 use crate::causes::evidence::{Evidence, Worker};
 use crate::causes::findings::Finding;
+use crate::dataplane::bond_report::BondState;
 use collect::Collected;
 use console::{Diagnostic, table};
 use serde::Serialize;
@@ -32,11 +33,12 @@ struct Report {
 pub(crate) fn run(args: &DoctorArgs, client: &Client) -> anyhow::Result<()> {
     let ended = console::stop_on_signals()?;
     let collected = collect::collect(client, Path::new("/"), args.interval.0, &ended)?;
-    let Collected { mut evidence, confinement, unread } = collected;
+    let Collected { evidence, confinement, unread } = collected;
+    let mut findings = checks::all(&evidence);
     if let Some(name) = &args.port {
-        select(&mut evidence, name)?;
+        let subjects = subjects(&evidence, name)?;
+        findings.retain(|finding| subjects.contains(&finding.subject));
     }
-    let findings = checks::all(&evidence);
     let report = Report { seconds: evidence.seconds, findings, confinement, unread };
     console::print(&report, args.show.output, shown)?;
     for what in &report.unread {
@@ -56,22 +58,22 @@ pub(crate) fn run(args: &DoctorArgs, client: &Client) -> anyhow::Result<()> {
     }
 }
 
-/// Keeps a port, its bond, its bridge, and the workers that serve it.
-fn select(evidence: &mut Evidence, name: &str) -> Result<(), Diagnostic> {
-    evidence.ports.retain(|port| port.name() == name);
-    if evidence.ports.is_empty() {
+/// Subjects of findings about a port: itself, its bond, its bridge, and the workers that serve it.
+fn subjects(evidence: &Evidence, name: &str) -> Result<Vec<String>, Diagnostic> {
+    let port = evidence.ports.iter().find(|port| port.name() == name).ok_or_else(|| {
         let remedy = "see `linerate ports show`";
-        return Err(Diagnostic::bad(format!("port \"{name}\""), "there is no such port", remedy));
-    }
-    let home = evidence.ports.first().map(|port| port.settings.bridge.clone());
-    evidence.bridges.retain(|bridge| Some(&bridge.name) == home.as_ref());
-    evidence.bonds.retain(|_, bond| bond.members.iter().any(|member| member.port == name));
-    let serves = |worker: &Worker| worker.ports.iter().any(|port| port == name);
+        Diagnostic::bad(format!("port \"{name}\""), "there is no such port", remedy)
+    })?;
+    let is_member = |bond: &BondState| bond.members.iter().any(|member| member.port == name);
+    let bonds = evidence.bonds.iter().filter(|(_, bond)| is_member(bond));
+    let serves = |worker: &&Worker| worker.ports.iter().any(|port| port == name);
     // A port without receive queues can be sent to by every worker.
-    if evidence.workers.iter().any(serves) {
-        evidence.workers.retain(serves);
-    }
-    Ok(())
+    let any = !evidence.workers.iter().any(|worker| serves(&worker));
+    let workers = evidence.workers.iter().filter(|worker| any || serves(worker));
+    let mut subjects = vec![format!("port {name}"), format!("bridge {}", port.settings.bridge)];
+    subjects.extend(bonds.map(|(bond, _)| format!("bond {bond}")));
+    subjects.extend(workers.map(|worker| format!("worker {}", worker.now.index)));
+    Ok(subjects)
 }
 
 /// The findings as text: a table of causes, then evidence and remedy of each.
