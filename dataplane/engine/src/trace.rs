@@ -20,6 +20,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Packets that a worker knows at one time: those of four full bursts.
 const MOST: usize = 256;
 const SECOND: u64 = 1_000_000_000;
+/// Time for which packets may be followed at once, in nanoseconds.
+const CREDIT: u64 = SECOND / 10;
 
 /// Options of a capture that follows packets.
 #[derive(Clone, Debug)]
@@ -141,7 +143,8 @@ impl Tracer {
         let live = VecDeque::with_capacity(MOST);
         options.shared.joining.fetch_add(1, Ordering::Relaxed);
         let joining = Some(Joining(options.shared.clone()));
-        Self { options, ticks_per_ns, live, decides, joining, credit: SECOND / 10, at: Now(0), skipped: 0 }
+        let credit = price(&options).max(CREDIT);
+        Self { options, ticks_per_ns, live, decides, joining, credit, at: Now(0), skipped: 0 }
     }
 
     /// The worker takes part from now on.
@@ -165,15 +168,14 @@ impl Tracer {
             return None;
         }
         let now = packet.0.now;
-        self.credit = self.credit.saturating_add(now.0.saturating_sub(self.at.0)).min(SECOND / 10);
+        let price = price(&self.options);
+        self.credit = self.credit.saturating_add(now.0.saturating_sub(self.at.0)).min(price.max(CREDIT));
         self.at = now;
-        let price = SECOND / u64::from(self.options.rate.max(1));
-        // A rate below ten per second needs more credit than is saved.
-        if self.credit < price.min(SECOND / 10) {
+        if self.credit < price {
             self.skipped = self.skipped.saturating_add(1);
             return None;
         }
-        self.credit = self.credit.saturating_sub(price);
+        self.credit -= price;
         let number = self.options.shared.numbers.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         self.push(packet, Way { number, now, received: ticks(), verdict_ns: 0 });
         let skipped = std::mem::take(&mut self.skipped);
@@ -236,6 +238,11 @@ impl Tracer {
     }
 }
 
+/// Nanoseconds for which one packet is followed.
+fn price(options: &TraceOptions) -> u64 {
+    SECOND / u64::from(options.rate.max(1))
+}
+
 /// Nanoseconds since a packet was received.
 fn since(received: u64, now: u64, ticks_per_ns: f64) -> u32 {
     (now.saturating_sub(received) as f64 / ticks_per_ns) as u32
@@ -271,6 +278,13 @@ mod tests {
         assert!(tracer.step(Some(packet(5, 10))).is_none() && tracer.step(None).is_none());
         tracer.begin_burst(packet(5, 0).0);
         assert!(tracer.step(Some(packet(5, 3))).is_none(), "another burst has its key");
+    }
+
+    #[test]
+    fn a_rate_of_one_is_a_packet_per_second() {
+        let mut tracer = begun(&TraceOptions::new(1, None), true);
+        let times = (0..20).map(|tenths| packet(5 + tenths * SECOND / 10, 0));
+        assert_eq!(times.filter_map(|packet| tracer.receive(packet)).count(), 2);
     }
 
     #[test]
