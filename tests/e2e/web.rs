@@ -188,6 +188,11 @@ fn rates_appear_and_a_port_shows_its_drops_by_reason() {
     // Text of the configuration is text.
     browser.wait(&format!("document.getElementById('detail').innerText.includes('{MARKUP}')"));
     assert_eq!(browser.evaluate("document.querySelectorAll('img').length"), 1);
+    // It has its configuration again when it is opened again.
+    browser.press(&ESCAPE);
+    browser.wait("document.getElementById('detail').hidden");
+    browser.click("#topology li:nth-child(2) button");
+    browser.wait("document.querySelector('#detail details:last-child dl').textContent.includes('forever')");
 
     browser.click("#pause");
     let title = "document.getElementById('connection').innerText";

@@ -14,7 +14,7 @@ pub(super) struct Known {
     pub(super) reason: DropReason,
     pub(super) remedy: &'static str,
     /// Whether it is a finding; false for drops that are usual.
-    is_cause: bool,
+    pub(super) is_cause: bool,
 }
 
 const fn cause(reason: DropReason, remedy: &'static str) -> Known {

@@ -265,6 +265,8 @@ fn workers_that_hang_or_have_no_time() {
         &of_worker(Worker { now: WorkerSnapshot { sleeping: true, ..now }, ..Worker::default() }, &[]),
         &[],
     );
+    let idle = WorkerSnapshot { idle_cycles: 9, ..WorkerSnapshot::default() };
+    names(&of_worker(Worker { now: idle, ..Worker::default() }, &[]), &[]);
     let hung = vec![HungWorker { seconds: 9, ..HungWorker::default() }];
     let evidence = Evidence { workers: vec![worker(0.0)], hung, ..Evidence::default() };
     names(&all(&evidence), &["worker-hung"]);
@@ -335,6 +337,18 @@ fn addresses_whose_move_was_refused() {
     let findings = all(&Evidence { seconds: 2.0, ports, bridges, ..Evidence::default() });
     names(&findings, &["mac-move-refused"]);
     assert_eq!(findings[0].evidence[1..], ["02:00:00:00:00:01 is in use at port a"]);
+}
+
+/// Drops that are no finding raise no alert, and no warning on the page.
+#[test]
+fn usual_drops_are_no_fault_anywhere() {
+    let rules = include_str!("../../../../contrib/prometheus/linerate.rules.yml");
+    let page = include_str!("../../web/page/rates.js");
+    let line = |text: &'static str, part: &str| text.lines().find(|line| line.contains(part)).unwrap();
+    let places = [line(rules, "reason!~"), line(page, "const HARMLESS")];
+    for known in REASONS.iter().filter(|known| !known.is_cause) {
+        assert!(places.iter().all(|place| place.contains(known.reason.name())), "{}", known.reason.name());
+    }
 }
 
 #[test]

@@ -7,14 +7,18 @@ import { arrange, element, find, keyed, setText } from "./dom.js";
 import { Latency } from "./latency.js";
 import { bytes, count, plural, rate } from "./units.js";
 
+/** Shows `items` as the children of a list, which stay if the list has them already. */
+function show(list, items, children) {
+  const text = JSON.stringify(items);
+  if (list.shown === text) return;
+  list.shown = text;
+  list.replaceChildren(...items.flatMap(children));
+}
+
 /** Terms and values, of which empty ones are left out. */
 function definitions(list, pairs) {
   const shown = pairs.filter(([, value]) => value !== "" && value !== null && value !== undefined);
-  const text = JSON.stringify(shown);
-  if (list.shown === text) return;
-  list.shown = text;
-  const children = shown.flatMap(([term, value]) => [element("dt", {}, term), element("dd", {}, String(value))]);
-  list.replaceChildren(...children);
+  show(list, shown, ([term, value]) => [element("dt", {}, term), element("dd", {}, String(value))]);
 }
 
 function value(setting) {
@@ -94,7 +98,7 @@ export class Detail {
 
   /** Opens the details of a port, and moves the focus there. */
   open(name, model) {
-    if (this.#name !== name) this.#settings.replaceChildren();
+    if (this.#name !== name) definitions(this.#settings, []);
     // A port that was opened from the details of another one has the opener of that one.
     if (!this.#box.contains(document.activeElement)) this.#opener = document.activeElement;
     this.#name = name;
@@ -150,7 +154,6 @@ export class Detail {
 
   #showEvents(events) {
     const lines = events.map(({ time, state, reason }) => `${time} ${state}${reason ? `: ${reason}` : ""}`).reverse();
-    if (this.#events.childElementCount === lines.length) return;
-    this.#events.replaceChildren(...lines.map((line) => element("li", {}, line)));
+    show(this.#events, lines, (line) => element("li", {}, line));
   }
 }

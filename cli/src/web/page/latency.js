@@ -9,11 +9,12 @@ const LAST = 2 ** 26;
 
 const end = (bucket) => bucket.up_to_ns ?? LAST;
 
-/** The end of the bucket with the packet at this share of all. */
+/** The end of the bucket with the packet at this share of all, as text. */
 function quantile({ buckets }, share) {
   const all = buckets.reduce((sum, { packets }) => sum + packets, 0);
   let seen = 0;
-  return end(buckets.find(({ packets }) => (seen += packets) >= all * share) ?? buckets.at(-1));
+  const bucket = buckets.find(({ packets }) => (seen += packets) >= all * share) ?? buckets.at(-1);
+  return `${bucket.up_to_ns ? "" : "more than "}${nanoseconds(end(bucket))}`;
 }
 
 /** Position of a time on the axis, which is logarithmic from 64 ns to 67 ms. */
@@ -41,8 +42,9 @@ export class Latency {
     this.#box.hidden = !latency;
     if (!latency) return;
     const packets = latency.buckets.reduce((sum, bucket) => sum + bucket.packets, 0);
-    const [p50, p99, most] = [0.5, 0.99, 1].map((share) => nanoseconds(quantile(latency, share)));
-    setText(this.#text, `p50 ${p50}, p99 ${p99}, maximum ${most}, of ${count(packets)} sampled packets to the port`);
+    const [p50, p99, most] = [0.5, 0.99, 1].map((share) => quantile(latency, share));
+    const sampled = `${count(packets)} sampled packets to the port since it was added`;
+    setText(this.#text, `p50 ${p50}, p99 ${p99}, maximum ${most}, of ${sampled}`);
     const highest = Math.max(...latency.buckets.map((bucket) => bucket.packets));
     this.#picture.replaceChildren(...latency.buckets.map((bucket) => bar(bucket, highest)));
     setAttribute(this.#picture, "aria-label", `Histogram from 64 ns to 67 ms: p50 ${p50}, p99 ${p99}`);

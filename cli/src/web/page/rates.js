@@ -2,8 +2,8 @@
 
 import { History } from "./history.js";
 
-/** Drops that are no loss: copies of floods for ports without a peer. */
-const HARMLESS = ["flood-port-down"];
+/** Drops that are no loss: copies of floods for ports without a peer, and packets to idle members of bonds. */
+const HARMLESS = ["flood-port-down", "bond-inactive"];
 const SERIES = ["rxPackets", "rxBits", "txPackets", "txBits", "drops"];
 
 function lost(drops) {
