@@ -1,6 +1,6 @@
 // Samples of the last minutes, which the page keeps itself: the switch has counters only.
 
-/** Number of samples that are kept, one for each poll. */
+/** Number of samples that are kept, one for each second. */
 export const LENGTH = 300;
 
 /** Numbers in a ring, oldest first. */
@@ -30,8 +30,12 @@ export class History {
     this.series = Object.fromEntries(names.map((name) => [name, new Ring()]));
   }
 
-  push(values) {
-    for (const [name, ring] of Object.entries(this.series)) ring.push(values[name]);
+  /** Adds the values of the last interval, once for each second: after a pause of the page, it is longer. */
+  push(values, seconds) {
+    const times = Math.min(LENGTH, Math.max(1, Math.round(seconds)));
+    for (const [name, ring] of Object.entries(this.series)) {
+      for (let n = 0; n < times; n += 1) ring.push(values[name]);
+    }
   }
 }
 

@@ -67,7 +67,7 @@ export class Rates {
     const seconds = Math.max(1e-9, (snapshot.uptime_ns - before.uptime_ns) / 1e9);
     this.#takePorts(snapshot, before, seconds);
     this.#takeWorkers(snapshot, before, seconds);
-    if (this.#before !== null) this.#sum();
+    if (this.#before !== null) this.#sum(seconds);
     this.#before = snapshot;
     return restarted;
   }
@@ -79,7 +79,7 @@ export class Rates {
       const old = this.ports.get(port.name);
       const history = old?.history ?? new History(...SERIES);
       const rates = portRates(port, earlier.get(key(port)) ?? port, seconds);
-      if (this.#before !== null) history.push(rates);
+      if (this.#before !== null) history.push(rates, seconds);
       return [port.name, { ...port, ...rates, events: port.history, history, lost: lost(port.drops) }];
     };
     this.ports = new Map(snapshot.ports.map(entry));
@@ -90,16 +90,16 @@ export class Rates {
       const history = this.workers.get(worker.index)?.history ?? new History("busy");
       const earlier = before.workers.find((other) => other.index === worker.index) ?? worker;
       const rates = workerRates(worker, earlier, seconds, snapshot.cycles_per_second);
-      if (this.#before !== null) history.push(rates);
+      if (this.#before !== null) history.push(rates, seconds);
       return [worker.index, { ...worker, ...rates, history }];
     };
     this.workers = new Map(snapshot.workers.map(entry));
   }
 
-  #sum() {
+  #sum(seconds) {
     for (const name of SERIES) {
       this.now[name] = [...this.ports.values()].reduce((sum, port) => sum + port[name], 0);
     }
-    this.totals.push(this.now);
+    this.totals.push(this.now, seconds);
   }
 }
