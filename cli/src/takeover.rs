@@ -23,7 +23,7 @@
 //! A version that changes a message increments [`PROTOCOL`]. Fields may be added if they have a default.
 
 use crate::dataplane::state::{Continued, monotonic};
-use crate::settings::topology::PortSettings;
+use crate::settings::topology::{PortSettings, WorkerSettings};
 use console::Diagnostic;
 use port::handover::{self, Handover, HandoverError, Handovers, Part};
 use rustix::fd::{AsFd, OwnedFd};
@@ -62,6 +62,9 @@ pub(crate) struct Offer {
     pub(crate) web: Option<SocketAddr>,
     /// Settings of the running ports. Their files and interfaces are in use, and valid.
     pub(crate) ports: Vec<serde_json::Value>,
+    /// Settings of the running workers, which a file may be unable to express.
+    #[serde(default)]
+    pub(crate) workers: Vec<serde_json::Value>,
     /// Clock, and numbers of ports.
     pub(crate) continued: Continued,
     /// Names of ports that are closed here and opened by the successor.
@@ -89,6 +92,13 @@ impl Offer {
     /// Settings of the running ports. One that this version cannot read is validated as a port that does not run yet.
     pub(crate) fn running_ports(&self) -> Vec<PortSettings> {
         self.ports.iter().filter_map(|port| serde_json::from_value(port.clone()).ok()).collect()
+    }
+
+    /// Settings of the running workers. Returns `None` if this version cannot read them, or the other one does not send
+    /// them: they are those of the running configuration then.
+    pub(crate) fn running_workers(&self) -> Option<Vec<WorkerSettings>> {
+        let workers = self.workers.iter().map(|worker| serde_json::from_value(worker.clone()).ok());
+        workers.collect::<Option<Vec<_>>>().filter(|workers| !workers.is_empty())
     }
 }
 

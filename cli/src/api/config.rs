@@ -82,6 +82,19 @@ impl ApiService {
         Ok(Configuration { file: source.file.clone(), text, loaded: source.text.clone() })
     }
 
+    /// [`ApiService::configuration_of`] for a process that has the workers beside it. If no text expresses them, the
+    /// result has those of the file.
+    pub(super) fn configuration_beside_workers(
+        &self,
+        topology: &Topology,
+    ) -> Result<Configuration, ApiError> {
+        let file = self.source().as_ref().map(|source| source.topology.clone());
+        self.configuration_of(topology).or_else(|error| {
+            let Topology { workers, placement, .. } = file.ok_or(error)?;
+            self.configuration_of(&Topology { workers, placement, ..topology.clone() })
+        })
+    }
+
     /// Reads the file of the switch again, and applies it.
     pub(crate) fn reload(&self) -> Result<Applied, ApiError> {
         let file = self.source().as_ref().map(|source| source.file.clone()).ok_or_else(no_file)?;

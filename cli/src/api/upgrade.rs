@@ -137,7 +137,7 @@ impl ApiService {
             Lost::Bridge(..) => None,
         });
         let reopened = reopened.collect();
-        let running = self.configuration_of(topology)?;
+        let running = self.configuration_beside_workers(topology)?;
         let overrides = self.source().as_ref().map(|source| source.overrides.clone()).unwrap_or_default();
         Ok(Offer {
             protocol: PROTOCOL,
@@ -146,6 +146,7 @@ impl ApiService {
             loaded: running.loaded,
             running: running.text,
             ports: topology.ports.iter().filter_map(|port| serde_json::to_value(port).ok()).collect(),
+            workers: topology.workers.iter().filter_map(|worker| serde_json::to_value(worker).ok()).collect(),
             control: overrides.control,
             web: overrides.web,
             continued: self.data_plane().continued(),
@@ -310,4 +311,38 @@ pub(super) async fn upgrade(State(service): Service, body: Bytes) -> Answer<Upgr
         service.upgrade(request)
     });
     upgraded.await.map(Json)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake::Fake;
+    use super::super::source::{Overrides, Source};
+    use super::*;
+    use crate::host::Host;
+    use serde_json::json;
+    use std::path::PathBuf;
+
+    #[test]
+    fn workers_that_no_file_expresses_are_offered_beside_that_of_the_file() {
+        let cpu = Host::here().allowed()[0];
+        let text = format!("[worker]\nwork = [{cpu}]\n[[port]]\nname = \"a\"\nkind = \"null\"\n");
+        let topology = Overrides::default().parse(&text, &[]).unwrap();
+        let (file, overrides) = (PathBuf::from("/x.toml"), Overrides::default());
+        let source = Source { file, text: text.clone(), overrides, topology: topology.clone() };
+        let service = ApiService::new(topology, PathBuf::from("c.sock"), Box::new(Fake::default()), || ());
+        let service = service.with_source(source);
+        service.add_worker(&json!({ "polling": "busy" })).unwrap();
+        assert!(service.configuration().is_err());
+        let running = service.topology().clone();
+        let offer = service.offer(&running, None, &[]).unwrap();
+        assert_eq!(offer.running, text);
+        assert_eq!(offer.running_workers(), Some(running.workers));
+        let offer: Offer = serde_json::from_value({
+            let mut json = serde_json::to_value(offer).unwrap();
+            json.as_object_mut().unwrap().remove("workers");
+            json
+        })
+        .unwrap();
+        assert_eq!(offer.running_workers(), None);
+    }
 }

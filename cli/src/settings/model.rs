@@ -79,7 +79,7 @@ impl Role {
 }
 
 /// Roles of one worker; none if it runs to completion.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RoleSettings {
     pub(crate) rx: bool,
     pub(crate) work: bool,

@@ -147,7 +147,7 @@ impl Default for SwitchSettings {
 }
 
 /// Behaviour of an idle worker.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Polling {
     /// Sleeps until a notification.
@@ -158,7 +158,7 @@ pub(crate) enum Polling {
 }
 
 /// Behaviour when a destination is full.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum QueueFull {
     /// Drops the packet and counts it.
@@ -169,7 +169,7 @@ pub(crate) enum QueueFull {
 }
 
 /// `[[worker]]`
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct WorkerSettings {
     /// CPU to which it is pinned; `None`: chosen by the kernel.
     pub(crate) cpu: Option<usize>,

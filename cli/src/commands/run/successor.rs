@@ -194,7 +194,8 @@ fn prepare(
         let topology = overrides.parse(text, &running);
         topology.map_err(|errors| config::in_file(&offer.file, errors))
     };
-    let topology = parse(&offer.running)?;
+    let mut topology = parse(&offer.running)?;
+    topology.workers = offer.running_workers().unwrap_or(topology.workers);
     let path = topology.switch.control.clone().unwrap_or_else(host::default_control);
     let sockets = Sockets::inherit(&topology.switch, &path, offer, sockets)?;
     let confinement = confinement::start(&topology, &path, format, &offer.filters)?;
