@@ -269,6 +269,31 @@ fn a_spanning_tree_starts_again_if_asked_to() {
     switch.stop();
 }
 
+#[test]
+#[ignore = "needs two CPUs: run by `cargo xtask test`"]
+fn workers_that_no_file_expresses_and_files_that_are_gone_refuse_no_upgrade() {
+    let folder = folder();
+    let (red, other) = (folder.path().join("red"), folder.path().join("other"));
+    fs::create_dir(&other).expect("a folder of the test");
+    let (gone, workers) = (other.join("gone"), "[worker]\nwork = [0, 1]\n");
+    let text = workers.to_owned() + &configuration(&[], &[vhost("red", &red), vhost("gone", &gone)]);
+    let mut switch = Switch::start_from(folder.path(), &text);
+    switch.tell(&["workers", "set", "1", "polling=busy"]).expect("a worker");
+    switch.tell(&["ports", "remove", "gone"]).expect("a port");
+    fs::remove_dir_all(&other).expect("a folder of the test");
+    for _ in 0..2 {
+        let report = switch.upgrade(&[]).expect("an upgrade");
+        assert_eq!(report["ports"], 1, "{report}");
+    }
+    let sleeps = |worker: usize| {
+        let report = switch.ask(&["workers", "show"]).expect("workers");
+        report["workers"][worker]["sleeps"].as_u64().expect("a number")
+    };
+    assert!(wait::until(REACTION, || (sleeps(0) > 0).then_some(())).is_some(), "{}", switch.log());
+    assert_eq!(sleeps(1), 0, "it polls without sleep");
+    switch.stop();
+}
+
 mod every {
     use super::{ALONE, loses_nothing};
 

@@ -40,6 +40,11 @@ impl Overrides {
         Ok(self.over(wanted))
     }
 
+    /// Reads a text that this switch has run before. Files and interfaces that it names may be gone since.
+    pub(crate) fn parse_past(&self, text: &str) -> Topology {
+        self.over(config::parse_past(text, &Host::here(), self.control.as_deref()))
+    }
+
     fn over(&self, mut topology: Topology) -> Topology {
         topology.switch.web = self.web.or(topology.switch.web);
         topology

@@ -190,11 +190,8 @@ fn prepare(
 ) -> Result<(Prepared, Succession), Diagnostic> {
     let overrides = Overrides { control: offer.control.clone(), web: offer.web };
     let running = offer.running_ports();
-    let parse = |text: &str| {
-        let topology = overrides.parse(text, &running);
-        topology.map_err(|errors| config::in_file(&offer.file, errors))
-    };
-    let mut topology = parse(&offer.running)?;
+    let topology = overrides.parse(&offer.running, &running);
+    let mut topology = topology.map_err(|errors| config::in_file(&offer.file, errors))?;
     topology.workers = offer.running_workers().unwrap_or(topology.workers);
     let path = topology.switch.control.clone().unwrap_or_else(host::default_control);
     let sockets = Sockets::inherit(&topology.switch, &path, offer, sockets)?;
@@ -202,7 +199,7 @@ fn prepare(
     let succession = Succession::new(offer.reopened.clone(), offer.continued.clone());
     let data_plane = Switch::succeed(&topology, &succession)?;
     let file = offer.file.clone();
-    let loaded = parse(&offer.loaded)?;
+    let loaded = overrides.parse_past(&offer.loaded);
     let source = Source { file, text: offer.loaded.clone(), overrides, topology: loaded };
     Ok((
         Prepared {

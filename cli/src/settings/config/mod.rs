@@ -112,6 +112,13 @@ pub(crate) fn parse_change(
     Err((cause.unwrap_or(Cause::Invalid), Diagnostic::all(errors)))
 }
 
+/// [`parse`] for a text that was valid when it was applied. Without errors: files, interfaces and CPUs that it names
+/// may be gone since, and recordings are not read.
+pub(crate) fn parse_past(text: &str, host: &Host, control: Option<&Path>) -> Topology {
+    let ports = ports(text);
+    validated(text, (&Lines::none(), Findings::default()), host, (control, &ports)).0
+}
+
 /// Reads the ports of a text without validating them, which would read the files that they play.
 pub(crate) fn ports(text: &str) -> Vec<PortSettings> {
     let (root, _) = toml::de::DeTable::parse_recoverable(text);

@@ -433,3 +433,19 @@ fn the_peer_of_a_patch_is_a_port_of_the_file() {
     let ends = format!("{bridges}{}{}", end("a", "b", "one"), end("b", "a", "two"));
     assert_eq!(errors(&ends), [""; 0]);
 }
+
+#[test]
+fn a_text_that_was_valid_before_is_read_although_its_files_are_gone() {
+    let file = |name: &str, kind: &str| format!("[[port]]\nname = \"{name}\"\n{kind}\n");
+    let text = file("a", "socket = \"/nowhere/a.sock\"")
+        + &file("b", "kind = \"pcap\"\nread = \"/nowhere/b.pcap\"")
+        + &file("c", &format!("kind = \"pcap\"\nwrite = \"{}/Cargo.toml\"", env!("CARGO_MANIFEST_DIR")))
+        + "[[bridge]]\nname = \"main\"\npipeline = \"openflow\"\nmanagement = \"/nowhere/m.sock\"\n"
+        + "[[worker]]\ncpu = 3\n";
+    let errors = errors(&text);
+    assert_eq!(errors.len(), 5, "{errors:?}");
+    let past = parse_past(&text, &host(), None);
+    let names: Vec<_> = past.ports.iter().map(|port| port.name.as_str()).collect();
+    assert_eq!((names, past.workers[0].cpu), (vec!["a", "b", "c"], Some(3)));
+    assert_eq!(past.ports, ports(&text));
+}
