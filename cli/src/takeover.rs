@@ -17,6 +17,27 @@
 //! 10. [`Answer`]: the ports run in the successor.
 //! 11. The counters: those of ports, then those of flow tables.
 //!
+//! ## End during the exchange
+//! The running switch may be told to end while it is replaced: by a signal, or by `linerate stop`. One lock decides
+//! (`api/inheritance.rs`): it *commits* before message 9, and the successor has the ports from then on.
+//!
+//! - `linerate stop` from the beginning of an upgrade on is refused, because the sockets are those of both processes.
+//! - `linerate stop` just before an upgrade is accepted, and then has the effect of a signal.
+//! - A signal before message 1 or up to the commitment: the successor is killed, and no other one may begin. The
+//!   upgrade fails, the ports run here again, and then the switch ends, with `--keep-ports` after it has stored them.
+//!   The successor cannot start the ports although message 9 never comes, because it was killed before the end of the
+//!   connection.
+//! - A signal after the commitment: the end waits for message 10, at most as long as the upgrade does. This process
+//!   leaves sockets and files to the successor and ends; the switch goes on. systemd sends its signal to each process
+//!   of the unit, so that the successor ends, too, as soon as the ports run.
+//! - Message 9 cannot be sent, because the successor has ended: the commitment is taken back, and the ports run here.
+//! - The end has waited long enough for another request that hangs: no upgrade can commit any more. Whether one has is
+//!   read again after the API has ended.
+//! - The running switch is killed: the successor sees the end of the connection. Up to message 8 it ends; after it, it
+//!   is the switch.
+//! - A signal to the successor only has an effect once its ports run, or ends it by the default action before it
+//!   handles signals.
+//!
 //! A switch that restarts may store the exchange for the next process: answers, sockets, captures, flow tables,
 //! connections and leases are left out then.
 //!

@@ -1,10 +1,11 @@
-//! What a process that takes the switch over inherits from it.
+//! What a process that takes the switch over inherits from it, and that process.
 
 use crate::takeover::SocketName;
 use rustix::fd::{AsFd, OwnedFd};
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::process::Child;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What a successor inherits beside ports, and how it is started.
 pub(crate) struct Inheritance {
@@ -13,8 +14,22 @@ pub(crate) struct Inheritance {
     pub(crate) sockets: Vec<(SocketName, OwnedFd)>,
     /// Token of the web page, unless it is in a file.
     pub(crate) web_token: Option<String>,
-    /// Process that has taken over.
-    successor: Mutex<Option<u32>>,
+    successor: Mutex<Successor>,
+}
+
+/// The process that takes over. One thread makes the upgrade, and another one may end it: the lock decides whether the
+/// successor was ended or has the ports.
+#[derive(Debug, Default)]
+enum Successor {
+    /// There is none.
+    #[default]
+    None,
+    /// It prepares, and is ended if this process ends.
+    Prepares(Child),
+    /// It has the ports.
+    Runs(Child),
+    /// There will be none, because this process ends.
+    Refused,
 }
 
 impl Inheritance {
@@ -26,17 +41,124 @@ impl Inheritance {
         Self { program, sockets, web_token, successor: Mutex::default() }
     }
 
-    /// Names the process that has taken over.
-    pub(super) fn set_successor(&self, pid: u32) {
-        *self.successor.lock().unwrap_or_else(PoisonError::into_inner) = Some(pid);
+    /// Has `child` prepare. Returns whether it may; it has ended otherwise, because this process ends.
+    pub(super) fn prepare(&self, child: Child) -> bool {
+        let mut successor = self.lock();
+        if matches!(*successor, Successor::Refused) {
+            drop(successor);
+            end(child);
+            return false;
+        }
+        *successor = Successor::Prepares(child);
+        true
+    }
+
+    /// Decides that the successor gets the ports. Returns `false` if it was ended.
+    pub(super) fn commit(&self) -> bool {
+        let mut successor = self.lock();
+        match std::mem::take(&mut *successor) {
+            Successor::Prepares(child) => *successor = Successor::Runs(child),
+            other => *successor = other,
+        }
+        matches!(*successor, Successor::Runs(_))
+    }
+
+    /// Ends a successor that has [committed](Self::commit), but was not told so.
+    pub(super) fn take_back(&self) {
+        let successor = std::mem::take(&mut *self.lock());
+        if let Successor::Runs(child) = successor {
+            end(child);
+        }
+    }
+
+    /// Ends a successor that prepares.
+    pub(super) fn end_prepared(&self) {
+        self.end_and_become(Successor::None);
+    }
+
+    /// Ends a successor that prepares, and lets no other one begin.
+    pub(super) fn refuse(&self) {
+        self.end_and_become(Successor::Refused);
+    }
+
+    fn end_and_become(&self, next: Successor) {
+        let mut successor = self.lock();
+        match std::mem::take(&mut *successor) {
+            Successor::Prepares(child) => {
+                *successor = next;
+                drop(successor);
+                end(child);
+            }
+            Successor::None => *successor = next,
+            decided => *successor = decided,
+        }
+    }
+
+    /// Whether this process ends, so that there is no successor.
+    pub(super) fn is_refused(&self) -> bool {
+        matches!(*self.lock(), Successor::Refused)
     }
 
     /// The process that has taken over, if one has.
     pub(crate) fn successor(&self) -> Option<u32> {
-        *self.successor.lock().unwrap_or_else(PoisonError::into_inner)
+        match &*self.lock() {
+            Successor::Runs(child) => Some(child.id()),
+            _ => None,
+        }
+    }
+
+    /// A poisoned lock is valid: the value changes in one step.
+    fn lock(&self) -> MutexGuard<'_, Successor> {
+        self.successor.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn duplicates(&self) -> io::Result<Vec<OwnedFd>> {
         self.sockets.iter().map(|(_, socket)| socket.as_fd().try_clone_to_owned()).collect()
+    }
+}
+
+/// Fails only if the process has ended.
+fn end(mut child: Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::{Pid, test_kill_process};
+    use std::process::Command;
+
+    /// A process that waits, and whether it exists.
+    fn child() -> (Child, impl Fn() -> bool) {
+        let child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let id = Pid::from_child(&child);
+        (child, move || test_kill_process(id).is_ok())
+    }
+
+    fn inheritance() -> Inheritance {
+        Inheritance::new(PathBuf::new(), Vec::new(), None)
+    }
+
+    #[test]
+    fn a_process_that_ends_ends_a_successor_that_prepares_and_refuses_the_next() {
+        let (inheritance, (first, first_lives), (next, next_lives)) = (inheritance(), child(), child());
+        assert!(inheritance.prepare(first) && first_lives());
+        inheritance.refuse();
+        assert!(!first_lives() && !inheritance.commit() && inheritance.successor().is_none());
+        inheritance.end_prepared();
+        assert!(!inheritance.prepare(next) && !next_lives() && inheritance.is_refused());
+    }
+
+    #[test]
+    fn a_process_that_ends_leaves_a_successor_that_has_the_ports() {
+        let (inheritance, (next, lives)) = (inheritance(), child());
+        let pid = next.id();
+        assert!(inheritance.prepare(next) && inheritance.commit());
+        inheritance.refuse();
+        inheritance.end_prepared();
+        assert!(lives() && inheritance.successor() == Some(pid));
+        inheritance.take_back();
+        assert!(!lives() && inheritance.successor().is_none());
     }
 }

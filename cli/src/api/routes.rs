@@ -289,8 +289,10 @@ async fn show_offload(State(service): Service) -> Json<OffloadReport> {
 }
 
 /// Stops the switch and removes its sockets
-#[utoipa::path(post, path = "/v1/shutdown", responses((status = 202, description = "The switch is about to exit")))]
-async fn shutdown(State(service): Service) -> StatusCode {
-    service.shutdown();
-    StatusCode::ACCEPTED
+#[utoipa::path(post, path = "/v1/shutdown", responses(
+    (status = 202, description = "The switch is about to exit"),
+    ApiError,
+))]
+async fn shutdown(State(service): Service) -> Result<StatusCode, ApiError> {
+    service.shutdown().map(|()| StatusCode::ACCEPTED)
 }

@@ -35,14 +35,14 @@ use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
 
 /// The running switch behind the API.
 pub(crate) struct ApiService {
     topology: Mutex<Topology>,
-    /// The turn of a request that changes the topology, and whether none may. Locked before the topology.
-    changes: Mutex<bool>,
+    /// The turn of a request that changes the topology, and whether one may. Locked before the topology.
+    changes: Mutex<Turn>,
     /// The file of the topology; `None` if it has none. Locked after the topology.
     source: Mutex<Option<Source>>,
     /// Held while a file is read.
@@ -65,10 +65,37 @@ pub(crate) struct ApiService {
     stop: Box<dyn Fn() + Send + Sync>,
 }
 
+/// Whether requests may change the switch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Turn {
+    /// One at a time may.
+    #[default]
+    Free,
+    /// None may: another process takes over.
+    Upgrade,
+    /// None may: another process has taken over.
+    Replaced,
+    /// None may: the process ends.
+    End,
+}
+
+impl Turn {
+    fn admit(self) -> Result<(), ApiError> {
+        let refused = |reason, remedy| Err(ApiError::Conflict(Diagnostic::bad("switch", reason, remedy)));
+        match self {
+            Self::Free => Ok(()),
+            Self::Upgrade | Self::Replaced => {
+                refused("another process takes the switch over", "try again when the upgrade has ended")
+            }
+            Self::End => refused("the switch ends", "start it again"),
+        }
+    }
+}
+
 /// The topology during a change. Dereferences to it.
 pub(super) struct Change<'a> {
     topology: MutexGuard<'a, Topology>,
-    _turn: MutexGuard<'a, bool>,
+    _turn: MutexGuard<'a, Turn>,
 }
 
 impl Deref for Change<'_> {
@@ -85,14 +112,26 @@ impl DerefMut for Change<'_> {
     }
 }
 
-/// Refuses changes until it is dropped, or for ever ([`std::mem::forget`]).
+/// Refuses changes until it is dropped, or for ever ([`Unchanged::replaced`]).
 pub(super) struct Unchanged<'a>(&'a ApiService);
+
+impl Unchanged<'_> {
+    /// Refuses changes for ever, because another process has taken over.
+    pub(super) fn replaced(self) {
+        *self.0.turn() = Turn::Replaced;
+        std::mem::forget(self);
+    }
+}
 
 impl Drop for Unchanged<'_> {
     fn drop(&mut self) {
-        *self.0.turn() = false;
+        *self.0.turn() = Turn::Free;
     }
 }
+
+/// How long the end of the process waits for a request that changes the switch: longer than another process may need to
+/// confirm that the ports run there.
+const END: Duration = Duration::from_secs(8);
 
 impl ApiService {
     /// The API of `data_plane`, which runs `topology`. `stop` ends the process.
@@ -167,15 +206,13 @@ impl ApiService {
     /// Another process takes the switch over.
     pub(super) fn change(&self) -> Result<Change<'_>, ApiError> {
         let turn = self.turn();
-        if *turn {
-            return Err(replaced());
-        }
+        turn.admit()?;
         Ok(Change { topology: self.topology(), _turn: turn })
     }
 
     /// Refuses a change beside the topology while another process takes the switch over.
     pub(super) fn may_change(&self) -> Result<(), ApiError> {
-        if *self.turn() { Err(replaced()) } else { Ok(()) }
+        self.turn().admit()
     }
 
     /// Refuses requests to change the topology, which can still be read.
@@ -183,12 +220,48 @@ impl ApiService {
     /// # Errors
     /// Another process takes the switch over already.
     pub(super) fn keep_unchanged(&self) -> Result<Unchanged<'_>, ApiError> {
-        if std::mem::replace(&mut *self.turn(), true) { Err(replaced()) } else { Ok(Unchanged(self)) }
+        let mut turn = self.turn();
+        turn.admit()?;
+        *turn = Turn::Upgrade;
+        Ok(Unchanged(self))
+    }
+
+    /// Lets no request change the switch any more, because the process ends. An upgrade whose successor does not have
+    /// the ports yet is ended.
+    ///
+    /// # Errors
+    /// A request still changes the switch after a limit.
+    pub(crate) fn end_changes(&self) -> Result<(), Diagnostic> {
+        self.inheritance.iter().for_each(Inheritance::refuse);
+        let until = Instant::now() + END;
+        loop {
+            if let Some(mut turn) = self.try_turn().filter(|turn| **turn != Turn::Upgrade) {
+                if *turn == Turn::Free {
+                    *turn = Turn::End;
+                }
+                return Ok(());
+            }
+            if Instant::now() > until {
+                let remedy = "end the process with SIGKILL if it does not end";
+                return Err(Diagnostic::failed("switch", "a request that changes it does not end", remedy));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// A poisoned lock is valid: the value changes in one step.
-    fn turn(&self) -> MutexGuard<'_, bool> {
+    fn turn(&self) -> MutexGuard<'_, Turn> {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// [`ApiService::turn`] without waiting. Returns `None` while a request has the turn, which may hang; an upgrade
+    /// does not hold the lock.
+    fn try_turn(&self) -> Option<MutexGuard<'_, Turn>> {
+        match self.changes.try_lock() {
+            Ok(turn) => Some(turn),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// A panic in another request leaves the topology as it was: it changes in one step.
@@ -392,8 +465,19 @@ impl ApiService {
         }
     }
 
-    /// `POST /v1/shutdown`
-    pub(crate) fn shutdown(&self) {
+    /// `POST /v1/shutdown`: refused while another process takes over, which would be left without its sockets.
+    pub(crate) fn shutdown(&self) -> Result<(), ApiError> {
+        let turn = self.try_turn().map(|turn| *turn);
+        if matches!(turn, Some(Turn::Upgrade | Turn::Replaced)) {
+            let (reason, remedy) = ("another process takes the switch over", "wait for the upgrade to end");
+            return Err(ApiError::Conflict(Diagnostic::bad("switch", reason, remedy)));
+        }
+        self.stop();
+        Ok(())
+    }
+
+    /// Ends the process.
+    pub(super) fn stop(&self) {
         (self.stop)();
     }
 }
@@ -411,9 +495,4 @@ fn roles(now: &Snapshot) -> BTreeMap<String, usize> {
 pub(super) fn missing(noun: &str, name: &str) -> ApiError {
     let (reason, remedy) = (format!("there is no such {noun}"), format!("see `linerate {noun}s show`"));
     ApiError::not_found(format!("{noun} \"{}\"", shortened(name)), reason, remedy)
-}
-
-fn replaced() -> ApiError {
-    let (reason, remedy) = ("another process takes the switch over", "try again when the upgrade has ended");
-    ApiError::Conflict(Diagnostic::bad("switch", reason, remedy))
 }

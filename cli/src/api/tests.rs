@@ -6,6 +6,7 @@ mod web;
 
 use super::capture::{CONTINUES, INTERRUPTION};
 use super::client::Client;
+use super::error::ApiError;
 use super::fake::{Fake, HELD, STAYS, topology};
 use super::model::MirrorReport;
 use super::model::{FdbReport, Flushed, PlacementReport, PortReport, Status, WorkerReport, WorkersReport};
@@ -306,6 +307,36 @@ fn shutdown_is_answered_and_passed_on() {
     let switch = running();
     switch.client.order("/v1/shutdown").unwrap();
     assert!(switch.stopped.load(Ordering::SeqCst));
+}
+
+#[test]
+fn shutdown_is_refused_while_another_process_takes_over() {
+    let stopped = Arc::new(AtomicBool::new(false));
+    let told = stopped.clone();
+    let service =
+        ApiService::new(topology(), PathBuf::from("c.sock"), Box::new(Fake::default()), move || {
+            told.store(true, Ordering::SeqCst);
+        });
+    let unchanged = service.keep_unchanged().unwrap();
+    let refused = service.shutdown().unwrap_err();
+    assert!(matches!(&refused, ApiError::Conflict(error) if error.remedy == "wait for the upgrade to end"));
+    assert!(!stopped.load(Ordering::SeqCst));
+    drop(unchanged);
+    service.shutdown().unwrap();
+    assert!(stopped.load(Ordering::SeqCst));
+    service.end_changes().unwrap();
+    let ends = service.change().err().map(ApiError::into_diagnostic).unwrap();
+    assert!(ends.reason == "the switch ends" && service.keep_unchanged().is_err(), "{ends}");
+    // As that of another client.
+    service.shutdown().unwrap();
+}
+
+#[test]
+fn a_process_that_was_replaced_is_not_shut_down_again() {
+    let service = ApiService::new(topology(), PathBuf::from("c.sock"), Box::new(Fake::default()), || ());
+    service.keep_unchanged().unwrap().replaced();
+    service.end_changes().unwrap();
+    assert!(service.shutdown().is_err() && service.change().is_err());
 }
 
 /// Sends raw bytes and returns the whole response.

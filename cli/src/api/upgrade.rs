@@ -23,7 +23,7 @@ use port::handover::Handovers;
 use rustix::fd::OwnedFd;
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use tracing::info;
 use utoipa::ToSchema;
@@ -68,6 +68,13 @@ pub(crate) struct Upgraded {
 impl ApiService {
     /// `POST /v1/upgrade`
     pub(crate) fn upgrade(&self, request: UpgradeRequest) -> Result<Upgraded, ApiError> {
+        let upgraded = self.replace_process(request);
+        // The error is that of the exchange with a successor that was ended.
+        let ends = self.inheritance().is_some_and(Inheritance::is_refused);
+        upgraded.map_err(|error| if ends { refused("the switch was told to end") } else { error })
+    }
+
+    fn replace_process(&self, request: UpgradeRequest) -> Result<Upgraded, ApiError> {
         // Held until the end, and for ever after another process has taken over.
         let unchanged = self.keep_unchanged()?;
         let topology = self.topology().clone();
@@ -87,19 +94,18 @@ impl ApiService {
             server::accept_connections(true);
             self.data_plane().keep_state(&topology);
         })?;
-        let pid = successor.commit();
-        inheritance.set_successor(pid);
-        std::mem::forget(unchanged);
+        let pid = inheritance.successor().unwrap_or_default();
+        unchanged.replaced();
         info!(pid, ports, gap_us, version = to, "another process has taken over");
-        self.shutdown();
+        self.stop();
         let from = env!("CARGO_PKG_VERSION").to_owned();
         let lost = losses.iter().map(|lost| format!("{}: {}", lost.parts().0, lost.parts().1)).collect();
         Ok(Upgraded { from, to, pid, ports, lost, gap_us })
     }
 
-    /// Hands the ports over to a process that starts later: to the reader of the returned socket.
+    /// Hands the ports over to a process that starts later: to the reader of the returned socket. Must be called after
+    /// [`ApiService::end_changes`].
     pub(crate) fn record(&self) -> Result<OwnedFd, ApiError> {
-        let unchanged = self.keep_unchanged()?;
         let topology = self.topology().clone();
         let losses = self.losses(UpgradeRequest { accept_loss: true })?;
         let offer = self.offer(&topology, None, &losses)?;
@@ -108,7 +114,6 @@ impl ApiService {
         server::accept_connections(false);
         self.send_state(&recorder, SaveStep::Running)?;
         self.hand_over(&mut recorder, &offer.reopened)?;
-        std::mem::forget(unchanged);
         Ok(exchange)
     }
 
@@ -160,10 +165,10 @@ impl ApiService {
 
     /// Passes the ports on. Returns their number, and the time in microseconds until they ran again. After an error
     /// they have continued here.
-    fn hand_over(&self, successor: &mut Successor, closed: &[String]) -> Result<(usize, u64), ApiError> {
+    fn hand_over(&self, successor: &mut Successor<'_>, closed: &[String]) -> Result<(usize, u64), ApiError> {
         let data_plane = self.data_plane();
         let mut addresses = data_plane.fdb();
-        if successor.child.is_none() {
+        if successor.inheritance.is_none() {
             // A stored exchange has limited space, and addresses are learned again.
             addresses.truncate(STORED_ADDRESSES);
         }
@@ -188,7 +193,7 @@ impl ApiService {
             }
             Err(error) => {
                 // Before the ports run here. It has not started them, because it was not told to.
-                successor.kill();
+                successor.end();
                 data_plane.resume();
                 Err(error)
             }
@@ -196,16 +201,16 @@ impl ApiService {
     }
 }
 
-/// The process that is about to take over. It is killed if it does not.
-struct Successor {
-    /// `None` if it starts later: it does not answer.
-    child: Option<Child>,
+/// The process that is about to take over. It is ended if it does not.
+struct Successor<'a> {
+    /// Has the process; `None` if it starts later: it does not answer.
+    inheritance: Option<&'a Inheritance>,
     channel: Channel,
 }
 
-impl Successor {
+impl<'a> Successor<'a> {
     /// Starts the program with the arguments of this process.
-    fn start(inheritance: &Inheritance) -> io::Result<Self> {
+    fn start(inheritance: &'a Inheritance) -> io::Result<Self> {
         let (channel, other) = Channel::pair()?;
         channel.wait_at_most(PREPARATION)?;
         let arguments = std::env::args_os().skip(1).filter(|argument| argument != OPTION);
@@ -216,20 +221,23 @@ impl Successor {
             // The watchdog of systemd is that of this process, unless the successor is told otherwise.
             .env_remove("WATCHDOG_PID")
             .spawn()?;
-        Ok(Self { child: Some(child), channel })
+        if !inheritance.prepare(child) {
+            return Err(io::Error::other("the switch was told to end"));
+        }
+        Ok(Self { inheritance: Some(inheritance), channel })
     }
 
     /// A process that starts later, and its end of the exchange.
     fn recorded() -> io::Result<(Self, OwnedFd)> {
         let (channel, exchange) = Channel::recorded()?;
-        Ok((Self { child: None, channel }, exchange))
+        Ok((Self { inheritance: None, channel }, exchange))
     }
 
     /// Sends the configuration and the sockets, and waits until the successor is ready. Returns its version.
     fn prepare(&mut self, offer: &Offer, sockets: Vec<OwnedFd>) -> Result<String, ApiError> {
         self.channel.send(offer, sockets).map_err(|e| lost(&e))?;
         let version = self.answer()?.version;
-        if self.child.is_some() {
+        if self.inheritance.is_some() {
             self.channel.wait_at_most(TAKEOVER).map_err(|e| failed(&e.to_string()))?;
         }
         Ok(version)
@@ -241,13 +249,19 @@ impl Successor {
         self.answer().map(drop)
     }
 
-    /// Tells the successor to start the ports. After an error it has not started them.
+    /// Tells the successor to start the ports. After an error it has not started them, and has ended.
     fn start_ports(&self) -> Result<(), ApiError> {
-        self.channel.send(&true, Vec::new()).map_err(|e| lost(&e))
+        if self.inheritance.is_some_and(|own| !own.commit()) {
+            return Err(refused("the switch was told to end"));
+        }
+        self.channel.send(&true, Vec::new()).map_err(|e| {
+            self.inheritance.iter().for_each(|own| own.take_back());
+            lost(&e)
+        })
     }
 
     fn answer(&self) -> Result<takeover::Answer, ApiError> {
-        if self.child.is_none() {
+        if self.inheritance.is_none() {
             return Ok(takeover::Answer::now(None));
         }
         let (answer, _): (takeover::Answer, _) = self.channel.receive().map_err(|e| lost(&e))?;
@@ -260,24 +274,15 @@ impl Successor {
         }
     }
 
-    /// Lets the successor live. Returns its process.
-    fn commit(mut self) -> u32 {
-        self.child.take().map_or(0, |child| child.id())
-    }
-
-    /// Ends the successor, which has no port afterwards.
-    fn kill(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            // Fails if it has ended.
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+    /// Ends the successor, unless it has the ports.
+    fn end(&self) {
+        self.inheritance.iter().for_each(|own| own.end_prepared());
     }
 }
 
-impl Drop for Successor {
+impl Drop for Successor<'_> {
     fn drop(&mut self) {
-        self.kill();
+        self.end();
     }
 }
 

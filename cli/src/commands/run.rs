@@ -81,11 +81,11 @@ pub(crate) fn run(args: &RunArgs, verbose: bool, socket: Option<&Path>) -> anyho
     let running = Running::start(prepared, (program, events, crash), &signals, is_text)?;
     greet(&shown, &running, is_text);
     let ended_by = wait(&mut signals, &running.service, is_text);
-    let is_replaced = running.service.inheritance().is_some_and(|own| own.successor().is_some());
+    let is_unchanged = running.service.end_changes();
     if args.keep_ports
-        && !is_replaced
+        && running.successor().is_none()
         && ended_by == Some(SIGTERM)
-        && let Err(error) = store::keep(&running.service)
+        && let Err(error) = is_unchanged.and_then(|()| store::keep(&running.service))
     {
         warn_lost(&error, is_text);
     }
@@ -170,15 +170,21 @@ impl Running {
         Ok(Self { supervision, events, servers, service, files, control, url })
     }
 
+    /// The process that has taken over, if one has.
+    fn successor(&self) -> Option<u32> {
+        self.service.inheritance().and_then(Inheritance::successor)
+    }
+
     /// Ends the switch. Returns what has happened to it.
     fn end(self) -> String {
-        let successor = self.service.inheritance().and_then(Inheritance::successor);
-        match successor {
+        match self.successor() {
             Some(pid) => self.supervision.leave(pid),
             None => drop(self.supervision),
         }
         self.events.end();
         drop(self.servers);
+        // An upgrade that outlasted the wait for it may have been taken back.
+        let successor = self.service.inheritance().and_then(Inheritance::successor);
         drop(self.service);
         match successor {
             Some(pid) => {

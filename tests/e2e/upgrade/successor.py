@@ -45,8 +45,16 @@ def answer(error=None):
     send(json.dumps({"version": "9.9.9", "error": error, "time": time.monotonic_ns()}))
 
 
+def hold():
+    """Waits here, and says so by a file."""
+    open(__file__ + ".held", "w").close()
+    time.sleep(1000)
+
+
 def ends(step):
     """Ends here if this is the step, and ends the switch before if the test says so."""
+    if STEP == "held " + step:
+        hold()
     if STEP == step:
         if KILLS:
             os.kill(os.getppid(), signal.SIGKILL)
@@ -86,4 +94,8 @@ else:
         time.sleep(1000)
     if STEP == "with all ports and text that is no answer":
         send("{}")
+    if STEP == "held with the ports":
+        answer()
+        receive()
+        hold()
     answer({"place": "port \"red\"", "reason": "no memory is left", "remedy": "see the log"})

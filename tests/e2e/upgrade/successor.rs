@@ -7,11 +7,12 @@ use std::net::{Shutdown, TcpListener};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use linerate_tests::switch::{Switch, configuration};
 use linerate_tests::{binary, folder, need, wait};
 use rustix::fd::OwnedFd;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::{REACTION, SWITCH_CPU, under_load_of, vhost};
@@ -131,6 +132,45 @@ fn a_switch_that_ends_while_it_is_replaced_starts_again() {
         assert!(report["sent"].as_u64() > Some(0) && report["lost"] == 0, "{step}: {report}");
         switch.stop();
     }
+}
+
+/// Sends SIGTERM to the switch while its successor is held at `step`. The switch ends alone: `is_over` if the successor
+/// has the ports then, and otherwise the successor has ended before.
+fn ended_at(step: &str, (accepts, is_over): (bool, bool)) {
+    let Replaceable { folder, program, mut switch } = Replaceable::start();
+    let pid = switch.pid();
+    install(&program, &format!("held {step}"), false);
+    let upgrade = switch.command(&["upgrade"]).stderr(Stdio::piped()).spawn().expect("linerate runs");
+    let held = folder.path().join("linerate.held");
+    assert!(wait::until(REACTION, || held.exists().then_some(())).is_some(), "{step}: {}", switch.log());
+    if accepts {
+        let error = switch.tell(&["stop"]).expect_err("an upgrade runs");
+        assert!(error.contains("remedy: wait for the upgrade to end"), "{step}: {error}");
+    }
+    kill_process(Pid::from_raw(pid.cast_signed()).expect("a process"), Signal::TERM).expect("a process");
+    let ended = wait::until(2 * REACTION, || (!switch.is_running()).then_some(()));
+    assert!(ended.is_some(), "{step}: {}", switch.log());
+    let output = upgrade.wait_with_output().expect("linerate ends");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.success(), error.contains("was told to end")), (is_over, !is_over), "{error}");
+    let left = of_program(&program);
+    let control = folder.path().join("control.sock");
+    assert_eq!((left.len(), control.exists()), (usize::from(is_over), is_over), "{step}: {left:?}");
+    for process in left {
+        kill_process(Pid::from_raw(process.cast_signed()).expect("a process"), Signal::KILL)
+            .expect("a process");
+    }
+}
+
+#[test]
+#[ignore = "needs python3: run by `cargo xtask test`"]
+fn a_switch_that_is_told_to_end_while_it_is_replaced_leaves_no_successor_without_sockets() {
+    ended_at("at its start", (true, false));
+    ended_at("with the offer", (true, false));
+    for step in ["when it is ready", "with the state", "with prepared ports", "with all ports"] {
+        ended_at(step, (false, false));
+    }
+    ended_at("with the ports", (false, true));
 }
 
 #[test]

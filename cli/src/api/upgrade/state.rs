@@ -22,7 +22,7 @@ impl ApiService {
             let sent = successor.channel.send(&message, Vec::new());
             sent.map_err(|e| DataPlaneError::Refused(lost(&e).into_diagnostic()))
         };
-        if successor.child.is_none() {
+        if successor.inheritance.is_none() {
             // A restart applies the file, whose flows may be others.
             return Ok(send(StateMessage::End)?);
         }
