@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::command::{self, cargo};
 use crate::packages::{self, MUSL};
@@ -19,6 +19,8 @@ const PROFILE: &str = "dist";
 /// Variable with the commit that programs name. It is set, because cargo does not build them again for another commit
 /// with the same sources.
 const COMMIT: &str = "LINERATE_COMMIT";
+/// A part of the symbol of the function with which `linerate` begins.
+const MAIN: &str = "8linerate4main";
 /// The directory that stands in the programs for that of the sources.
 pub(super) const SOURCES: &str = "/usr/src/linerate";
 /// The directory that stands in the programs for cargo's.
@@ -44,7 +46,17 @@ pub(super) fn subcommand(words: &[&str]) -> Result<Command> {
 /// Programs and libraries of the packages for distributions.
 pub(super) fn shared() -> Result<()> {
     let packages = ["linerate", "linerate-lab", "linerate-ffi", "linerate-preload"];
-    build(&packages.iter().flat_map(|package| ["--package", package]).collect::<Vec<_>>())
+    build(&packages.iter().flat_map(|package| ["--package", package]).collect::<Vec<_>>())?;
+    names_functions(&results().join("linerate"))
+}
+
+/// Returns an error if the backtrace of a crash would have no names of functions.
+fn names_functions(program: &Path) -> Result<()> {
+    let bytes = fs::read(program).with_context(|| format!("cannot read {}", program.display()))?;
+    if !bytes.windows(MAIN.len()).any(|window| window == MAIN.as_bytes()) {
+        bail!("{} has no table of symbols: see `strip` of the profile {PROFILE}", program.display());
+    }
+    Ok(())
 }
 
 /// Makes the static program and starts it.
@@ -58,6 +70,7 @@ pub(super) fn static_program() -> Result<Outcome> {
     }
     build(&["--package", "linerate", "--target", &target])?;
     let built = self::target().join(target).join(PROFILE).join("linerate");
+    names_functions(&built)?;
     let path = static_path();
     fs::copy(&built, &path).with_context(|| format!("cannot copy {}", built.display()))?;
     let mut demo = Command::new(&path);

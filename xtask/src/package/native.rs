@@ -27,7 +27,7 @@ pub(super) fn deb() -> Result<Outcome> {
     prepare()?;
     remove_old("deb")?;
     for (package, _, variant) in PACKAGES {
-        // The compiler has stripped the files.
+        // The linker has removed the debug information, and a crash needs the symbols.
         let words =
             ["deb", "--no-build", "--no-strip", "--profile", "dist", "--package", package, "--output"];
         let mut command = build::subcommand(&words)?;
