@@ -29,6 +29,13 @@ pub(crate) enum LogFormat {
     Journal,
 }
 
+impl LogFormat {
+    /// Form of a line that is written beside the log. The journal reads lines.
+    pub(crate) fn line(self) -> confine::LogForm {
+        if self == Self::Json { confine::LogForm::Json } else { confine::LogForm::Text }
+    }
+}
+
 /// Whether standard error is the journal's socket. A program inherits the variable also if its output goes elsewhere.
 fn is_journal(stream: Option<&str>, output: BorrowedFd<'_>) -> bool {
     let Some((device, inode)) = stream.and_then(|stream| stream.split_once(':')) else { return false };

@@ -8,6 +8,7 @@ use linerate_tests::guest::Guest;
 use linerate_tests::netns::Netns;
 use linerate_tests::switch::{Port, Switch, configuration};
 use linerate_tests::{folder, wait};
+use rustix::process::{Pid, Signal, kill_process};
 
 const LIMIT: Duration = Duration::from_secs(20);
 /// Bits of capabilities (`linux/capability.h`).
@@ -189,4 +190,16 @@ fn files_of_requests_are_below_the_paths_and_the_kernel_agrees() {
     let guest = folder.path().join("guest.sock").display().to_string();
     switch.tell(&["ports", "add", "guest", "--socket", &guest]).expect("a socket below the directory");
     switch.stop();
+}
+
+#[test]
+#[ignore = "needs the program: run by `cargo xtask test`"]
+fn a_signal_that_ends_the_process_is_in_its_log() {
+    let folder = folder();
+    let mut switch = Switch::start_from(folder.path(), &configuration(&[0], &[]));
+    let pid = Pid::from_raw(switch.pid().cast_signed()).expect("a process");
+    kill_process(pid, Signal::ABORT).expect("a process");
+    assert!(wait::until(LIMIT, || (!switch.is_running()).then_some(())).is_some(), "it runs");
+    let sender = format!("\"sender\":{},", std::process::id());
+    switch.wait_logged(&["a signal ends the process", "\"SIGABRT\"", &sender], LIMIT);
 }

@@ -5,18 +5,22 @@
 //! confines one thread further to its [`Role`]. Capabilities, filters and rules are properties of threads in Linux, so
 //! `start` must be called before other threads exist.
 //!
-//! `capabilities` drops rights, `filters` lists system calls, `trap` reports a call that a filter refuses, and `files`
-//! has the rules for paths. Only `trap` has unsafe code: it installs a signal handler.
+//! `capabilities` drops rights, `filters` lists system calls, `trap` reports a call that a filter refuses, `fatal` a
+//! signal that ends the process, and `files` has the rules for paths. Only `trap` and `fatal` have unsafe code: they
+//! install signal handlers.
 
 #![deny(unsafe_code)]
 
 mod capabilities;
+#[allow(unsafe_code, reason = "a signal handler")]
+mod fatal;
 mod files;
 mod filters;
 #[allow(unsafe_code, reason = "a signal handler")]
 mod trap;
 
 pub use capabilities::{Capability, held, names};
+pub use fatal::{keep_counters, report_signals};
 pub use files::{FileRules, Landlock};
 pub use filters::{Features, Role};
 pub use rustix::thread::CapabilitySet;

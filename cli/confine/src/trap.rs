@@ -98,15 +98,21 @@ fn end_by(signal: c_int) {
 
 /// Writes the report.
 fn report(number: c_int, ends: bool) {
+    let is_json = IS_JSON.load(Ordering::Relaxed);
+    write_line(|out, thread| describe(out, (number, thread), ends, is_json));
+}
+
+/// Writes a line to standard error, which `describe` makes with the name of the thread. Async-signal-safe if `describe`
+/// is: integers and strings are formatted without allocation, and a line that is too long is cut.
+pub(crate) fn write_line(describe: impl FnOnce(&mut Cursor<&mut [u8]>, &str) -> io::Result<()>) {
     let mut name = [0_u8; 16];
     // SAFETY: the kernel writes at most 16 bytes, with a zero at the end.
     unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
     let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
     let name = core::str::from_utf8(name).unwrap_or("?");
-    let mut line = [0_u8; 320];
+    let mut line = [0_u8; 768];
     let mut out = Cursor::new(&mut line[..]);
-    // Integers and strings are formatted without allocation; a line that is too long is cut.
-    let _ = describe(&mut out, (number, name), ends, IS_JSON.load(Ordering::Relaxed));
+    let _ = describe(&mut out, name);
     let len = out.position() as usize;
     // SAFETY: the buffer has `len` bytes.
     unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), len) };

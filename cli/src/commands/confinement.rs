@@ -4,7 +4,7 @@ use crate::api::model::ConfinementReport;
 use crate::log::LogFormat;
 use crate::settings::needs;
 use crate::settings::topology::Topology;
-use confine::{LogForm, Plan, Role};
+use confine::{Plan, Role};
 use console::Diagnostic;
 use std::io;
 use std::path::Path;
@@ -18,8 +18,7 @@ pub(super) fn start(
     log: LogFormat,
     inherited: &[u64],
 ) -> Result<Option<ConfinementReport>, Diagnostic> {
-    let form = if log == LogFormat::Json { LogForm::Json } else { LogForm::Text };
-    let Some(plan) = needs::plan(topology, control, form) else { return Ok(None) };
+    let Some(plan) = needs::plan(topology, control, log.line()) else { return Ok(None) };
     let plan = Plan { inherited: inherited.to_vec(), ..plan };
     let confinement = confine::start(&plan)
         .map_err(|error| Diagnostic::failed("confinement", error, "write confine = false in [switch]"))?;

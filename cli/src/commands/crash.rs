@@ -1,15 +1,17 @@
 //! The report of a thread that panics, in the log: place, reason, backtrace, the last events and the counters of a
-//! moment before. It has nothing of a packet.
+//! moment before; and the line about a signal that ends the process, which `confine` writes. They have nothing of a
+//! packet.
 //!
 //! A panic may come while its thread holds any lock, so nothing here waits for one: what is locked is left out.
 
 use crate::event_log::{EventLog, free};
+use crate::log::LogFormat;
 use engine::Snapshot;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::panic::PanicHookInfo;
 use std::sync::{Arc, Mutex};
-use tracing::error;
+use tracing::{error, warn};
 
 /// Events in a report.
 const EVENTS: usize = 20;
@@ -26,8 +28,12 @@ impl Crash {
         Arc::new(Self { events, counters: Mutex::default() })
     }
 
-    /// Has each panic logged, in addition to the text on standard error, so that the journal has one entry.
-    pub(crate) fn report_panics(self: &Arc<Self>) {
+    /// Has each panic logged, in addition to the text on standard error, so that the journal has one entry. Signals
+    /// that end the process are reported in the form of the log.
+    pub(crate) fn report_crashes(self: &Arc<Self>, log: LogFormat) {
+        if let Err(error) = confine::report_signals(env!("CARGO_PKG_VERSION"), log.line()) {
+            warn!(%error, "signals that end the process are not reported");
+        }
         let (print, crash) = (std::panic::take_hook(), self.clone());
         std::panic::set_hook(Box::new(move |panic| {
             crash.report(panic);
@@ -37,6 +43,7 @@ impl Crash {
 
     /// Keeps the counters for a report.
     pub(crate) fn observe(&self, now: Snapshot) {
+        confine::keep_counters(&totals(&now));
         if let Some(mut counters) = free(&self.counters) {
             *counters = now;
         }

@@ -66,7 +66,7 @@ pub(crate) fn run(args: &RunArgs, verbose: bool, socket: Option<&Path>) -> anyho
     let format = log::start(args.log, level(verbose), Some(events.clone()))?;
     let is_text = format == LogFormat::Text;
     let crash = Crash::new(events.clone());
-    crash.report_panics();
+    crash.report_crashes(format);
     let mut signals = catch_signals()?;
     host::raise_descriptor_limit();
     let prepared = match (topology, stored) {
