@@ -207,6 +207,10 @@ impl DataPlane for Fake {
         vec![vec![0], vec![1]]
     }
 
+    fn worker_thread(&self, _: usize) -> Option<u32> {
+        None
+    }
+
     fn set_worker(&self, _: usize, worker: &WorkerSettings) -> Result<(), DataPlaneError> {
         match worker.cpu {
             Some(_) => Err(DataPlaneError::Refused(Diagnostic::failed("a", "it stays", "leave it"))),

@@ -3,15 +3,12 @@
 
 use crate::host::thread_stat;
 use std::fs;
+use std::path::Path;
 
-/// What the worker does, for people; `None` if the kernel does not tell.
-pub(crate) fn of(worker: usize) -> Option<String> {
-    let name = format!("worker-{worker}");
-    let mut tasks = fs::read_dir("/proc/self/task").ok()?.flatten().map(|task| task.path());
-    let (task, fields) = tasks.find_map(|task| {
-        let (own, fields) = thread_stat(&task)?;
-        (own == name).then_some((task, fields))
-    })?;
+/// What the thread with this id does, for people. Returns `None` if the kernel does not tell.
+pub(crate) fn of(thread: u32) -> Option<String> {
+    let task = Path::new("/proc/self/task").join(thread.to_string());
+    let (_, fields) = thread_stat(&task)?;
     let function = fs::read_to_string(task.join("wchan")).unwrap_or_default();
     Some(step(fields.first()?.chars().next()?, function.trim()))
 }
@@ -30,24 +27,28 @@ fn step(state: char, function: &str) -> String {
 mod tests {
     use super::*;
     use std::sync::mpsc::channel;
-    use std::thread::Builder;
     use std::time::Duration;
 
     #[test]
-    fn a_thread_that_waits_is_found_by_its_name() {
+    fn the_step_of_a_thread_that_waits_is_found_by_its_id() {
         let (sender, receiver) = channel::<()>();
-        let thread = Builder::new().name("worker-4711".to_owned()).spawn(move || receiver.recv()).unwrap();
-        // A thread sets its name itself, and then needs a moment to wait.
+        let (own_id, id) = channel();
+        let thread = std::thread::spawn(move || {
+            own_id.send(rustix::thread::gettid()).unwrap();
+            receiver.recv()
+        });
+        let id = id.recv().unwrap().as_raw_pid().unsigned_abs();
+        // The thread needs a moment to wait.
         let waits = || {
             (0..1000).any(|_| {
                 std::thread::sleep(Duration::from_millis(5));
-                of(4711).is_some_and(|step| step.starts_with("it waits in"))
+                of(id).is_some_and(|step| step.starts_with("it waits in"))
             })
         };
-        assert!(waits(), "{:?}", of(4711));
+        assert!(waits(), "{:?}", of(id));
         drop(sender);
         assert!(thread.join().unwrap().is_err());
-        assert_eq!(of(4712), None);
+        assert_eq!(of(0), None);
     }
 
     #[test]

@@ -332,7 +332,9 @@ impl ApiService {
     pub(crate) fn observe_health(&self, now: &Snapshot) -> HealthReport {
         let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
         health.1 = health.0.observe(&now.workers, Instant::now());
-        health.1.hung_workers.iter_mut().for_each(|hung| hung.step = hung_step::of(hung.worker));
+        for hung in &mut health.1.hung_workers {
+            hung.step = self.data_plane.worker_thread(hung.worker).and_then(hung_step::of);
+        }
         health.1.clone()
     }
 

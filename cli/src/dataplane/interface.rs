@@ -114,6 +114,8 @@ pub(crate) trait DataPlane: Send + Sync {
     /// Numbers of the workers, in the order of the running configuration. Stages of a pipeline on one thread are one
     /// worker there.
     fn worker_numbers(&self) -> Vec<Vec<usize>>;
+    /// The kernel's number of a worker's thread.
+    fn worker_thread(&self, number: usize) -> Option<u32>;
     /// Changes a worker, and the other stages on its thread, while it runs.
     fn set_worker(&self, number: usize, worker: &WorkerSettings) -> Result<(), DataPlaneError>;
     /// Removes a worker. `wanted` is the configuration without it.

@@ -164,6 +164,10 @@ impl DataPlane for Switch {
         self.engine.threads()
     }
 
+    fn worker_thread(&self, number: usize) -> Option<u32> {
+        self.engine.thread_id(number)
+    }
+
     fn set_worker(&self, number: usize, worker: &WorkerSettings) -> Result<(), DataPlaneError> {
         let set = self.engine.set_worker(number, worker_config(worker));
         set.map_err(|e| refused_worker("workers", &e))

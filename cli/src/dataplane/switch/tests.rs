@@ -197,3 +197,17 @@ fn one_address_is_forgotten_under_the_vlan_that_the_listing_shows() {
     assert_eq!(switch.addresses("main"), 1);
     assert!(switch.forget("main", entry.mac, entry.vlan).is_err());
 }
+
+#[test]
+fn every_stage_of_a_thread_has_its_number() {
+    let text = "[worker]\nmodel = \"pipeline\"\nrx = [CPU]\nwork = [CPU]\ntx = [CPU]\n";
+    let host = crate::host::Host::here();
+    let text = text.replace("CPU", &host.allowed()[0].to_string());
+    let (switch, _) = Switch::start(&crate::settings::config::parse(&text, &host, None).unwrap()).unwrap();
+    let [stages] = &switch.worker_numbers()[..] else { panic!("one thread") };
+    let threads: Vec<_> = stages.iter().map(|stage| switch.worker_thread(*stage).unwrap()).collect();
+    let name = std::fs::read_to_string(format!("/proc/self/task/{}/comm", threads[0])).unwrap();
+    assert_eq!((name.trim(), stages.len()), ("worker-0", 3));
+    assert!(threads.iter().all(|thread| *thread == threads[0]), "{threads:?}");
+    assert_eq!(switch.worker_thread(99), None);
+}

@@ -79,6 +79,14 @@ impl Engine {
         self.worker_set().threads.iter().map(|thread| thread.stages.clone()).collect()
     }
 
+    /// The kernel's number of the thread that runs this stage. Returns `None` if there is no such stage, or another
+    /// party runs it.
+    pub fn thread_id(&self, index: usize) -> Option<u32> {
+        let worker_set = self.worker_set();
+        let position = worker_set.thread_of(index)?;
+        worker_set.threads[position].id.map(|id| id.as_raw_pid().unsigned_abs())
+    }
+
     /// Changes CPU, polling and the handling of full queues of the thread that has this stage; its queues keep running.
     ///
     /// # Errors
