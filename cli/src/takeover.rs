@@ -173,6 +173,11 @@ impl TakeoverError {
     pub(crate) fn is_end(&self) -> bool {
         matches!(self, Self::Connection(HandoverError::Closed | HandoverError::Io(Errno::PIPE)))
     }
+
+    /// Whether the buffer of the socket had no room for a message before the limit of time.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self, Self::Connection(HandoverError::Io(Errno::AGAIN)))
+    }
 }
 
 /// One end of the exchange.

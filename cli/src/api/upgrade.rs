@@ -172,7 +172,7 @@ impl ApiService {
             // A stored exchange has limited space, and addresses are learned again.
             addresses.truncate(STORED_ADDRESSES);
         }
-        successor.channel.send(&addresses, Vec::new()).map_err(|e| lost(&e))?;
+        successor.channel.send(&addresses, Vec::new()).map_err(|e| successor.lost(&e))?;
         let ports = data_plane.describe(closed)?;
         let passed = successor.pass(&ports).and_then(|()| {
             let began = monotonic();
@@ -235,7 +235,7 @@ impl<'a> Successor<'a> {
 
     /// Sends the configuration and the sockets, and waits until the successor is ready. Returns its version.
     fn prepare(&mut self, offer: &Offer, sockets: Vec<OwnedFd>) -> Result<String, ApiError> {
-        self.channel.send(offer, sockets).map_err(|e| lost(&e))?;
+        self.channel.send(offer, sockets).map_err(|e| self.lost(&e))?;
         let version = self.answer()?.version;
         if self.inheritance.is_some() {
             self.channel.wait_at_most(TAKEOVER).map_err(|e| failed(&e.to_string()))?;
@@ -245,7 +245,7 @@ impl<'a> Successor<'a> {
 
     /// Passes descriptions of ports on.
     fn pass(&self, ports: &Handovers) -> Result<(), ApiError> {
-        self.channel.send_ports(ports).map_err(|e| lost(&e))?;
+        self.channel.send_ports(ports).map_err(|e| self.lost(&e))?;
         self.answer().map(drop)
     }
 
@@ -256,15 +256,23 @@ impl<'a> Successor<'a> {
         }
         self.channel.send(&true, Vec::new()).map_err(|e| {
             self.inheritance.iter().for_each(|own| own.take_back());
-            lost(&e)
+            self.lost(&e)
         })
+    }
+
+    /// The error of the exchange.
+    fn lost(&self, error: &TakeoverError) -> ApiError {
+        match self.inheritance {
+            Some(_) => failed(&format!("the new process did not take over: {error}; its log has the reason")),
+            None => not_stored(error),
+        }
     }
 
     fn answer(&self) -> Result<takeover::Answer, ApiError> {
         if self.inheritance.is_none() {
             return Ok(takeover::Answer::now(None));
         }
-        let (answer, _): (takeover::Answer, _) = self.channel.receive().map_err(|e| lost(&e))?;
+        let (answer, _): (takeover::Answer, _) = self.channel.receive().map_err(|e| self.lost(&e))?;
         match answer.error {
             Some(error) => Err(ApiError::Failed(Diagnostic {
                 reason: format!("the new process cannot take over: {}", error.reason),
@@ -286,8 +294,16 @@ impl Drop for Successor<'_> {
     }
 }
 
-fn lost(error: &TakeoverError) -> ApiError {
-    failed(&format!("the new process did not take over: {error}; its log has the reason"))
+/// The exchange for a process that starts later cannot be written.
+fn not_stored(error: &TakeoverError) -> ApiError {
+    let (reason, remedy) = if error.is_full() {
+        let reason =
+            "the buffer of the socket in which ports wait for the next process has no room for all ports";
+        (reason.to_owned(), "give the service CAP_NET_ADMIN, or raise net.core.wmem_default")
+    } else {
+        (error.to_string(), "use `linerate upgrade`, which stores nothing")
+    };
+    ApiError::Failed(Diagnostic::failed("--keep-ports", reason, remedy))
 }
 
 fn failed(reason: &str) -> ApiError {
@@ -349,5 +365,17 @@ mod tests {
         })
         .unwrap();
         assert_eq!(offer.running_workers(), None);
+    }
+
+    #[test]
+    fn a_socket_without_room_for_all_ports_is_named_with_its_remedy() {
+        let (channel, _reader) = Channel::pair().unwrap();
+        channel.wait_at_most(Duration::from_millis(10)).unwrap();
+        let recorder = Successor { inheritance: None, channel };
+        let ports = "x".repeat(64 << 20);
+        let error = recorder.channel.send(&ports, Vec::new()).map_err(|e| recorder.lost(&e)).unwrap_err();
+        let error = error.into_diagnostic();
+        assert!(error.reason.contains("no room for all ports"), "{error}");
+        assert!(error.remedy.contains("net.core.wmem_default"), "{error}");
     }
 }

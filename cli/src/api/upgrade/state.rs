@@ -1,6 +1,6 @@
 //! Hand-over of flow tables, connections and leases.
 
-use super::{PREPARATION, Successor, TAKEOVER, failed, lost};
+use super::{PREPARATION, Successor, TAKEOVER, failed};
 use crate::api::error::ApiError;
 use crate::api::service::ApiService;
 use crate::dataplane::interface::DataPlaneError;
@@ -20,7 +20,7 @@ impl ApiService {
     pub(super) fn send_state(&self, successor: &Successor, step: SaveStep) -> Result<(), ApiError> {
         let mut send = |message: StateMessage| {
             let sent = successor.channel.send(&message, Vec::new());
-            sent.map_err(|e| DataPlaneError::Refused(lost(&e).into_diagnostic()))
+            sent.map_err(|e| DataPlaneError::Refused(successor.lost(&e).into_diagnostic()))
         };
         if successor.inheritance.is_none() {
             // A restart applies the file, whose flows may be others.

@@ -7,6 +7,7 @@
 use super::sockets::Sockets;
 use super::successor::{self, Takeover};
 use super::{Prepared, confinement};
+use crate::api::error::ApiError;
 use crate::api::service::ApiService;
 use crate::api::source::Source;
 use crate::dataplane::state::Continued;
@@ -40,7 +41,7 @@ pub(super) fn keep(service: &ApiService) -> Result<(), Diagnostic> {
     if std::env::var_os("NOTIFY_SOCKET").is_none() {
         return Err(failed(&"NOTIFY_SOCKET is not set: there is no supervisor that keeps ports"));
     }
-    let exchange = service.record().map_err(|error| failed(&error.into_diagnostic().reason))?;
+    let exchange = service.record().map_err(ApiError::into_diagnostic)?;
     // systemd must not drop it because this process closes its end.
     let state = [NotifyState::FdStore, NotifyState::FdName(NAME), NotifyState::Custom("FDPOLL=0")];
     let stored = sd_notify::notify_with_fds(&state, &[exchange.as_fd()]);
