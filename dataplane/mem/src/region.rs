@@ -112,10 +112,8 @@ impl Region {
                 first,
             )?
         };
-        // A core file must not have memory of guests. Without this advice it has it, if core files are written at all.
-        // SAFETY: the mapping is our own, and the advice changes no byte of it.
-        let _ = unsafe { rustix::mm::madvise(start, len, Advice::LinuxDontDump) };
         let start = NonNull::new(start.cast::<u8>()).ok_or(rustix::io::Errno::NOMEM)?;
+        leave_out_of_core_files(start, len);
         // SAFETY: the region starts inside the mapping, whose length covers `need - first`.
         let base = unsafe { start.add((spec.offset - first) as usize) };
         let mapping = Mapping { start, len };
@@ -139,6 +137,7 @@ impl Region {
         let start =
             unsafe { rustix::mm::mmap_anonymous(core::ptr::null_mut(), len as usize, protection, flags)? };
         let base = NonNull::new(start.cast::<u8>()).ok_or(rustix::io::Errno::NOMEM)?;
+        leave_out_of_core_files(base, len as usize);
         Ok(Self {
             spec,
             base,
@@ -179,6 +178,7 @@ impl Region {
         let start =
             unsafe { rustix::mm::mmap(core::ptr::null_mut(), len as usize, protection, flags, fd, 0)? };
         let base = NonNull::new(start.cast::<u8>()).ok_or(rustix::io::Errno::NOMEM)?;
+        leave_out_of_core_files(base, len as usize);
         let mapping = Mapping { start: base, len: len as usize };
         Ok(Self { spec, base, backing: Backing::Own { _mapping: mapping } })
     }
@@ -227,6 +227,17 @@ impl Region {
     }
 }
 
+/// A core file must not have memory of guests or frames. Without this advice it has them, if core files are written at
+/// all. `start` and `len` are a mapping of the caller.
+#[cfg(not(miri))]
+pub(crate) fn leave_out_of_core_files(start: NonNull<u8>, len: usize) {
+    // SAFETY: the advice changes no byte of the mapping. It fails for an address that is not mapped.
+    let _ = unsafe { rustix::mm::madvise(start.as_ptr().cast(), len, Advice::LinuxDontDump) };
+}
+
+#[cfg(miri)]
+pub(crate) fn leave_out_of_core_files(_: NonNull<u8>, _: usize) {}
+
 fn check(spec: &RegionSpec) -> Result<(), RegionError> {
     if spec.len == 0 {
         return Err(RegionError::Empty);
@@ -265,6 +276,7 @@ impl Drop for Heap {
 mod tests {
     use super::*;
     use crate::copy::Portable;
+    use crate::pool::{Pages, Pool, PoolSpec};
     use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
     /// The flags of the mapping with this address (`proc_pid_smaps(5)`).
@@ -281,13 +293,20 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "needs the kernel")]
-    fn shared_memory_is_in_no_core_file() {
+    fn shared_memory_and_frames_are_in_no_core_file() {
         let fd = memfd_create("linerate-region-test", MemfdFlags::CLOEXEC).unwrap();
         ftruncate(&fd, 8192).unwrap();
         let spec = RegionSpec { guest: 0, user: 0, len: 8192, offset: 0 };
-        let region = Region::map(fd.as_fd(), spec).unwrap();
-        let flags = flags_at(region.base.as_ptr() as usize);
-        assert!(flags.split(' ').any(|flag| flag == "dd"), "{flags}");
+        let shared = Region::map(fd.as_fd(), spec).unwrap();
+        let device = Region::device(fd.as_fd(), 8192).unwrap();
+        let frames = Region::anonymous(8192).unwrap();
+        let pool = Pool::new(PoolSpec { buffers: 4, size: 2048, pages: Pages::Ordinary }).unwrap();
+        let buffer = pool.cache().alloc().unwrap();
+        let regions = [&shared, &device, &frames].map(|region| region.base.addr().get());
+        for start in regions.into_iter().chain([buffer.data().as_ptr().addr()]) {
+            let flags = flags_at(start);
+            assert!(flags.split(' ').any(|flag| flag == "dd"), "{flags}");
+        }
     }
 
     #[test]

@@ -66,13 +66,16 @@ impl Memory {
 #[cfg(not(miri))]
 mod kernel {
     use super::{Errno, MapFlags, NonNull};
+    use crate::region::leave_out_of_core_files;
     use rustix::mm::{ProtFlags, mmap_anonymous, munmap};
 
     pub(super) fn map(len: usize, more: MapFlags) -> Result<NonNull<u8>, Errno> {
         let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | more);
         // SAFETY: a fresh mapping at an address chosen by the kernel replaces nothing.
         let start = unsafe { mmap_anonymous(core::ptr::null_mut(), len, prot, flags)? };
-        NonNull::new(start.cast()).ok_or(Errno::NOMEM)
+        let start = NonNull::new(start.cast()).ok_or(Errno::NOMEM)?;
+        leave_out_of_core_files(start, len);
+        Ok(start)
     }
 
     pub(super) fn unmap(start: NonNull<u8>, len: usize) {
