@@ -4,16 +4,17 @@
 //! that is received or sent. [`Engine::start_capture`] gives each worker an end of the capture at its next burst
 //! boundary. A packet is captured when it was received, when a queue of a port has taken or refused it, when it is lost
 //! on the way to one, and when a pipeline drops it. While a port is captured, packets are passed to its queues one by
-//! one, because a queue does not report which of several it has dropped. A capture never waits: packets for which its
-//! ring has no room are counted there.
+//! one, because a queue does not report which of several it has dropped. A queue that keeps packets back reports no
+//! outcome of the packets that it takes; they are captured as queued. A capture never waits: packets for which its ring
+//! has no room are counted there.
 
 use crate::Engine;
 use crate::command::Command;
 use crate::trace::{BurstKey, PacketKey, TraceOptions, Tracer};
 use crate::worker_builder::Stage;
 use mem::copy::Choice;
-use port::pcap::{CaptureDirection, CaptureFeed, Filter};
-use port::{Burst, DropReason, PortId, Verdicts};
+use port::pcap::{CaptureDirection, CaptureFeed, Filter, Outcome};
+use port::{Burst, PortId, Verdicts};
 use std::sync::Arc;
 
 /// What is captured.
@@ -135,11 +136,11 @@ impl Capture {
         kernel: Choice,
         (burst, i): (&Burst, usize),
         (port, direction): (PortId, CaptureDirection),
-        drop: Option<DropReason>,
+        outcome: Outcome,
         packet: Option<PacketKey>,
     ) {
         let Some(interface) = self.interface(port) else { return };
-        let is_new = direction == CaptureDirection::In && drop.is_none();
+        let is_new = direction == CaptureDirection::In && outcome == Outcome::Moved;
         // A packet that is followed may not match any more, because it was edited.
         let accepts = |filter: &Filter| filter.accepts(burst.head(i), burst.frame_len(i));
         if (is_new || self.tracer.is_none()) && !self.options.filter.as_ref().is_none_or(accepts) {
@@ -161,7 +162,7 @@ impl Capture {
             }
         };
         let at = (interface, self.epoch.wrapping_add(time.0).wrapping_sub(burst.now().0));
-        mem::with_kernel!(kernel, K => self.feed.add::<K>((burst, i), direction, drop, at, step));
+        mem::with_kernel!(kernel, K => self.feed.add::<K>((burst, i), direction, outcome, at, step));
     }
 }
 
@@ -175,7 +176,13 @@ pub(crate) fn received(captures: &mut [Capture], kernel: Choice, burst: &mut Bur
             tracer.begin_burst(key);
         }
         for i in 0..burst.len() {
-            capture.add(kernel, (burst, i), (port, CaptureDirection::In), None, Some((key, i as u8)));
+            capture.add(
+                kernel,
+                (burst, i),
+                (port, CaptureDirection::In),
+                Outcome::Moved,
+                Some((key, i as u8)),
+            );
         }
         capture.feed.notify();
     }
@@ -224,25 +231,26 @@ pub(crate) fn dropped(
     for capture in captures.iter_mut().filter(|capture| capture.options.dropped) {
         for (i, reason) in verdicts.drops().filter(|(i, _)| *i < burst.len()) {
             let packet = current.map(|key| (key, i as u8));
-            capture.add(kernel, (burst, i), (port, CaptureDirection::In), Some(reason), packet);
+            capture.add(kernel, (burst, i), (port, CaptureDirection::In), Outcome::Lost(reason), packet);
         }
         capture.feed.notify();
     }
 }
 
-/// Captures a packet at a port, which was sent if it was not dropped.
+/// Captures a packet that was sent to a port or lost there.
 #[cold]
 pub(crate) fn lost_or_sent(
     captures: &mut [Capture],
     kernel: Choice,
     packet: (&Burst, usize),
     at: (PortId, CaptureDirection),
-    drop: Option<DropReason>,
+    outcome: Outcome,
     key: Option<PacketKey>,
 ) {
-    let wants = |options: &CaptureOptions| if drop.is_some() { options.dropped } else { options.sent };
+    let is_lost = matches!(outcome, Outcome::Lost(_));
+    let wants = |options: &CaptureOptions| if is_lost { options.dropped } else { options.sent };
     for capture in captures.iter_mut().filter(|capture| wants(&capture.options)) {
-        capture.add(kernel, packet, at, drop, key);
+        capture.add(kernel, packet, at, outcome, key);
     }
 }
 

@@ -130,6 +130,7 @@ impl<'a> Follower<'a> {
         };
         match &record.outcome {
             Outcome::Sent => format!("{after}  sent to {port}{verdict}{changed}\n"),
+            Outcome::Queued => format!("{after}  queued at {port}{verdict}{changed}\n"),
             Outcome::Dropped(reason) => format!("{after}  dropped at {port}: {reason}{verdict}{changed}\n"),
             Outcome::Received => {
                 let time = humantime::format_rfc3339_nanos(UNIX_EPOCH + Duration::from_nanos(record.time));
@@ -194,6 +195,7 @@ fn value(record: &TraceRecord, lookup: Option<&Lookup>) -> Value {
     let (step, reason) = match &record.outcome {
         Outcome::Received => ("received", None),
         Outcome::Sent => ("sent", None),
+        Outcome::Queued => ("queued", None),
         Outcome::Dropped(reason) => ("dropped", Some(reason)),
     };
     let simulated = match lookup {

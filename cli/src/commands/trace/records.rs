@@ -17,6 +17,8 @@ const LONGEST: usize = 1 << 20;
 pub(super) enum Outcome {
     Received,
     Sent,
+    /// Taken by queues of the port, which send or drop it later.
+    Queued,
     Dropped(String),
 }
 
@@ -98,6 +100,7 @@ fn record(port: String, packet: &EnhancedPacketBlock<'_>) -> Option<TraceRecord>
     let is_out = flags.and_then(|flags| flags.value().first()).is_some_and(|byte| byte & 3 == OUTBOUND);
     let outcome = match comment("dropped: ") {
         Some(reason) => Outcome::Dropped(reason.to_owned()),
+        None if comment("queued: ").is_some() => Outcome::Queued,
         None if is_out => Outcome::Sent,
         None => Outcome::Received,
     };
@@ -119,7 +122,7 @@ fn record(port: String, packet: &EnhancedPacketBlock<'_>) -> Option<TraceRecord>
 mod tests {
     use super::*;
     use mem::copy::Portable;
-    use port::pcap::{CaptureDirection, CaptureFile, TraceStep};
+    use port::pcap::{CaptureDirection, CaptureFile, Outcome as Fate, TraceStep};
     use port::{Burst, DropReason};
     use std::time::Duration;
 
@@ -133,11 +136,15 @@ mod tests {
         burst.begin(0);
         assert!(burst.push_own(&[7; 60]));
         let step = |number, since_ns| Some(TraceStep { number, verdict_ns: 300, since_ns, skipped: 4 });
-        let full = Some(DropReason::QueueFull);
-        feed.add::<Portable>((&burst, 0), CaptureDirection::In, None, (0, 1 << 40), step(7, 0));
-        feed.add::<Portable>((&burst, 0), CaptureDirection::Out, None, (1, 1 << 40), step(7, 900));
-        feed.add::<Portable>((&burst, 0), CaptureDirection::Out, full, (1, 1 << 40), step(8, 901));
-        feed.add::<Portable>((&burst, 0), CaptureDirection::Out, None, (1, 1 << 40), None);
+        let (moved, full) = (Fate::Moved, Fate::Lost(DropReason::QueueFull));
+        let mut add = |direction, fate, interface, step| {
+            feed.add::<Portable>((&burst, 0), direction, fate, (interface, 1 << 40), step);
+        };
+        add(CaptureDirection::In, moved, 0, step(7, 0));
+        add(CaptureDirection::Out, moved, 1, step(7, 900));
+        add(CaptureDirection::Out, full, 1, step(8, 901));
+        add(CaptureDirection::Out, Fate::Queued, 1, step(9, 902));
+        add(CaptureDirection::Out, moved, 1, None);
         feed.notify();
         file.write(Duration::from_millis(1));
         drop(feed);
@@ -153,6 +160,7 @@ mod tests {
             (7, "red".to_owned(), Outcome::Received, 0),
             (7, "blue".to_owned(), Outcome::Sent, 900),
             (8, "blue".to_owned(), Outcome::Dropped("queue-full".to_owned()), 901),
+            (9, "blue".to_owned(), Outcome::Queued, 902),
         ];
         assert_eq!(records.iter().map(of).collect::<Vec<_>>(), expected);
         let first = &records[0];

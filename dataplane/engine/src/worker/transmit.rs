@@ -15,6 +15,7 @@ use crate::link::Link;
 use crate::xps::TxSlots;
 use cost::cost_of;
 use mem::copy::Choice;
+use port::pcap::CaptureDirection;
 use port::work::{self, TURN};
 use port::{
     BURST, Batch, Burst, BurstStats, Capabilities, DropReason, EditId, Edits, Flooded, Indices, PLACES,
@@ -328,7 +329,8 @@ impl Transmit {
         if !self.waits {
             stats.drop(DropReason::QueueFull, indices.len() as u64);
             if self.watch.is_on {
-                self.capture_full(burst, to, indices);
+                let at = (to, CaptureDirection::Out);
+                self.capture_lost(burst, indices.iter().copied(), at, DropReason::QueueFull);
             }
             return true;
         }

@@ -21,8 +21,8 @@ mod tx;
 mod window;
 
 pub use crate::spool::{
-    CaptureCounts, CaptureDirection, CaptureFeed, CaptureFile, CreateError, Filter, FilterError, Output,
-    TraceStep, summary,
+    CaptureCounts, CaptureDirection, CaptureFeed, CaptureFile, CreateError, Filter, FilterError, Outcome,
+    Output, TraceStep, summary,
 };
 pub use control::Pcap;
 pub use error::PcapError;

@@ -3,7 +3,7 @@
 //! The thread that owns a [`CaptureFile`] writes; threads with a [`CaptureFeed`] add packets and never wait for it.
 
 use super::{CreateError, Direction, Feed, Format, Outcome, Output, Record, Spool, TraceStep};
-use crate::{Burst, DropReason, eventfd};
+use crate::{Burst, eventfd};
 use mem::copy::Kernel;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::OwnedFd;
@@ -145,7 +145,7 @@ impl CaptureFeed {
         &mut self,
         (burst, i): (&Burst, usize),
         direction: CaptureDirection,
-        drop: Option<DropReason>,
+        outcome: Outcome,
         at: (u16, u64),
         trace: Option<TraceStep>,
     ) {
@@ -153,7 +153,7 @@ impl CaptureFeed {
             CaptureDirection::In => Direction::In,
             CaptureDirection::Out => Direction::Out,
         };
-        self.put::<K>((burst, i), direction, drop.map_or(Outcome::Moved, Outcome::Lost), at, trace);
+        self.put::<K>((burst, i), direction, outcome, at, trace);
     }
 
     fn put<K: Kernel>(

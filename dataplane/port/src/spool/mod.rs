@@ -35,8 +35,8 @@ pub(crate) use drain::{Format, Spool};
 pub(crate) use feed::{Feed, Spooled};
 pub use file::{CreateError, Output};
 pub use filter::{Filter, FilterError};
-pub use record::TraceStep;
-pub(crate) use record::{Direction, MAX_PACKET, Outcome, Record};
+pub(crate) use record::{Direction, MAX_PACKET, Record};
+pub use record::{Outcome, TraceStep};
 pub use text::summary;
 
 use std::time::Duration;

@@ -69,7 +69,7 @@ fn options(out: &mut Vec<u8>, record: &Record, bytes: &[u8]) {
         Direction::In => 1,
         Direction::Out => 2,
     };
-    let lost = match record.fate {
+    let fate = match record.fate {
         Outcome::Lost(reason) => Some(format!("dropped: {}", reason.name())),
         Outcome::Moved => None,
     };
@@ -79,12 +79,13 @@ fn options(out: &mut Vec<u8>, record: &Record, bytes: &[u8]) {
             step.number, step.since_ns, step.verdict_ns, step.skipped
         )
     });
-    let comments: Vec<String> = step.into_iter().chain(lost).chain(work(record, bytes.len())).collect();
+    let comments: Vec<String> = step.into_iter().chain(fate).chain(work(record, bytes.len())).collect();
     if flags == 0 && comments.is_empty() {
         return;
     }
     for comment in comments {
         option(out, COMMENT, comment.as_bytes());
+        Outcome::Queued => Some("queued: the port sends or drops it later".to_owned()),
     }
     if flags != 0 {
         option(out, FLAGS, &flags.to_le_bytes());

@@ -24,13 +24,19 @@ pub(crate) enum Direction {
 
 /// Outcome of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub enum Outcome {
     /// Received or sent.
     #[default]
     Moved,
+    /// Taken by a queue that keeps packets back: it is sent or dropped later.
+    Queued,
     /// Dropped.
     Lost(DropReason),
 }
+
+/// Code of [`Outcome::Queued`] in a record; other codes are 0, and those of drop reasons from 1.
+const QUEUED: u8 = u8::MAX;
+const _: () = assert!(DropReason::COUNT < QUEUED as usize);
 
 /// A step of a packet that a capture follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,6 +88,7 @@ impl Record {
         bytes[16] = self.direction as u8;
         bytes[17] = match self.fate {
             Outcome::Moved => 0,
+            Outcome::Queued => QUEUED,
             Outcome::Lost(reason) => reason as u8 + 1,
         };
         bytes[18..18 + OFFLOAD_HEADER].copy_from_slice(&self.offload);
@@ -97,13 +104,14 @@ impl Record {
         let word = |at: usize| u32::from_ne_bytes(std::array::from_fn(|i| bytes[at + i]));
         let direction = [Direction::Only, Direction::In, Direction::Out];
         let lost = usize::from(bytes[17]).checked_sub(1).and_then(|reason| DropReason::ALL.get(reason));
+        let kept = if bytes[17] == QUEUED { Outcome::Queued } else { Outcome::Moved };
         let trace =
             TraceStep { number: word(32), verdict_ns: word(36), since_ns: word(40), skipped: word(44) };
         let record = Self {
             now: u64::from_ne_bytes(std::array::from_fn(|i| bytes[i])),
             len: word(8),
             direction: direction.get(usize::from(bytes[16])).copied().unwrap_or_default(),
-            fate: lost.map_or(Outcome::Moved, |reason| Outcome::Lost(*reason)),
+            fate: lost.map_or(kept, |reason| Outcome::Lost(*reason)),
             offload: std::array::from_fn(|i| bytes[18 + i]),
             interface: u16::from_ne_bytes([bytes[28], bytes[29]]),
             trace: (trace.number > 0).then_some(trace),

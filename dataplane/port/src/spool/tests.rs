@@ -45,6 +45,8 @@ fn records_round_trip() {
         trace: Some(TraceStep { number: 7, verdict_ns: 8, since_ns: 9, skipped: 10 }),
     };
     assert_eq!(Record::decode(&record.encode(60)), (record, 60));
+    let queued = Record { fate: Outcome::Queued, ..record };
+    assert_eq!(Record::decode(&queued.encode(60)), (queued, 60));
     assert_eq!(Record::decode(&Record::default().encode(0)), (Record::default(), 0));
 }
 

@@ -21,6 +21,7 @@ pub(super) fn packet(out: &mut Vec<u8>, time: u64, port: &str, record: &Record, 
         write!(line, "{}", Work(Offload::validate(record.offload, record.len as usize).unwrap_or_default()));
     match record.fate {
         Outcome::Lost(reason) => line.extend([", lost: ", reason.name()]),
+        Outcome::Queued => line += ", queued",
         Outcome::Moved if record.direction == Direction::Out => line += ", sent",
         Outcome::Moved => {}
     }

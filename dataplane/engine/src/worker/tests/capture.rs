@@ -10,27 +10,61 @@ fn everything(without: Option<usize>, filter: Option<Filter>) -> CaptureOptions 
     CaptureOptions { interfaces, received: true, sent: true, dropped: true, filter, trace: None }
 }
 
-/// Packets that a worker captures while it floods 20 packets of port 0 to ports 2 and 3.
-fn captured(options: CaptureOptions, prepare: impl FnOnce(&mut Bench)) -> (CaptureCounts, Bench) {
-    let folder = tempfile::tempdir().unwrap();
-    let file = std::fs::File::create(folder.path().join("x")).unwrap();
-    let names: Vec<String> = (0..PORTS).map(|port| format!("port{port}")).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let file = CaptureFile::stream(file, &names, None, None).unwrap();
-    let mut bench = Bench::new(2, QueueFull::Drop, Capabilities::NONE);
-    let capture = Capture::new(options, file.feed());
-    let id = capture.id();
-    bench.worker.handle(Command::StartCapture(Box::new(capture)));
-    bench.source(0, &tcp(), (tcp().len(), 20), Offload::NONE);
-    prepare(&mut bench);
-    for now in 0..10 {
-        bench.at(now);
-        bench.worker.round();
+/// A bench whose packets were captured, and the file.
+struct Captured {
+    bench: Bench,
+    counts: CaptureCounts,
+    file: Vec<u8>,
+}
+
+impl Captured {
+    /// Captures packets while `steps` run.
+    fn during(options: CaptureOptions, mut bench: Bench, steps: impl FnOnce(&mut Bench)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x");
+        let file = std::fs::File::create(&path).unwrap();
+        let names: Vec<String> = (0..PORTS).map(|port| format!("port{port}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let file = CaptureFile::stream(file, &names, Some(64), None).unwrap();
+        let capture = Capture::new(options, file.feed());
+        let id = capture.id();
+        bench.worker.handle(Command::StartCapture(Box::new(capture)));
+        steps(&mut bench);
+        bench.worker.handle(Command::StopCapture(id));
+        assert!(!file.has_feeds(), "the worker has dropped its end");
+        Self { bench, counts: file.close(), file: std::fs::read(&path).unwrap() }
     }
-    bench.assert_sums_agree();
-    bench.worker.handle(Command::StopCapture(id));
-    assert!(!file.has_feeds(), "the worker has dropped its end");
-    (file.close(), bench)
+
+    /// Packets of the file with this comment.
+    fn with_comment(&self, comment: &str) -> u64 {
+        self.file.windows(comment.len()).filter(|bytes| *bytes == comment.as_bytes()).count() as u64
+    }
+
+    /// Checks that each packet that was dropped for `reason`, and no other, is in the file with it.
+    fn assert_has_drops(&self, reason: DropReason) {
+        let dropped = self.bench.drops(reason);
+        assert!(dropped > 0, "{}", reason.name());
+        assert_eq!(self.with_comment(&format!("dropped: {}", reason.name())), dropped, "{}", reason.name());
+    }
+}
+
+/// Packets that a worker captures while it floods 20 packets of port 0 to ports 2 and 3.
+fn captured_with(options: CaptureOptions, offload: Offload, prepare: impl FnOnce(&mut Bench)) -> Captured {
+    let bench = Bench::new(2, QueueFull::Drop, Capabilities::NONE);
+    Captured::during(options, bench, |bench| {
+        bench.source(0, &tcp(), (tcp().len(), 20), offload);
+        prepare(bench);
+        for now in 0..10 {
+            bench.at(now);
+            bench.worker.round();
+        }
+        bench.assert_sums_agree();
+    })
+}
+
+fn captured(options: CaptureOptions, prepare: impl FnOnce(&mut Bench)) -> (CaptureCounts, Bench) {
+    let captured = captured_with(options, Offload::NONE, prepare);
+    (captured.counts, captured.bench)
 }
 
 /// Port 2 has no room for some of them.
@@ -65,4 +99,54 @@ fn packets_for_a_port_without_a_queue_are_captured_as_dropped() {
     let (counts, bench) = captured(everything(Some(1), None), stop);
     assert_eq!((bench.drops(DropReason::PortDown), bench.drops(DropReason::FloodPortDown)), (10, 10));
     assert_eq!(counts.written, 20 + 10, "received, and dropped unless flooded");
+}
+
+/// A queue of another kind: it keeps packets back and counts an older one as lost for each, or fails.
+enum Other {
+    Keeps,
+    Fails,
+}
+
+impl TxQueue for Other {
+    fn tx(&mut self, _: &Burst, indices: &[u8], stats: &mut BurstStats) -> Result<usize, PortFault> {
+        match self {
+            Self::Keeps => stats.drop(DropReason::ClassFull, indices.len() as u64),
+            Self::Fails => return Err(PortFault::WorkerFailed),
+        }
+        Ok(indices.len())
+    }
+
+    fn keeps_back(&self) -> bool {
+        matches!(self, Self::Keeps)
+    }
+
+    fn notify(&mut self) {}
+
+    fn fork(&mut self) -> Box<dyn TxQueue> {
+        Box::new(Self::Fails)
+    }
+
+    fn refresh(&mut self) -> Result<(), PortFault> {
+        Ok(())
+    }
+}
+
+/// Captured packets that a queue of another kind at port 4 has taken.
+fn taken_by(queue: Other) -> Captured {
+    captured_with(everything(None, None), Offload::NONE, |bench| {
+        bench.worker.handle(Command::SetPipeline(Box::new(ToOne(4))));
+        bench.worker.handle(Command::StartTx(key(4), Generation(0), Box::new(queue), [0].into()));
+    })
+}
+
+#[test]
+fn a_queue_that_keeps_packets_back_has_no_outcome_of_those_that_it_takes() {
+    let captured = taken_by(Other::Keeps);
+    assert_eq!(captured.bench.drops(DropReason::ClassFull), 20, "of older packets");
+    assert_eq!((captured.with_comment("queued: "), captured.with_comment("dropped: ")), (20, 0));
+}
+
+#[test]
+fn packets_of_a_queue_that_fails_are_captured_as_dropped() {
+    taken_by(Other::Fails).assert_has_drops(DropReason::PortFault);
 }

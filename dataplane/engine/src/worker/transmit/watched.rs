@@ -5,7 +5,7 @@ use crate::capture::{self, Capture, CaptureId};
 use crate::trace::{BurstKey, PacketKey};
 use crate::worker::sampler::Sampler;
 use mem::copy::Choice;
-use port::pcap::CaptureDirection;
+use port::pcap::{CaptureDirection, Outcome};
 use port::{
     BURST, Burst, BurstStats, DropReason, Flooded, Now, PortFault, PortId, Route, RxQueue, TxQueue, Verdicts,
 };
@@ -141,14 +141,19 @@ impl Transmit {
         self.watch.origins = None;
     }
 
-    /// Captures packets that were dropped because a queue was full.
+    /// Captures packets that were lost at a port.
     #[cold]
-    pub(super) fn capture_full(&mut self, burst: &Burst, to: PortId, indices: &[u8]) {
-        let (kernel, drop) = (self.kernel, Some(DropReason::QueueFull));
-        for &index in indices {
+    pub(in crate::worker) fn capture_lost(
+        &mut self,
+        burst: &Burst,
+        indices: impl Iterator<Item = u8>,
+        at: (PortId, CaptureDirection),
+        reason: DropReason,
+    ) {
+        let (kernel, lost) = (self.kernel, Outcome::Lost(reason));
+        for index in indices {
             let key = packet(self.watch.current, self.watch.origins.as_ref(), index);
-            let at = (to, CaptureDirection::Out);
-            capture::lost_or_sent(&mut self.watch.captures, kernel, (burst, index.into()), at, drop, key);
+            capture::lost_or_sent(&mut self.watch.captures, kernel, (burst, index.into()), at, lost, key);
         }
         capture::notify(&mut self.watch.captures);
     }
@@ -175,7 +180,7 @@ impl Transmit {
         let key = |index| packet(*current, origins.as_ref(), index);
         let lost = |captures: &mut [Capture], index: u8, reason| {
             let (packet, at) = ((burst, usize::from(index)), (port, direction));
-            capture::lost_or_sent(captures, *kernel, packet, at, Some(reason), key(index));
+            capture::lost_or_sent(captures, *kernel, packet, at, Outcome::Lost(reason), key(index));
         };
         let each = |index: u8, buffer: Option<usize>| match buffer {
             Some(buffer) => capture::handed_over(captures, key(index), buffer),
@@ -230,7 +235,7 @@ fn packet(current: Option<BurstKey>, origins: Option<&[u8; BURST]>, index: u8) -
     current.map(|burst| (burst, origin))
 }
 
-/// [`TxQueue::tx`], packet by packet if the port is captured, so that captures have the outcome of each.
+/// [`TxQueue::tx`] for a queue whose port may be captured.
 fn send_captured(
     queue: &mut dyn TxQueue,
     burst: &Burst,
@@ -242,17 +247,41 @@ fn send_captured(
     if !capture::concerns(captures, to) {
         return queue.tx(burst, indices, stats);
     }
+    let sent = send_each(queue, burst, indices, stats, |indices, outcome| {
+        for &index in indices {
+            let (packet, at) = ((burst, usize::from(index)), (to, CaptureDirection::Out));
+            capture::lost_or_sent(captures, kernel, packet, at, outcome, key(index));
+        }
+    });
+    capture::notify(captures);
+    sent
+}
+
+/// [`TxQueue::tx`], packet by packet, which passes the outcome of each to `add`. A queue that keeps packets back counts
+/// older ones together with those that it takes, so the latter have no outcome yet.
+fn send_each(
+    queue: &mut dyn TxQueue,
+    burst: &Burst,
+    indices: &[u8],
+    stats: &mut BurstStats,
+    mut add: impl FnMut(&[u8], Outcome),
+) -> Result<usize, PortFault> {
+    let keeps_back = queue.keeps_back();
     let (mut done, mut one) = (0, BurstStats::default());
-    for &index in indices {
-        let sent = queue.tx(burst, &[index], &mut one);
-        let drop = one.move_to(stats);
-        if sent? == 0 {
+    for part in indices.chunks(if keeps_back { BURST } else { 1 }) {
+        let sent = queue.tx(burst, part, &mut one);
+        let outcome = match one.move_to(stats) {
+            _ if keeps_back => Outcome::Queued,
+            Some(reason) => Outcome::Lost(reason),
+            None => Outcome::Moved,
+        };
+        // The packets that are left are lost with the queue.
+        let sent = sent.inspect_err(|_| add(&indices[done..], Outcome::Lost(DropReason::PortFault)))?;
+        add(&part[..sent], outcome);
+        done += sent;
+        if sent < part.len() {
             break;
         }
-        let at = (to, CaptureDirection::Out);
-        capture::lost_or_sent(captures, kernel, (burst, index.into()), at, drop, key(index));
-        done += 1;
     }
-    capture::notify(captures);
     Ok(done)
 }
