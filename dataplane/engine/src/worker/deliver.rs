@@ -7,9 +7,11 @@
 //! the budget first, which is smaller than that of a full turn ([`work::SLICE`]), so a turn exceeds it by at most one
 //! step.
 
-use super::carried::{Delivery, OutputProgress, Segmentation, Unsent};
+use super::carried::{Carried, Delivery, OutputProgress, Segmentation, Unsent};
 use super::transmit::Transmit;
 use crate::command::QueueKey;
+use crate::trace::BurstKey;
+use port::pcap::CaptureDirection;
 use port::soft_offload::SoftGso;
 use port::work::{self, SLICE};
 use port::{
@@ -182,7 +184,7 @@ impl Transmit {
             Err(reason) => {
                 for rest in delivery.rests.iter_mut().filter(|rest| rest.cut.is_some()) {
                     rest.cut = None;
-                    self.lose_first(rest, reason);
+                    self.lose_first(source.burst, rest, reason);
                 }
             }
         }
@@ -205,7 +207,7 @@ impl Transmit {
             }
             if !self.has_room(rest.port(), 0) {
                 if !self.waits {
-                    self.lose_first(rest, DropReason::QueueFull);
+                    self.lose_first(source.burst, rest, DropReason::QueueFull);
                 }
                 continue;
             }
@@ -268,7 +270,9 @@ impl Transmit {
             } else if self.waits {
                 return false;
             } else {
+                let packet = delivery.cut.iter().map(|cut| cut.packet);
                 self.count_lost(rest.port(), DropReason::QueueFull, part.left as u64);
+                self.capture_unsent(source.burst, packet, rest.port(), DropReason::QueueFull);
                 rest.cut = Some(OutputProgress { left: 0, ..part });
             }
         }
@@ -292,9 +296,10 @@ impl Transmit {
         true
     }
 
-    fn lose_first(&self, rest: &mut Unsent, reason: DropReason) {
-        rest.advance(1);
+    fn lose_first(&mut self, burst: &Burst, rest: &mut Unsent, reason: DropReason) {
         self.count_lost(rest.port(), reason, 1);
+        self.capture_unsent(burst, rest.left().first().copied().into_iter(), rest.port(), reason);
+        rest.advance(1);
     }
 
     fn count_lost(&self, to: PortId, reason: DropReason, packets: u64) {
@@ -303,20 +308,48 @@ impl Transmit {
         self.counters.port(to).count_drops(&stats);
     }
 
-    /// Counts the rest for `port` as lost: the port is gone, and its number may be reused.
-    pub(super) fn forget(&self, port: PortId, delivery: &mut Delivery) {
-        let mut stats = BurstStats::default();
-        for rest in delivery.rests.extract_if(.., |rest| rest.port() == port) {
-            delivery.flooded.drop_at_down_port(rest.packets_by_index(), &mut stats);
+    /// Captures packets that are lost before a queue takes them. A packet of which only segments are lost is captured
+    /// whole.
+    fn capture_unsent(
+        &mut self,
+        burst: &Burst,
+        indices: impl Iterator<Item = u8>,
+        to: PortId,
+        reason: DropReason,
+    ) {
+        if self.watch.is_on {
+            self.capture_lost(burst, indices, (to, CaptureDirection::Out), reason);
         }
+    }
+
+    /// Counts the rest for `port` as lost: the port is gone, and its number may be reused.
+    pub(super) fn forget(&mut self, port: PortId, carried: &mut Carried) {
+        let (mut stats, Carried { burst, delivery, .. }) = (BurstStats::default(), carried);
+        let Delivery { rests, flooded, .. } = delivery;
+        self.resume_sample(None, BurstKey::of(burst));
+        for rest in rests.extract_if(.., |rest| rest.port() == port) {
+            flooded.drop_at_down_port(rest.packets_by_index(), &mut stats);
+            let to_one = rest.left().iter().copied().filter(|&i| !flooded.contains(i));
+            self.capture_unsent(burst, to_one, port, DropReason::PortDown);
+        }
+        self.pause_sample(None);
         self.counters.port(port).count_drops(&stats);
     }
 
-    /// Counts the rest of the burst as lost, on account of source port `from` where the output is not known.
-    pub(super) fn abandon(&mut self, delivery: &mut Delivery, from: PortId) {
+    /// Counts the rest of the burst as lost, on account of its source port where the output is not known.
+    pub(super) fn abandon(&mut self, carried: &mut Carried) {
+        let (reason, Carried { burst, from, delivery, .. }) = (DropReason::SourceStopped, carried);
+        self.resume_sample(None, BurstKey::of(burst));
         for rest in delivery.rests.drain(..) {
-            self.count_lost(self.loss_port(from, rest.port()), DropReason::SourceStopped, rest.packets());
+            let port = self.loss_port(from.port, rest.port());
+            self.count_lost(port, reason, rest.packets());
+            if self.watch.is_on {
+                let is_out = port == rest.port();
+                let direction = if is_out { CaptureDirection::Out } else { CaptureDirection::In };
+                self.capture_lost(burst, rest.left().iter().copied(), (port, direction), reason);
+            }
         }
+        self.pause_sample(None);
     }
 }
 

@@ -139,7 +139,7 @@ impl<M: Execution> Worker<M> {
             return;
         }
         for slot in &mut self.rx {
-            slot.account.all().for_each(|carried| self.out.forget(port, &mut carried.delivery));
+            slot.account.all().for_each(|carried| self.out.forget(port, carried));
         }
         M::forget(self, port);
     }

@@ -261,7 +261,7 @@ impl Worker<Sharing> {
     fn forget_shared(&mut self, port: PortId) {
         for stealable in &self.model.stealable_queues {
             if let Some(served) = stealable.hold(LOCK_TIMEOUT).as_mut().and_then(|held| held.as_mut()) {
-                served.account.all().for_each(|carried| self.out.forget(port, &mut carried.delivery));
+                served.account.all().for_each(|carried| self.out.forget(port, carried));
             }
         }
     }

@@ -173,7 +173,12 @@ impl Transmit {
         for (place, &i) in emissions.indices().iter().enumerate().skip(alike) {
             match derived.push_edited(burst, usize::from(i), edits, emissions.edit(place)) {
                 Ok(()) => places[derived.len() - 1] = place as u8,
-                Err(reason) => lost.drop(reason, 1),
+                Err(reason) => {
+                    lost.drop(reason, 1);
+                    if self.watch.is_on {
+                        self.capture_lost(burst, [i].into_iter(), (to, CaptureDirection::Out), reason);
+                    }
+                }
             }
         }
         self.counters.port(to).count_drops(&lost);

@@ -147,7 +147,7 @@ impl<M: Execution> Worker<M> {
         self.classify_carried(&mut carried);
         let slices = TURN / SLICE;
         if !(0..slices).any(|_| self.slice(&mut carried)) {
-            self.out.abandon(&mut carried.delivery, carried.from.port);
+            self.out.abandon(&mut carried);
         }
         Some(carried)
     }

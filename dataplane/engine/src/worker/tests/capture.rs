@@ -101,6 +101,73 @@ fn packets_for_a_port_without_a_queue_are_captured_as_dropped() {
     assert_eq!(counts.written, 20 + 10, "received, and dropped unless flooded");
 }
 
+#[test]
+fn packets_whose_checksum_is_completed_are_captured_as_dropped_at_a_full_queue() {
+    let captured = captured_with(everything(None, None), Offload::with_checksum(34, 16), is_short);
+    let sent = captured.bench.sum(|taken| taken.packets) as u64;
+    captured.assert_has_drops(DropReason::QueueFull);
+    assert_eq!(captured.counts.written, 20 + sent + captured.bench.drops(DropReason::QueueFull));
+}
+
+#[test]
+fn a_packet_of_which_segments_are_lost_is_captured_once_as_dropped() {
+    let bench = Bench::new(1, QueueFull::Drop, Capabilities::NONE);
+    let captured = Captured::during(everything(None, None), bench, |bench| {
+        bench.outputs[2].lock().unwrap().room = 64;
+        bench.source(0, &tcp(), (54 + 64 * 100, 1), segments_of(64));
+        (0..10).for_each(|_| _ = bench.worker.round());
+        bench.assert_sums_agree();
+    });
+    assert_eq!(captured.bench.drops(DropReason::QueueFull), 36);
+    assert_eq!((captured.with_comment("dropped: queue-full"), captured.counts.written), (1, 1 + 64 + 1));
+}
+
+#[test]
+fn packets_that_cannot_be_segmented_are_captured_as_dropped() {
+    let bench = Bench::new(2, QueueFull::Drop, Capabilities::NONE);
+    let captured = Captured::during(everything(None, None), bench, |bench| {
+        bench.source(0, &[2; 60], (60, 5), segments_of(64));
+        (0..10).for_each(|_| _ = bench.worker.round());
+    });
+    captured.assert_has_drops(DropReason::BadOffload);
+}
+
+#[test]
+fn packets_that_cannot_be_edited_are_captured_as_dropped() {
+    struct Long;
+    impl Pipeline for Long {
+        fn process(&mut self, burst: &mut Burst, _: &Context, verdicts: &mut Verdicts) {
+            let edit = verdicts.edit(&port::Edit::splice(0, 100, &[]).unwrap());
+            verdicts.emit_run(0..burst.len(), PortId(2), edit);
+        }
+    }
+    let captured = captured_with(everything(None, None), Offload::NONE, |bench| {
+        bench.worker.handle(Command::SetPipeline(Box::new(Long)));
+    });
+    captured.assert_has_drops(DropReason::TooShort);
+}
+
+#[test]
+fn packets_that_remain_of_a_stopped_source_or_output_are_captured_as_dropped() {
+    let bench = Bench::new(60, QueueFull::Drop, Capabilities::NONE);
+    let captured = Captured::during(everything(None, None), bench, |bench| {
+        bench.source(0, &tcp(), (54 + 64_000, 128), Offload::NONE);
+        (0..4).for_each(|_| _ = bench.worker.round());
+        bench.worker.finish();
+        bench.worker.handle(Command::StopRx(key(0)));
+    });
+    captured.assert_has_drops(DropReason::SourceStopped);
+    let bench = Bench::new(1, QueueFull::Wait, Capabilities::NONE);
+    let captured = Captured::during(everything(None, None), bench, |bench| {
+        bench.worker.handle(Command::SetPipeline(Box::new(ToOne(2))));
+        bench.outputs[2].lock().unwrap().room = 0;
+        bench.source(0, &[2; 60], (60, 20), Offload::NONE);
+        (0..2).for_each(|_| _ = bench.worker.round());
+        bench.worker.handle(Command::StopTx(key(2)));
+    });
+    captured.assert_has_drops(DropReason::PortDown);
+}
+
 /// A queue of another kind: it keeps packets back and counts an older one as lost for each, or fails.
 enum Other {
     Keeps,
