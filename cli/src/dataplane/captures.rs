@@ -6,12 +6,15 @@
 
 use super::capture_report::{CaptureEnd, CaptureRequest, Captured, Continuation, time_of_day};
 use super::interface::DataPlaneError;
+use crate::settings::MAX_PORTS;
 use console::Diagnostic;
-use engine::{CaptureOptions, Engine, TraceOptions};
+use engine::{CaptureOptions, CapturedPort, CapturedPorts, Engine, TraceOptions};
+use port::PortId;
 use port::pcap::CaptureFile;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};
+use std::collections::HashMap;
 use std::fs::File;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -52,6 +55,13 @@ struct Running {
     query: Option<String>,
     thread: JoinHandle<()>,
     waiting: Waiting,
+    interfaces: Interfaces,
+}
+
+/// The interfaces of a file. Those of ports have the names of the ports when the capture began.
+struct Interfaces {
+    by_name: HashMap<String, CapturedPort>,
+    ports: Arc<CapturedPorts>,
 }
 
 /// A capture of the process before until its client has connected again, or its thread has waited too long.
@@ -64,11 +74,8 @@ struct Begin {
     before: Continuation,
 }
 
-/// The ports of a capture, as numbers and names, and those whose received packets are followed.
-pub(super) struct Sources {
-    pub(super) ports: Vec<(u16, String)>,
-    pub(super) from: Option<Vec<u16>>,
-}
+/// The ports that a capture has in its file, and whether their received packets are selected.
+pub(super) type Sources = Vec<(PortId, String, bool)>;
 
 /// What the thread of a capture needs.
 struct Task {
@@ -153,7 +160,7 @@ impl Captures {
         }
         let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| failed(&e))?;
         let watched = write.try_clone().map_err(|e| failed(&e))?;
-        let (options, names) = options(request, sources);
+        let (options, interfaces, names) = options(request, sources);
         let (snap, (sender, begin), (known, when_known)) = (request.snap, channel(), channel());
         let (stop, end) = (self.stop.clone(), Arc::<OnceLock<CaptureEnd>>::default());
         let waiting = Waiting::default();
@@ -178,8 +185,13 @@ impl Captures {
             drop(watched);
         };
         let thread = Builder::new().name("capture".to_owned()).spawn(run).map_err(|e| failed(&e))?;
-        running.push(Running { key, query: request.query.clone(), thread, waiting });
+        running.push(Running { key, query: request.query.clone(), thread, waiting, interfaces });
         Ok((sender, Captured { pipe: read, end, interruption: None }, when_known))
+    }
+
+    /// A port is added, perhaps with the number of one that was removed. Must be called before its queues start.
+    pub(super) fn add_port(&self, id: PortId, name: &str) {
+        self.running().iter().for_each(|running| running.interfaces.add_port(id, name));
     }
 
     /// Captures that another process can continue: their keys, and the parameters of their requests.
@@ -207,6 +219,12 @@ impl Captures {
         }
     }
 
+    /// How the first capture has a port.
+    #[cfg(test)]
+    pub(super) fn captured_port(&self, id: PortId) -> CapturedPort {
+        self.running()[0].interfaces.ports.get(id)
+    }
+
     fn running(&self) -> MutexGuard<'_, Vec<Running>> {
         locked(&self.running)
     }
@@ -224,21 +242,35 @@ fn interrupted(since: u64, missing: Duration) -> String {
     format!("the switch was replaced: packets are missing from {since} on, for {ms:.3} ms")
 }
 
-/// Options of the engine, and the names of the file's interfaces. A capture of all ports has one more interface, for
+/// Options of the engine, and the file's interfaces and their names. A capture of all ports has one more interface, for
 /// ports that are added later.
-fn options(request: &CaptureRequest, sources: &Sources) -> (CaptureOptions, Vec<String>) {
-    let Sources { ports, from } = sources;
-    let mut names: Vec<String> = ports.iter().map(|(_, name)| name.clone()).collect();
-    let other = (request.ports.is_empty() || request.trace.is_some()).then_some(names.len() as u16);
-    let numbers = ports.iter().map(|(id, _)| usize::from(*id)).max().map_or(1, |most| most + 2);
-    let mut interfaces = vec![other; numbers];
-    for (index, (id, _)) in ports.iter().enumerate() {
-        interfaces[usize::from(*id)] = Some(index as u16);
-    }
+fn options(request: &CaptureRequest, sources: &Sources) -> (CaptureOptions, Interfaces, Vec<String>) {
+    let mut names: Vec<String> = sources.iter().map(|(_, name, _)| name.clone()).collect();
+    let is_all = request.ports.is_empty();
+    let other = (is_all || request.trace.is_some()).then_some(names.len() as u16);
     names.extend(other.map(|_| "ports added later".to_owned()));
+    let others = CapturedPort { interface: other, is_followed: is_all };
+    let ports = Arc::new(CapturedPorts::new(MAX_PORTS, others));
+    let port = |(index, (_, name, is_followed)): (usize, &(PortId, String, bool))| {
+        (name.clone(), CapturedPort { interface: Some(index as u16), is_followed: *is_followed })
+    };
+    let by_name = sources.iter().enumerate().map(port).collect();
+    let interfaces = Interfaces { by_name, ports: ports.clone() };
+    for (id, name, _) in sources {
+        interfaces.add_port(*id, name);
+    }
     let CaptureRequest { received, sent, dropped, .. } = *request;
-    let trace = request.trace.map(|rate| TraceOptions::new(rate, from.clone()));
-    (CaptureOptions { interfaces, received, sent, dropped, filter: request.filter.clone(), trace }, names)
+    let trace = request.trace.map(TraceOptions::new);
+    let filter = request.filter.clone();
+    (CaptureOptions { ports, received, sent, dropped, filter, trace }, interfaces, names)
+}
+
+impl Interfaces {
+    /// A port with another name has the interface for ports that are added later, if there is one.
+    fn add_port(&self, id: PortId, name: &str) {
+        let port = self.by_name.get(name).copied();
+        self.ports.set(id, port.unwrap_or_else(|| self.ports.others()));
+    }
 }
 
 impl Task {
@@ -301,6 +333,33 @@ fn is_closed(pipe: &OwnedFd) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The interfaces of `web0`, `web1` and two new ports: `db1` with the number of `web0`, and `web0` with another.
+    fn interfaces(request: &CaptureRequest) -> [CapturedPort; 4] {
+        let wanted = |name: &str| request.ports.is_empty() || request.ports.iter().any(|port| port == name);
+        let sources = [(PortId(3), "web0"), (PortId(4), "web1")].into_iter();
+        let sources = sources.filter(|(_, name)| request.trace.is_some() || wanted(name));
+        let sources = sources.map(|(id, name)| (id, name.to_owned(), wanted(name))).collect();
+        let (_, interfaces, _) = options(request, &sources);
+        let before = [3, 4].map(|id| interfaces.ports.get(PortId(id)));
+        interfaces.add_port(PortId(3), "db1");
+        interfaces.add_port(PortId(5), "web0");
+        let after = [3, 5].map(|id| interfaces.ports.get(PortId(id)));
+        [before[0], before[1], after[0], after[1]]
+    }
+
+    #[test]
+    fn a_port_with_the_number_of_a_removed_one_is_not_captured_in_its_place() {
+        let port = |interface, is_followed| CapturedPort { interface, is_followed };
+        let one = CaptureRequest { ports: vec!["web0".to_owned()], ..CaptureRequest::default() };
+        let (web0, none) = (port(Some(0), true), port(None, false));
+        assert_eq!(interfaces(&one), [web0, none, none, web0]);
+        let (web1, later) = (port(Some(1), true), port(Some(2), true));
+        assert_eq!(interfaces(&CaptureRequest::default()), [web0, web1, later, web0]);
+        let (web1, later) = (port(Some(1), false), port(Some(2), false));
+        let followed = CaptureRequest { trace: Some(100), ..one };
+        assert_eq!(interfaces(&followed), [web0, web1, later, web0]);
+    }
 
     #[test]
     fn an_interruption_is_named_with_its_beginning_and_length() {

@@ -16,12 +16,13 @@ use mem::copy::Choice;
 use port::pcap::{CaptureDirection, CaptureFeed, Filter, Outcome};
 use port::{Burst, PortId, Verdicts};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What is captured.
 #[derive(Clone, Debug)]
 pub struct CaptureOptions {
-    /// Index of the interface in the file for each port, by port number; the last one is for all later numbers.
-    pub interfaces: Vec<Option<u16>>,
+    /// Which ports, and their interfaces.
+    pub ports: Arc<CapturedPorts>,
     /// Packets that the switch has received.
     pub received: bool,
     /// Packets that were sent.
@@ -32,6 +33,64 @@ pub struct CaptureOptions {
     pub filter: Option<Filter>,
     /// Whether the packets are followed, each with a number.
     pub trace: Option<TraceOptions>,
+}
+
+/// How a capture has a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CapturedPort {
+    /// Index of the interface in the file, if the port is captured.
+    pub interface: Option<u16>,
+    /// Whether the packets that it receives are followed, if the capture follows packets.
+    pub is_followed: bool,
+}
+
+/// The ports of a capture by number. A number may get another port while the capture runs.
+#[derive(Debug)]
+pub struct CapturedPorts {
+    by_number: Box<[AtomicU32]>,
+    others: CapturedPort,
+}
+
+impl CapturedPort {
+    /// Bits above the interface.
+    const CAPTURED: u32 = 1 << 16;
+    const FOLLOWED: u32 = 1 << 17;
+
+    fn encode(self) -> u32 {
+        let interface = self.interface.map_or(0, |interface| u32::from(interface) | Self::CAPTURED);
+        interface | if self.is_followed { Self::FOLLOWED } else { 0 }
+    }
+
+    fn decode(bits: u32) -> Self {
+        let interface = (bits & Self::CAPTURED != 0).then_some(bits as u16);
+        Self { interface, is_followed: bits & Self::FOLLOWED != 0 }
+    }
+}
+
+impl CapturedPorts {
+    /// `max_ports` numbers, and all above, that are captured as `others` until they are set.
+    pub fn new(max_ports: usize, others: CapturedPort) -> Self {
+        Self { by_number: (0..max_ports).map(|_| AtomicU32::new(others.encode())).collect(), others }
+    }
+
+    /// How ports are captured whose number is not set.
+    pub fn others(&self) -> CapturedPort {
+        self.others
+    }
+
+    /// Changes how the port with this number is captured. Must be called before its queues start: the commands for
+    /// these order the change before their packets, in each worker.
+    pub fn set(&self, id: PortId, port: CapturedPort) {
+        if let Some(entry) = self.by_number.get(usize::from(id.0)) {
+            entry.store(port.encode(), Ordering::Relaxed);
+        }
+    }
+
+    /// How the port with this number is captured.
+    pub fn get(&self, id: PortId) -> CapturedPort {
+        let entry = self.by_number.get(usize::from(id.0));
+        entry.map_or(self.others, |entry| CapturedPort::decode(entry.load(Ordering::Relaxed)))
+    }
 }
 
 /// Identifies a capture of an engine.
@@ -127,8 +186,7 @@ impl Capture {
 
     /// Interface of a port, if it is captured.
     fn interface(&self, port: PortId) -> Option<u16> {
-        let interfaces = &self.options.interfaces;
-        *interfaces.get(usize::from(port.0)).or(interfaces.last())?
+        self.options.ports.get(port).interface
     }
 
     fn add(
@@ -146,7 +204,7 @@ impl Capture {
         if (is_new || self.tracer.is_none()) && !self.options.filter.as_ref().is_none_or(accepts) {
             return;
         }
-        if is_new && self.tracer.as_ref().is_some_and(|tracer| !tracer.follows(port)) {
+        if is_new && self.tracer.is_some() && !self.options.ports.get(port).is_followed {
             return;
         }
         let (time, step) = match &mut self.tracer {

@@ -41,7 +41,7 @@ mod worker;
 mod worker_builder;
 mod xps;
 
-pub use capture::{CaptureId, CaptureOptions};
+pub use capture::{CaptureId, CaptureOptions, CapturedPort, CapturedPorts};
 pub use config::{EngineConfig, EngineError, Polling, QueueFull, WorkerConfig};
 pub use control::OnFault;
 pub use engine::Engine;

@@ -12,7 +12,7 @@
 use crate::worker_builder::Stage;
 use mem::ticks;
 use port::pcap::TraceStep;
-use port::{Burst, Now, PortId};
+use port::{Burst, Now};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,8 +28,6 @@ const CREDIT: u64 = SECOND / 10;
 pub struct TraceOptions {
     /// Maximum number of packets per second on each worker; at most one full burst at once.
     rate: u32,
-    /// Ports whose received packets are followed, by number; `None`: all.
-    ports: Option<Vec<u16>>,
     shared: Arc<Shared>,
 }
 
@@ -70,16 +68,15 @@ impl Shared {
 }
 
 impl TraceOptions {
-    /// Follows at most `rate` packets per second on each worker, of those that `ports` receive (by number; `None`:
-    /// all).
-    pub fn new(rate: u32, ports: Option<Vec<u16>>) -> Self {
+    /// Follows at most `rate` packets per second on each worker.
+    pub fn new(rate: u32) -> Self {
         let shared = Shared {
             numbers: AtomicU32::new(0),
             joining: AtomicUsize::new(0),
             notes: Mutex::new(Some(HashMap::new())),
             noted: AtomicUsize::new(0),
         };
-        Self { rate, ports, shared: Arc::new(shared) }
+        Self { rate, shared: Arc::new(shared) }
     }
 
     /// Forgets packets between stages. Must be called before the first worker ends.
@@ -155,11 +152,6 @@ impl Tracer {
     /// Forgets the packets of an earlier burst with this key: handoff queues are drained within one round.
     pub(crate) fn begin_burst(&mut self, key: BurstKey) {
         self.live.retain(|(packet, _)| packet.0 != key);
-    }
-
-    /// Whether packets that a port has received are followed.
-    pub(crate) fn follows(&self, port: PortId) -> bool {
-        self.options.ports.as_ref().is_none_or(|ports| ports.contains(&port.0))
     }
 
     /// Begins to follow a received packet, unless there are too many. Returns its step and the time.
@@ -266,7 +258,7 @@ mod tests {
 
     #[test]
     fn packets_beyond_the_rate_are_counted_and_others_keep_their_number() {
-        let mut tracer = begun(&TraceOptions::new(100, None), true);
+        let mut tracer = begun(&TraceOptions::new(100), true);
         let followed: Vec<_> = (0..64).filter_map(|index| tracer.receive(packet(5, index))).collect();
         assert_eq!(followed.len(), 10, "a tenth of a second at once");
         let (now, next) = tracer.receive(packet(5 + SECOND / 100, 0)).unwrap();
@@ -289,7 +281,7 @@ mod tests {
 
     #[test]
     fn no_packet_is_followed_before_all_workers_have_begun() {
-        let options = TraceOptions::new(100, None);
+        let options = TraceOptions::new(100);
         let (mut first, last) = (begun(&options, true), Tracer::of(options, 1.0, false));
         assert!(first.receive(packet(5, 0)).is_none());
         drop(last);
@@ -298,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_packet_keeps_its_number_on_the_next_stage() {
-        let options = TraceOptions::new(100, None);
+        let options = TraceOptions::new(100);
         let (mut first, mut last) = (begun(&options, true), begun(&options, false));
         let pool = Pool::new(PoolSpec { buffers: 64, size: 2048, pages: Pages::Ordinary }).unwrap();
         let (mut cache, mut burst) = (pool.cache(), Burst::new());
@@ -330,7 +322,7 @@ mod tests {
 
     #[test]
     fn only_the_last_packets_are_known() {
-        let mut tracer = begun(&TraceOptions::new(1_000_000, None), true);
+        let mut tracer = begun(&TraceOptions::new(1_000_000), true);
         for now in 0..5 {
             for index in 0..64 {
                 tracer.receive(packet(now, index));

@@ -98,6 +98,7 @@ impl Switch {
         ports: &[PortSettings],
     ) -> Result<(), DataPlaneError> {
         let id = self.engine.reserve(&bond.name).map_err(|e| refused(&bond.name, &e))?;
+        self.captures.add_port(id, &bond.name);
         let own = PortSettings::of_bond(bond);
         let added = self.bridges.add_bond(id, &bond.bridge, &self.config_of(&own), bond_config(bond, id));
         let added = added.map_err(|e| refused(&bond.name, &e)).and_then(|()| {

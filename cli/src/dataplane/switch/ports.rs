@@ -44,6 +44,7 @@ impl Switch {
             DataPlaneError::refused(format!("port \"{}\"", port.name), e, remedy)
         };
         let id = self.engine.reserve(&port.name).map_err(|e| refused(&e))?;
+        self.captures.add_port(id, &port.name);
         let bond = self.bonds.of_member(&port.name);
         let is_member = bond.is_some();
         let joined = if let Some((bond, member)) = bond {

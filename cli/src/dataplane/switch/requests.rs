@@ -1,6 +1,6 @@
 //! Requests of the control API and of reports to a running switch.
 
-use super::{Switch, affinity, not_running};
+use super::{Member, Switch, affinity, not_running};
 use crate::dataplane::bond_report::BondState;
 use crate::dataplane::capture_report::{CaptureRequest, Captured};
 use crate::dataplane::captures::Sources;
@@ -292,7 +292,9 @@ impl DataPlane for Switch {
     }
 
     fn capture(&self, request: &CaptureRequest) -> Result<Captured, DataPlaneError> {
-        self.captures.start(&self.engine, request, &self.captured(request))
+        // No port is added before the capture is known.
+        let members = self.members();
+        self.captures.start(&self.engine, request, &captured(&members, request))
     }
 
     fn captures(&self) -> Vec<(u64, String)> {
@@ -300,7 +302,8 @@ impl DataPlane for Switch {
     }
 
     fn continue_capture(&self, key: u64, request: &CaptureRequest) -> Result<(), DataPlaneError> {
-        self.captures.prepare(key, &self.engine, request, &self.captured(request))
+        let members = self.members();
+        self.captures.prepare(key, &self.engine, request, &captured(&members, request))
     }
 
     fn restore_addresses(&self, addresses: &[FdbEntry]) {
@@ -404,16 +407,11 @@ fn rules(wanted: &Topology) -> Result<Option<QueueAffinity>, DataPlaneError> {
     affinity(wanted).map_err(DataPlaneError::Refused)
 }
 
-impl Switch {
-    /// The ports of a capture.
-    fn captured(&self, request: &CaptureRequest) -> Sources {
-        let wanted = |name: &String| request.ports.is_empty() || request.ports.contains(name);
-        let members = self.members();
-        let from = members.iter().filter(|member| wanted(&member.name)).map(|member| member.id.0);
-        let from = (!request.ports.is_empty()).then(|| from.collect());
-        let ports = members.iter().filter(|member| request.trace.is_some() || wanted(&member.name));
-        Sources { ports: ports.map(|member| (member.id.0, member.name.clone())).collect(), from }
-    }
+/// The ports of a capture.
+fn captured(members: &[Member], request: &CaptureRequest) -> Sources {
+    let wanted = |name: &String| request.ports.is_empty() || request.ports.contains(name);
+    let ports = members.iter().filter(|member| request.trace.is_some() || wanted(&member.name));
+    ports.map(|member| (member.id, member.name.clone(), wanted(&member.name))).collect()
 }
 
 /// Report of a bridge, with port names. A removed port has no name.

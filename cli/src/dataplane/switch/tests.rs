@@ -1,4 +1,5 @@
 use super::*;
+use crate::dataplane::capture_report::CaptureRequest;
 use crate::dataplane::convert::port_config;
 use crate::dataplane::report::{FdbFilter, Origin};
 use crate::settings::kinds::PortKind;
@@ -67,6 +68,24 @@ fn ports_and_static_entries_of_the_topology_run_and_their_sockets_go_with_the_sw
     assert!(dir.path().join("a").exists() && dir.path().join("b").exists());
     drop(switch);
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_capture_leaves_out_a_port_with_the_number_of_a_removed_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let [a, b] = ["a", "b"].map(|name| port(dir.path(), name, None));
+    let switch = switch(vec![a.clone()], Vec::new()).unwrap();
+    let id = switch.members()[0].id;
+    let request = CaptureRequest { ports: vec!["a".to_owned()], ..CaptureRequest::default() };
+    let _captured = switch.capture(&request).unwrap();
+    let interface = || switch.captures.captured_port(id).interface;
+    assert_eq!(interface(), Some(0));
+    switch.remove_port("a").unwrap();
+    switch.add_port(&b, None).unwrap();
+    assert_eq!((switch.members()[0].id, interface()), (id, None));
+    switch.remove_port("b").unwrap();
+    switch.add_port(&a, None).unwrap();
+    assert_eq!((switch.members()[0].id, interface()), (id, Some(0)));
 }
 
 #[test]

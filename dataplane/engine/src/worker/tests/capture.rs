@@ -1,13 +1,16 @@
 //! Captures on a worker: every packet that is counted is captured once where it was received, sent or dropped.
 
 use super::*;
-use crate::capture::{Capture, CaptureOptions};
+use crate::capture::{Capture, CaptureOptions, CapturedPort, CapturedPorts};
 use port::pcap::{CaptureCounts, CaptureFile, Filter};
 
 /// Everything at the ports of a bench, except port `without`.
 fn everything(without: Option<usize>, filter: Option<Filter>) -> CaptureOptions {
-    let interfaces = (0..PORTS).map(|port| (Some(port) != without).then_some(port as u16)).collect();
-    CaptureOptions { interfaces, received: true, sent: true, dropped: true, filter, trace: None }
+    let ports = Arc::new(CapturedPorts::new(PORTS, CapturedPort::default()));
+    for port in (0..PORTS as u16).filter(|port| Some(usize::from(*port)) != without) {
+        ports.set(PortId(port), CapturedPort { interface: Some(port), is_followed: true });
+    }
+    CaptureOptions { ports, received: true, sent: true, dropped: true, filter, trace: None }
 }
 
 /// A bench whose packets were captured, and the file.
@@ -99,6 +102,21 @@ fn packets_for_a_port_without_a_queue_are_captured_as_dropped() {
     let (counts, bench) = captured(everything(Some(1), None), stop);
     assert_eq!((bench.drops(DropReason::PortDown), bench.drops(DropReason::FloodPortDown)), (10, 10));
     assert_eq!(counts.written, 20 + 10, "received, and dropped unless flooded");
+}
+
+#[test]
+fn a_number_that_gets_another_port_is_captured_as_that_port() {
+    let (unknown, other) = (CapturedPort::default(), CapturedPort { interface: Some(9), is_followed: false });
+    let ports = CapturedPorts::new(3, other);
+    let first = CapturedPort { interface: Some(0), is_followed: true };
+    ports.set(PortId(1), first);
+    assert_eq!([0, 1, 2, 3].map(|id| ports.get(PortId(id))), [other, first, other, other]);
+    ports.set(PortId(1), unknown);
+    assert_eq!(ports.get(PortId(1)), unknown);
+    let options = everything(None, None);
+    let ports = options.ports.clone();
+    let (counts, bench) = captured(options, |_| ports.set(PortId(2), unknown));
+    assert_eq!(counts.written, 20 + bench.outputs[3].lock().unwrap().packets as u64);
 }
 
 #[test]
