@@ -184,7 +184,8 @@ impl hyper::body::Body for Piped {
 /// with the switch. If another process takes the switch over, clients that send `TE: trailers` get the trailer
 /// `linerate-continues`, for the parameter `continues` of the same request: its answer begins with the first packet in
 /// that process, and is to be appended. It waits for 10 seconds; later, the answer has the header
-/// `linerate-interruption-us`, and a comment in its section header that names the missing time.
+/// `linerate-interruption-us`, and a comment in its section header that names the missing time. Packets that come faster
+/// than they are written are missing; whenever their number has changed, it is in interface statistics (`isb_ifdrop`).
 #[utoipa::path(get, path = "/v1/capture", params(CaptureQuery), responses(
     (status = 200, description = "The packets", content_type = "application/x-pcapng", body = Vec<u8>),
     ApiError,

@@ -6,7 +6,10 @@ use crate::args::capture::CaptureArgs;
 use crate::dataplane::capture_report::Continuation;
 use console::Diagnostic;
 use hyper::header::HeaderMap;
+use pcap_parser::Block;
+use pcap_parser::pcapng::parse_block_le;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -19,12 +22,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const EMPTY: [u8; 24] =
     [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 1, 0, 0, 0];
 
-/// Captures until the limit, a signal, or the end of the reader. If another process takes the switch over, the capture
-/// goes on there.
+/// Types of pcapng blocks: section header and interface statistics.
+const SECTION: [u8; 4] = 0x0a0d_0d0a_u32.to_le_bytes();
+const STATISTICS: [u8; 4] = 5_u32.to_le_bytes();
+
+/// Captures until the limit, a signal, or the end of the reader.
 pub(crate) fn run(args: &CaptureArgs, client: &Client) -> anyhow::Result<()> {
     let request = format!("/v1/capture?{}", parameters(args)?);
     let mut to = Destination::new(&args.write, console::stop_on_signals()?);
-    let mut path = request.clone();
+    let ended = write(args, client, &request, &mut to);
+    if let Some(warning) = to.losses.warning() {
+        console::warn(&warning);
+    }
+    ended
+}
+
+/// Writes the answer. If another process takes the switch over, the capture goes on there.
+fn write(args: &CaptureArgs, client: &Client, request: &str, to: &mut Destination<'_>) -> anyhow::Result<()> {
+    let mut path = request.to_owned();
     loop {
         let written = client.stream(&path, note_interruption, |piece| to.write(piece))?;
         let ended = match written {
@@ -113,11 +128,12 @@ struct Destination<'a> {
     file: Option<File>,
     /// The beginning of a block.
     rest: Vec<u8>,
+    losses: Losses,
 }
 
 impl<'a> Destination<'a> {
     fn new(path: &'a Path, stop: Arc<AtomicBool>) -> Self {
-        Self { path, stop, file: None, rest: Vec::new() }
+        Self { path, stop, file: None, rest: Vec::new(), losses: Losses::default() }
     }
 
     /// Writes bytes of the capture, or returns `Interrupted` after a signal, and `BrokenPipe` if nothing reads.
@@ -134,7 +150,7 @@ impl<'a> Destination<'a> {
             return Err(ErrorKind::BrokenPipe.into());
         }
         self.rest.extend_from_slice(bytes);
-        let whole = whole(&self.rest);
+        let whole = whole(&self.rest, |block| self.losses.read(block));
         file.write_all(&self.rest[..whole])?;
         self.rest.drain(..whole);
         Ok(())
@@ -155,8 +171,8 @@ fn is_unread(file: &File) -> bool {
     poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().contains(PollFlags::ERR)
 }
 
-/// Length of the complete blocks of pcapng at the beginning of `bytes`.
-fn whole(bytes: &[u8]) -> usize {
+/// Passes the complete blocks of pcapng at the beginning of `bytes` to `each`. Returns their length.
+fn whole(bytes: &[u8], mut each: impl FnMut(&[u8])) -> usize {
     let mut at = 0;
     while let Some(length) = bytes.get(at + 4..at + 8).and_then(|field| field.try_into().ok()) {
         // A block has its length at both ends.
@@ -164,14 +180,84 @@ fn whole(bytes: &[u8]) -> usize {
         if next > bytes.len() {
             break;
         }
+        each(&bytes[at..next]);
         at = next;
     }
     at
 }
 
+/// Packets that the switch has missed, as its statistics in the file state: the last ones of an interface are valid.
+#[derive(Default)]
+struct Losses {
+    /// By interface of the current section.
+    missed: BTreeMap<u32, u64>,
+    /// In the sections before.
+    before: u64,
+}
+
+impl Losses {
+    fn read(&mut self, block: &[u8]) {
+        if block.starts_with(&SECTION) {
+            self.before = self.sum();
+            self.missed.clear();
+        } else if block.starts_with(&STATISTICS)
+            && let Ok((_, Block::InterfaceStatistics(statistics))) = parse_block_le(block)
+            && let Some(Ok(missed)) = statistics.isb_ifdrop()
+        {
+            self.missed.insert(statistics.if_id, missed);
+        }
+    }
+
+    fn sum(&self) -> u64 {
+        self.missed.values().fold(self.before, |sum, missed| sum.saturating_add(*missed))
+    }
+
+    fn warning(&self) -> Option<String> {
+        let missed = Some(self.sum()).filter(|missed| *missed > 0)?;
+        Some(format!(
+            "linerate: {missed} packets were not captured, because they came faster than they were written; \
+             capture less, by --filter, --snaplen, --direction or fewer ports"
+        ))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mem::copy::Portable;
+    use port::Burst;
+    use port::pcap::{CaptureDirection, CaptureFile, Outcome};
+
+    /// A capture of 10 packets of two interfaces that do not fit into its ring, and their number.
+    fn overflowing(folder: &Path) -> (Vec<u8>, u64) {
+        let path = folder.join("missed");
+        let file = CaptureFile::stream(File::create(&path).unwrap(), &["a", "b"], None, None).unwrap();
+        let (mut feed, mut burst) = (file.feed(), Burst::new());
+        burst.begin(0);
+        assert!(burst.push_own(&[7; 60]));
+        while file.counts().missed < 10 {
+            let at = ((file.counts().missed % 2) as u16, 0);
+            feed.add::<Portable>((&burst, 0), CaptureDirection::In, Outcome::Moved, at, None);
+        }
+        drop(feed);
+        assert_eq!(file.close().missed, 10);
+        (std::fs::read(&path).unwrap(), 10)
+    }
+
+    #[test]
+    fn missed_packets_of_all_interfaces_and_sections_are_reported() {
+        let dir = tempfile::tempdir().unwrap();
+        let (section, missed) = overflowing(dir.path());
+        let path = dir.path().join("x.pcapng");
+        let mut to = Destination::new(&path, Arc::default());
+        assert_eq!(to.losses.warning(), None);
+        for bytes in [&section, &section] {
+            bytes.chunks(9_999).for_each(|piece| to.write(piece).unwrap());
+        }
+        assert_eq!(to.losses.sum(), 2 * missed);
+        assert!(to.losses.warning().unwrap().contains("20 packets were not captured"));
+        assert!(port::pcap::Recording::read(&path).unwrap().frames().count() > 2);
+    }
 
     fn block(body: &[u8]) -> Vec<u8> {
         let length = (body.len() as u32 + 12).to_le_bytes();

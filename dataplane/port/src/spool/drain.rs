@@ -45,6 +45,8 @@ pub(crate) struct Spool {
     /// Time stamp of the last written packet, in nanoseconds since the Unix epoch.
     pub(super) last: u64,
     pub(super) failure: Option<String>,
+    /// Missed packets of each interface that the file states.
+    stated: Box<[u64]>,
 }
 
 impl std::fmt::Debug for Spool {
@@ -71,12 +73,12 @@ impl Spool {
             Format::Text => Vec::new(),
         };
         let file = RecordFile::create(output, &head)?;
-        Ok(Self::over(Some(file), format, name, snap, doorbell))
+        Ok(Self::over(Some(file), format, name, 1, snap, doorbell))
     }
 
     /// A spool that continues the file of another process ([`Spool::take_over`]).
     pub(crate) fn successor(format: Format, name: &str, snap: Option<u32>, doorbell: Arc<OwnedFd>) -> Self {
-        Self::over(None, format, name, snap, doorbell)
+        Self::over(None, format, name, 1, snap, doorbell)
     }
 
     /// Writes packets of the interfaces `names` to a pipe or socket, in pcapng, until it is closed.
@@ -88,7 +90,7 @@ impl Spool {
         doorbell: Arc<OwnedFd>,
     ) -> std::io::Result<Self> {
         let file = RecordFile::stream(file, &pcapng::head(names, snap.unwrap_or(0), comment))?;
-        Ok(Self::over(Some(file), Format::Pcapng, "stream", snap, doorbell))
+        Ok(Self::over(Some(file), Format::Pcapng, "stream", names.len(), snap, doorbell))
     }
 
     /// Ends the file after this number of packets, before the first one.
@@ -100,6 +102,7 @@ impl Spool {
         file: Option<RecordFile>,
         format: Format,
         name: &str,
+        interfaces: usize,
         snap: Option<u32>,
         doorbell: Arc<OwnedFd>,
     ) -> Self {
@@ -107,7 +110,7 @@ impl Spool {
             doorbell,
             idle: AtomicBool::new(true),
             ended: AtomicBool::new(false),
-            missed: AtomicU64::new(0),
+            missed: std::iter::repeat_with(|| AtomicU64::new(0)).take(interfaces).collect(),
             sources: Mutex::default(),
             snap: snap.map_or(usize::MAX, |snap| snap as usize),
         };
@@ -122,6 +125,7 @@ impl Spool {
             limit: None,
             last: 0,
             failure: None,
+            stated: vec![0; interfaces].into(),
         }
     }
 
@@ -137,7 +141,7 @@ impl Spool {
 
     /// Number of packets not written because a ring was full or the file had ended.
     pub(crate) fn missed(&self) -> u64 {
-        self.shared.missed.load(Ordering::Relaxed)
+        self.shared.missed.iter().map(|missed| missed.load(Ordering::Relaxed)).sum()
     }
 
     /// Error that ended the file early, if any.
@@ -234,6 +238,13 @@ impl Spool {
                 Format::Text => text::packet(&mut out, time, &self.name, record, bytes),
             }
         }
+        for (interface, missed) in self.shared.missed.iter().enumerate() {
+            let missed = missed.load(Ordering::Relaxed);
+            let is_new = std::mem::replace(&mut self.stated[interface], missed) != missed;
+            if is_new && self.format == Format::Pcapng {
+                pcapng::statistics(&mut out, self.last, interface as u32, missed);
+            }
+        }
         match file.append(&out) {
             Ok(()) => {
                 self.written += n as u64;
@@ -255,7 +266,7 @@ impl Spool {
 
     /// Counts pending records as missed, because there is no file.
     fn miss(&mut self) {
-        self.shared.missed.fetch_add(self.pending.records.len() as u64, Ordering::Relaxed);
+        self.pending.records.iter().for_each(|(record, ..)| self.shared.miss(record.interface));
         self.pending.clear();
     }
 }

@@ -34,14 +34,21 @@ pub(super) struct Shared {
     pub(super) doorbell: Arc<OwnedFd>,
     pub(super) idle: AtomicBool,
     pub(super) ended: AtomicBool,
-    /// Packets missed because their ring was full, in non-waiting mode.
-    pub(super) missed: AtomicU64,
+    /// Packets missed because their ring was full, in non-waiting mode, by interface of the file.
+    pub(super) missed: Box<[AtomicU64]>,
     pub(super) sources: Mutex<Vec<Source>>,
     /// Maximum number of bytes kept per packet.
     pub(super) snap: usize,
 }
 
 impl Shared {
+    /// Counts a packet that is not written.
+    pub(super) fn miss(&self, interface: u16) {
+        if let Some(missed) = self.missed.get(usize::from(interface)) {
+            missed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     pub(super) fn wake(&self) {
         // If the counter is full, a wake-up is pending; the eventfd is private and non-blocking.
         let _ = rustix::io::write(&*self.doorbell, &1u64.to_ne_bytes());
@@ -106,7 +113,7 @@ impl Feed {
     #[inline]
     pub(crate) fn put_or_count<K: Kernel>(&mut self, record: &Record, frame: &Frame<'_>) {
         if self.put::<K>(record, frame) != Spooled::Taken {
-            self.shared.missed.fetch_add(1, Ordering::Relaxed);
+            self.shared.miss(record.interface);
         }
     }
 

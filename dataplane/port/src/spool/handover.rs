@@ -40,7 +40,7 @@ impl Spool {
         let mut numbers = numbers.iter().map(|number| u64::from_le_bytes(*number));
         let mut next = || numbers.next().unwrap_or_default();
         self.written = next();
-        self.shared.missed.store(next(), Ordering::Relaxed);
+        self.shared.missed[0].store(next(), Ordering::Relaxed);
         self.last = next();
         let good = next();
         let mut descriptors = part.descriptors.into_iter();

@@ -1,5 +1,6 @@
 //! pcapng output (draft-ietf-opsawg-pcapng): a section header, an interface, and an enhanced packet block per packet,
-//! with nanosecond time stamps. All numbers are little-endian, all blocks padded to four bytes.
+//! with nanosecond time stamps. Interface statistics follow when packets were missed: readers take the last ones of an
+//! interface. All numbers are little-endian, all blocks padded to four bytes.
 
 use super::{Direction, Outcome, Record};
 use crate::Offload;
@@ -7,6 +8,7 @@ use std::fmt::Write;
 
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
+const STATISTICS: u32 = 5;
 const PACKET: u32 = 6;
 /// Byte-order magic (section 4.1).
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
@@ -24,6 +26,8 @@ const NAME: u16 = 2;
 const RESOLUTION: u16 = 9;
 /// `epb_flags`
 const FLAGS: u16 = 2;
+/// `isb_ifdrop`
+const DROPPED: u16 = 5;
 
 /// File header: packets of at most `snap` bytes from the interfaces `names`; 0 for no limit.
 pub(super) fn head(names: &[&str], snap: u32, comment: Option<&str>) -> Vec<u8> {
@@ -63,6 +67,16 @@ pub(super) fn packet(out: &mut Vec<u8>, time: u64, record: &Record, bytes: &[u8]
     });
 }
 
+/// Appends the number of packets of an interface that were missed until `time`.
+pub(super) fn statistics(out: &mut Vec<u8>, time: u64, interface: u32, missed: u64) {
+    block(out, STATISTICS, |out| {
+        let words = [interface, (time >> 32) as u32, time as u32];
+        out.extend(words.into_iter().flat_map(u32::to_le_bytes));
+        option(out, DROPPED, &missed.to_le_bytes());
+        option(out, END, &[]);
+    });
+}
+
 fn options(out: &mut Vec<u8>, record: &Record, bytes: &[u8]) {
     let flags: u32 = match record.direction {
         Direction::Only => 0,
@@ -71,6 +85,7 @@ fn options(out: &mut Vec<u8>, record: &Record, bytes: &[u8]) {
     };
     let fate = match record.fate {
         Outcome::Lost(reason) => Some(format!("dropped: {}", reason.name())),
+        Outcome::Queued => Some("queued: the port sends or drops it later".to_owned()),
         Outcome::Moved => None,
     };
     let step = record.trace.map(|step| {
@@ -85,7 +100,6 @@ fn options(out: &mut Vec<u8>, record: &Record, bytes: &[u8]) {
     }
     for comment in comments {
         option(out, COMMENT, comment.as_bytes());
-        Outcome::Queued => Some("queued: the port sends or drops it later".to_owned()),
     }
     if flags != 0 {
         option(out, FLAGS, &flags.to_le_bytes());
