@@ -44,7 +44,8 @@ pub(crate) struct Configuration {
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ApplyQuery {
-    /// Absolute path of the file, for errors and for `GET /v1/config`.
+    /// Absolute path of the file, for errors and for `GET /v1/config`: that of the switch, unless the client is root or
+    /// the user of the switch, or `dry_run` is set.
     #[param(value_type = String)]
     file: PathBuf,
     /// Whether nothing is changed, and the differences are reported only.
@@ -109,7 +110,10 @@ impl ApiService {
         dry_run: bool,
         peer: &Peer,
     ) -> Result<Applied, ApiError> {
-        let places = self.admit_source(file, peer)?;
+        if !dry_run {
+            self.admit_source(file, peer)?;
+        }
+        let places = self.places(peer);
         let source = self.read(file, text, places.as_ref())?;
         let topology = source.topology.clone();
         let wanted = Wanted { topology: &topology, origin: Origin::File(file) };
@@ -139,15 +143,17 @@ impl ApiService {
         Ok(Applied { changes: report, done: true, held })
     }
 
-    /// The directories for files of a client, which may name the file of the switch or one that is there: it is read
-    /// again by a reload.
-    fn admit_source(&self, file: &Path, peer: &Peer) -> Result<Option<Places>, ApiError> {
-        let places = self.places(peer);
-        let is_own = self.source().as_ref().is_some_and(|source| source.file == file);
-        if let Some(places) = places.as_ref().filter(|_| !is_own && !peer.is_trusted) {
-            places.admit_file("request", "file", file)?;
+    /// Refuses a client without the rights of the switch that names another file than that of the switch: a reload
+    /// applies it with all rights.
+    fn admit_source(&self, file: &Path, peer: &Peer) -> Result<(), ApiError> {
+        let own = self.source().as_ref().map(|source| source.file.clone());
+        if peer.is_trusted || own.as_deref() == Some(file) {
+            return Ok(());
         }
-        Ok(places)
+        let own = own.map_or_else(|| "it has none".to_owned(), |own| own.display().to_string());
+        let reason = format!("`file` {} is not the configuration file of the switch: {own}", file.display());
+        let remedy = "change that file, or apply this one as root or as the user of the switch";
+        Err(ApiError::Forbidden(Diagnostic::bad("request", reason, remedy)))
     }
 
     /// Refuses new ports that the client may not add, or that the process cannot open.
@@ -158,10 +164,13 @@ impl ApiService {
     }
 
     /// `POST /v1/config` of a file that the running configuration was saved as. Others may have changed the switch
-    /// meanwhile, so nothing is applied.
+    /// meanwhile, so nothing is applied. Its sections that only a start reads are those of the running switch: a
+    /// successor is started with them.
     fn saved(&self, file: &Path, text: &str, peer: &Peer) -> Result<Applied, ApiError> {
-        let places = self.admit_source(file, peer)?;
-        let source = self.read(file, text, places.as_ref())?;
+        self.admit_source(file, peer)?;
+        let source = self.read(file, text, self.places(peer).as_ref())?;
+        let wanted = Wanted { topology: &source.topology, origin: Origin::File(file) };
+        wanted.is_permitted(&Changes::between(&self.topology(), &source.topology))?;
         *self.source() = Some(source);
         Ok(Applied { changes: Vec::new(), done: true, held: Vec::new() })
     }

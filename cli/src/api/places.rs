@@ -48,11 +48,6 @@ impl Places {
         }
     }
 
-    /// Refuses a file outside of the directories.
-    pub(super) fn admit_file(&self, place: &str, key: &str, path: &Path) -> Result<(), ApiError> {
-        if self.has(path) { Ok(()) } else { Err(self.refusal(place.to_owned(), key, path)) }
-    }
-
     fn has(&self, path: &Path) -> bool {
         self.0.iter().any(|directory| is_below(path, directory))
     }
@@ -89,12 +84,13 @@ fn resolved(path: &Path) -> io::Result<PathBuf> {
 impl ApiService {
     /// The directories for a client; `None`: any.
     pub(super) fn places(&self, peer: &Peer) -> Option<Places> {
+        let paths = self.topology().switch.confine.paths.clone();
+        if !paths.is_empty() {
+            return Some(Places::new(&paths));
+        }
+        // Not those of the running topology: a port of root elsewhere opens no directory.
         let topology = self.source().as_ref().map(|source| source.topology.clone());
         let topology = topology.unwrap_or_else(|| self.topology().clone());
-        let paths = &topology.switch.confine.paths;
-        if !paths.is_empty() {
-            return Some(Places::new(paths));
-        }
         (!peer.is_trusted).then(|| Places::new(&needs::own_directories(&topology, self.control())))
     }
 

@@ -364,9 +364,44 @@ fn files_of_other_clients_are_in_directories_of_the_configuration() {
     ] {
         assert!(error.into_diagnostic().reason.contains("`file` /etc/hostname"));
     }
+    service.apply((elsewhere, &first), true, &stranger).unwrap();
     drop(service);
     let limited = format!("[switch]\npaths = [\"{}\"]\n{first}", own.display());
     let service = running(&limited);
     let error = service.add_port(&json("b", &other), &Peer::own()).unwrap_err();
     assert!(matches!(error, ApiError::Forbidden(_)), "{error:?}");
+}
+
+#[test]
+fn other_clients_neither_save_sections_of_the_start_nor_move_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let limited = format!("[switch]\npaths = [{:?}]\nweb_capture = false\n{FILE}", dir.path());
+    let service = running(&limited);
+    let (stranger, file) = (Peer::remote("tester".to_owned()), Path::new("/f.toml"));
+    for text in [
+        limited.replace(&format!("{:?}", dir.path()), "\"/\""),
+        limited.replace("web_capture = false", "web_capture = true"),
+        format!("{limited}[worker]\nmodel = \"stealing\"\n"),
+    ] {
+        for peer in [&stranger, &Peer::own()] {
+            let error = service.saved(file, &text, peer).unwrap_err().into_diagnostic();
+            assert!(error.reason.contains("that of the start"), "{error}");
+        }
+    }
+    let moved = dir.path().join("g.toml");
+    for error in [
+        service.saved(&moved, &limited, &stranger).unwrap_err(),
+        service.apply((&moved, &limited), false, &stranger).unwrap_err(),
+    ] {
+        assert!(matches!(error, ApiError::Forbidden(_)), "{error:?}");
+    }
+    let Configuration { file: own, text, loaded } = service.configuration().unwrap();
+    assert_eq!((own.as_path(), &text, &loaded), (file, &limited, &limited), "an upgrade passes it on");
+    let port = json!({ "name": "c", "kind": "null", "capture": "/etc/lr-none" });
+    assert!(matches!(service.add_port(&port, &stranger), Err(ApiError::Forbidden(_))));
+    // The running configuration is saved as before.
+    service.add_port(&json!({ "name": "c", "kind": "null" }), &stranger).unwrap();
+    let text = service.configuration().unwrap().text;
+    service.saved(file, &text, &stranger).unwrap();
+    assert_eq!(service.configuration().unwrap().loaded, text);
 }
