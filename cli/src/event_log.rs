@@ -222,19 +222,21 @@ impl Visit for Fields {
     }
 }
 
+/// The events of this thread during `log`.
+#[cfg(test)]
+pub(crate) fn recorded(log: impl FnOnce()) -> Arc<EventLog> {
+    use tracing_subscriber::prelude::*;
+    let events = Arc::<EventLog>::default();
+    let layer =
+        Recorder(events.clone()).with_filter(tracing_subscriber::filter::filter_fn(Recorder::records));
+    tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), log);
+    events
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use tracing::{debug, info, warn};
-    use tracing_subscriber::filter::filter_fn;
-    use tracing_subscriber::prelude::*;
-
-    fn recorded(log: impl FnOnce()) -> Arc<EventLog> {
-        let events = Arc::<EventLog>::default();
-        let layer = Recorder(events.clone()).with_filter(filter_fn(Recorder::records));
-        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), log);
-        events
-    }
 
     #[test]
     fn an_event_has_the_fields_of_the_log_and_no_secret() {

@@ -12,7 +12,7 @@ use crate::settings::config;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{HeaderMap, Method};
+use axum::http::{HeaderMap, Method, Uri};
 use axum::response::{IntoResponse, Response};
 use console::Diagnostic;
 use hyper::body::Incoming;
@@ -329,16 +329,17 @@ async fn answer(
             return Ok(refusal);
         }
     };
-    let (method, uri) = (parts.method.clone(), parts.uri.clone());
     let may_change = site.role == Role::Changes && !peer.is_reader;
-    let is_large = may_change && method == Method::POST && uri.path() == LARGE;
+    let is_large = may_change && parts.method == Method::POST && parts.uri.path() == LARGE;
     let turn = if is_large { site.large.acquire().await.ok() } else { None };
     let most = if is_large { config::LARGEST as usize } else { MAX_BODY };
     let body = axum::body::to_bytes(Body::new(body), most).await;
     deadline.send_replace(Instant::now() + REQUEST_TIMEOUT);
+    let (method, uri) = (parts.method.clone(), parts.uri.clone());
+    let mut logged = Logged { method, uri, peer: peer.clone(), status: None };
     let response = if let Ok(body) = body {
         let mut request = Request::from_parts(parts, Body::from(body));
-        request.extensions_mut().insert(peer.clone());
+        request.extensions_mut().insert(peer);
         TowerToHyperService::new(site.router.clone()).call(request).await?
     } else {
         let reason = format!("the body is incomplete, or has more than {most} bytes");
@@ -346,15 +347,33 @@ async fn answer(
         ApiError::TooLarge(body).into_response()
     };
     drop(turn);
-    let status = response.status().as_u16();
-    if method == Method::GET || uri.path() == TRACE {
-        debug!(%method, %uri, %peer, status, "request");
-    } else {
-        info!(%method, %uri, %peer, status, "request to change the switch");
-    }
+    logged.status = Some(response.status().as_u16());
+    drop(logged);
     let is_endless = response.extensions().get::<Endless>().is_some();
     deadline.send_replace(Instant::now() + if is_endless { FOREVER } else { WRITE_TIMEOUT });
     Ok(response)
+}
+
+/// A request whose body was read. Its log line is written when this is dropped: a change is completed on its own thread
+/// although its client disconnects or its deadline passes.
+struct Logged {
+    method: Method,
+    uri: Uri,
+    peer: Peer,
+    /// `None` while there is no response.
+    status: Option<u16>,
+}
+
+impl Drop for Logged {
+    fn drop(&mut self) {
+        let Self { method, uri, peer, status } = self;
+        if *method == Method::GET || uri.path() == TRACE {
+            debug!(%method, %uri, %peer, status, "request");
+            return;
+        }
+        let reason = status.is_none().then_some("no response: the client disconnected or the time ran out");
+        info!(%method, %uri, %peer, status, reason, "request to change the switch");
+    }
 }
 
 /// Returns when a deadline has passed without being extended.
@@ -367,5 +386,48 @@ async fn expired(mut deadlines: watch::Receiver<Instant>) {
             Ok(Err(_)) => tokio::time::sleep_until(deadline).await,
             Err(_) => return,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event_log::recorded;
+    use tokio::io::AsyncWriteExt;
+    use tokio::sync::Notify;
+
+    #[test]
+    fn a_change_whose_client_disconnects_is_logged_with_it() {
+        let begun = Arc::new(Notify::new());
+        let starts = begun.clone();
+        let slow = || async move {
+            starts.notify_one();
+            std::future::pending::<()>().await;
+        };
+        let router = Router::new().route("/v1/ports", axum::routing::post(slow));
+        let site = Arc::new(Site::new(router, None, Role::Changes));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let events = recorded(|| {
+            runtime.block_on(async {
+                let (mut client, stream) = tokio::io::duplex(1024);
+                let peer = Peer::remote("tester".to_owned());
+                let open = GracefulShutdown::new();
+                let served = tokio::spawn(converse((stream, peer), site, open.watcher()));
+                let request = "POST /v1/ports HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n";
+                client.write_all(request.as_bytes()).await.unwrap();
+                begun.notified().await;
+                drop(client);
+                served.await.unwrap();
+            });
+        });
+        let events = events.after(0, 9).events;
+        let [event] = events.as_slice() else { panic!("{events:?}") };
+        let field = |name: &str| event.fields.get(name).and_then(serde_json::Value::as_str);
+        assert_eq!(event.message, "request to change the switch");
+        assert_eq!(
+            (field("peer"), field("method"), field("uri")),
+            (Some("tester"), Some("POST"), Some("/v1/ports"))
+        );
+        assert!(field("reason").is_some() && field("status").is_none(), "{event:?}");
     }
 }
