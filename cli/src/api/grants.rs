@@ -11,13 +11,12 @@ use super::error::ApiError;
 use super::server::{self, Role, Server};
 use super::service::ApiService;
 use crate::grant::{self, GrantAnswer, GrantRequest};
+use crate::settings::access::Access;
 use crate::settings::kinds::granted::{Granted, Holder};
 use crate::socket_file::{self, SocketFile};
 use console::Diagnostic;
-use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
@@ -42,9 +41,13 @@ pub(crate) fn listen(path: &Path) -> Result<(SocketFile, UnixListener), Diagnost
     let place = format!("socket for grants {}", path.display());
     let remedy = "choose another path with `grants` in [switch]";
     let listening = socket_file::listen(path, &place, remedy)?;
-    let shared = fs::set_permissions(path, Permissions::from_mode(0o666));
-    shared.map_err(|error| Diagnostic::failed(place, error, remedy))?;
+    open_to_all(path, &place, remedy)?;
     Ok(listening)
+}
+
+/// Lets every user connect to the socket at `path`, which may be in a directory that other users can write to.
+pub(super) fn open_to_all(path: &Path, place: &str, remedy: &str) -> Result<(), Diagnostic> {
+    Access::new(Some("0666".to_owned()), None, None).apply(path, place, remedy)
 }
 
 /// Answers applications that connect to `listener`.

@@ -183,3 +183,15 @@ fn socket_in_use_is_not_replaced_and_a_stale_one_is() {
     let mode = std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions());
     assert_eq!(mode & 0o777, 0o666);
 }
+
+#[test]
+fn link_in_place_of_the_socket_is_not_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let [target, link] = ["target.sock", "g.sock"].map(|name| dir.path().join(name));
+    let _listener = crate::socket_file::listen_on(&target).unwrap();
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    let error = grants::open_to_all(&link, "socket for grants", "choose another path").unwrap_err();
+    assert_eq!(error.place, "socket for grants");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&target.metadata().unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+}
