@@ -2,10 +2,11 @@
 
 use super::answer::{Answer, Service, filter};
 use super::error::ApiError;
+use super::server::Waits;
 use crate::event_log::EventsReport;
-use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
+use axum::{Extension, Json};
 use console::Span;
 use serde::Deserialize;
 use std::time::Duration;
@@ -23,7 +24,7 @@ pub(super) struct EventsQuery {
     after: u64,
     /// Maximum number of events; the last ones are returned.
     limit: Option<usize>,
-    /// Time to wait, at most 30s, until there is an event after `after`.
+    /// Time to wait, at most 30s, until there is an event after `after`. The answer comes at once if many others wait.
     #[param(value_type = Option<String>)]
     wait: Option<Span>,
 }
@@ -37,6 +38,7 @@ pub(super) struct EventsQuery {
 ))]
 pub(super) async fn show_events(
     State(service): Service,
+    Extension(waits): Extension<Waits>,
     query: Result<Query<EventsQuery>, QueryRejection>,
 ) -> Answer<EventsReport> {
     let EventsQuery { after, limit, wait } = filter(query, "after, limit and wait")?;
@@ -45,5 +47,7 @@ pub(super) async fn show_events(
         let reason = format!("invalid value \"{wait}\" for wait: expected at most 30s");
         return Err(ApiError::invalid("query", reason, "wait for at most 30s, and ask again"));
     }
-    Ok(Json(service.events().wait_after(after, limit, wait.0).await))
+    let waiting = if wait.0.is_zero() { None } else { waits.begin() };
+    let wait = waiting.as_ref().map_or(Duration::ZERO, |_| wait.0);
+    Ok(Json(service.events().wait_after(after, limit, wait).await))
 }

@@ -4,7 +4,7 @@
 //! A connection carries one request and its response. Each step has a deadline: reading the request, headers and body,
 //! [`READ_TIMEOUT`]; processing it, [`REQUEST_TIMEOUT`]; writing the response, [`WRITE_TIMEOUT`]. With at most
 //! [`MAX_CLIENTS`] connections, clients that neither complete their request nor read their response delay the others at
-//! most by the sum of the first and the last.
+//! most by the sum of the first and the last. At most [`MAX_WAITING`] requests wait for an event.
 
 use super::error::ApiError;
 use super::peer::Peer;
@@ -29,7 +29,7 @@ use std::sync::{Arc, LazyLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::time::Instant;
 use tracing::{debug, error, info};
 
@@ -38,6 +38,8 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of clients of a server: each holds a descriptor, and ports need descriptors of the same process. Few
 /// in unit tests, so that using all of them does not take longer than the deadlines on a loaded machine.
 pub(super) const MAX_CLIENTS: usize = if cfg!(test) { 16 } else { 256 };
+/// Maximum number of requests of a server that wait for an event. Further ones are answered at once.
+const MAX_WAITING: usize = MAX_CLIENTS / 8;
 /// Timeout for reading a request: headers and body.
 const READ_TIMEOUT: Duration = Duration::from_secs(3);
 /// Timeout for processing a request.
@@ -224,11 +226,24 @@ struct Site {
     role: Role,
     /// One request with a large body is read at a time.
     large: Semaphore,
+    waits: Waits,
+}
+
+/// The requests of a server that may wait for an event.
+#[derive(Clone)]
+pub(super) struct Waits(Arc<Semaphore>);
+
+impl Waits {
+    /// Held by a request while it waits; `None` if too many others do.
+    pub(super) fn begin(self) -> Option<OwnedSemaphorePermit> {
+        self.0.try_acquire_owned().ok()
+    }
 }
 
 impl Site {
     fn new(router: Router, gate: Option<Gate>, role: Role) -> Self {
-        Self { router, gate, role, large: Semaphore::new(1) }
+        let waits = Waits(Arc::new(Semaphore::new(MAX_WAITING)));
+        Self { router, gate, role, large: Semaphore::new(1), waits }
     }
 
     fn admit(&self, headers: &HeaderMap, peer: &Peer) -> Result<Peer, Response> {
@@ -340,6 +355,7 @@ async fn answer(
     let response = if let Ok(body) = body {
         let mut request = Request::from_parts(parts, Body::from(body));
         request.extensions_mut().insert(peer);
+        request.extensions_mut().insert(site.waits.clone());
         TowerToHyperService::new(site.router.clone()).call(request).await?
     } else {
         let reason = format!("the body is incomplete, or has more than {most} bytes");

@@ -393,6 +393,13 @@ fn answers_that_are_not_read_give_their_place_to_others() {
 }
 
 #[test]
+fn requests_that_wait_for_events_leave_places_to_others() {
+    let switch = running();
+    let _streams = occupy(&switch, "GET /v1/events?wait=30s HTTP/1.1\r\nhost: x\r\n\r\n");
+    switch.client.get::<Status>("/v1/status").unwrap();
+}
+
+#[test]
 fn a_body_that_is_too_long_is_refused_in_words() {
     let switch = running();
     let post = |len: usize, body: &str| {

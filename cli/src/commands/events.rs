@@ -6,9 +6,12 @@ use crate::event_log::{Event, EventsReport, plain};
 use console::Output;
 use serde_json::json;
 use std::fmt::Write;
+use std::time::{Duration, Instant};
 
 /// Wait of one request, shorter than the timeout of a client.
 const WAIT: &str = "5s";
+/// Shortest time between two answers without events: the switch answers at once if too many clients wait.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Prints events until there are no more, or with `--follow` without end.
 pub(crate) fn run(args: &EventsArgs, client: &Client) -> anyhow::Result<()> {
@@ -21,12 +24,16 @@ pub(crate) fn run(args: &EventsArgs, client: &Client) -> anyhow::Result<()> {
     }
     loop {
         let parameters = query([("after", Some(last.to_string())), ("wait", Some(WAIT.to_owned()))]);
+        let asked = Instant::now();
         let next: EventsReport = client.get(&format!("/v1/events?{parameters}"))?;
         if next.lost > 0 {
             console::raw(gap(next.lost, args.show.output).as_bytes())?;
         }
         print(&next.events, args.show.output)?;
         last = next.last;
+        if next.events.is_empty() {
+            std::thread::sleep(PAUSE.saturating_sub(asked.elapsed()));
+        }
     }
 }
 
