@@ -1,7 +1,8 @@
-//! Directories below which files of requests must be: sockets, captures, traces and network namespaces of ports.
+//! Directories for files of requests: sockets, captures, traces and network namespaces of ports.
 //!
-//! With `paths` in `[switch]`, these are its directories, for every client. Without it, clients with the rights of the
-//! switch name any file, and all others files in directories that the configuration uses already.
+//! With `paths` in `[switch]`, files must be below its directories, for every client. Without it, clients with the
+//! rights of the switch name any file, and all others files in directories that the configuration uses already, but not
+//! in directories below these: below a directory such as `/run`, they belong to other programs.
 //!
 //! A path is resolved as the kernel would, with links and `..`, before it is compared. What a directory contains may
 //! change afterwards: with `paths`, the kernel compares once more when the file is written (Landlock).
@@ -18,19 +19,22 @@ use std::path::{Path, PathBuf};
 
 /// Directory of named network namespaces.
 const NAMESPACES: &str = "/run/netns";
-const REMEDY: &str =
-    "name a file below one of these directories, or add its directory to `paths` in [switch]";
+const REMEDY: &str = "name a file in one of these directories, or add its directory to `paths` in [switch]";
 
 /// The directories that a client may use.
 #[derive(Debug)]
-pub(super) struct Places(Vec<PathBuf>);
+pub(super) struct Places {
+    directories: Vec<PathBuf>,
+    /// Whether files may be in directories below these, too.
+    is_deep: bool,
+}
 
 impl Places {
-    fn new(directories: &[PathBuf]) -> Self {
+    fn new(directories: &[PathBuf], is_deep: bool) -> Self {
         let mut found: Vec<_> = directories.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
         found.sort();
         found.dedup();
-        Self(found)
+        Self { directories: found, is_deep }
     }
 
     /// Refuses a port with a file outside of the directories.
@@ -49,11 +53,13 @@ impl Places {
     }
 
     fn has(&self, path: &Path) -> bool {
-        self.0.iter().any(|directory| is_below(path, directory))
+        self.directories
+            .iter()
+            .any(|directory| if self.is_deep { is_below(path, directory) } else { is_in(path, directory) })
     }
 
     fn refusal(&self, place: String, key: &str, path: &Path) -> ApiError {
-        let allowed: Vec<_> = self.0.iter().map(|path| path.display().to_string()).collect();
+        let allowed: Vec<_> = self.directories.iter().map(|path| path.display().to_string()).collect();
         let allowed = if allowed.is_empty() { "there are none".to_owned() } else { allowed.join(", ") };
         let reason = format!(
             "`{key}` {} is outside of the directories for files of requests: {allowed}",
@@ -66,6 +72,11 @@ impl Places {
 /// Whether the file that `path` leads to, or would create, is below `directory`, which has no links.
 fn is_below(path: &Path, directory: &Path) -> bool {
     resolved(path).is_ok_and(|path| path != directory && path.starts_with(directory))
+}
+
+/// [`is_below`], but in no directory between them.
+fn is_in(path: &Path, directory: &Path) -> bool {
+    resolved(path).is_ok_and(|path| path.parent() == Some(directory))
 }
 
 /// The path without links and `..`. A file that does not exist has the path of its directory. A link to a file that
@@ -86,12 +97,12 @@ impl ApiService {
     pub(super) fn places(&self, peer: &Peer) -> Option<Places> {
         let paths = self.topology().switch.confine.paths.clone();
         if !paths.is_empty() {
-            return Some(Places::new(&paths));
+            return Some(Places::new(&paths, true));
         }
         // Not those of the running topology: a port of root elsewhere opens no directory.
         let topology = self.source().as_ref().map(|source| source.topology.clone());
         let topology = topology.unwrap_or_else(|| self.topology().clone());
-        (!peer.is_trusted).then(|| Places::new(&needs::own_directories(&topology, self.control())))
+        (!peer.is_trusted).then(|| Places::new(&needs::own_directories(&topology, self.control()), false))
     }
 
     /// Refuses a port that the client may not add, or that the process cannot open.
@@ -125,7 +136,7 @@ mod tests {
         symlink(root.join("out/file"), root.join("in/to-file")).unwrap();
         symlink(root.join("out/none"), root.join("in/dangling")).unwrap();
         symlink(root.join("in/deep"), root.join("back")).unwrap();
-        let places = Places::new(&[root.join("in"), root.join("nonexistent")]);
+        let places = Places::new(&[root.join("in"), root.join("nonexistent")], true);
         for good in ["in/new", "in/deep/new", "back/new", "in/link/../in/new", "in/deep/../new"] {
             assert!(places.has(&root.join(good)), "{good}");
         }
@@ -144,11 +155,15 @@ mod tests {
         for bad in bad {
             assert!(!places.has(&root.join(bad)), "{bad}");
         }
+        let shallow = Places::new(&[root.join("in")], false);
+        let allowed = ["in/new", "in/deep/../new", "in/deep/new", "back/new", "in/link/file", "in"];
+        let allowed = allowed.map(|path| shallow.has(&root.join(path)));
+        assert_eq!(allowed, [true, true, false, false, false, false]);
     }
 
     #[test]
     fn a_refused_port_names_its_key_the_file_and_the_directories() {
-        let places = Places::new(&["/usr".into()]);
+        let places = Places::new(&["/usr".into()], true);
         let refused = |text: &str| places.admit(&port(text)).unwrap_err().into_diagnostic().to_string();
         let error = refused("socket = \"/tmp/lr-a.sock\"");
         for part in ["port \"a\"", "`socket` /tmp/lr-a.sock", "/usr", "`paths`"] {
