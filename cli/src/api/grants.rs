@@ -24,7 +24,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, oneshot};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 /// Maximum number of connections without a port.
@@ -35,6 +35,8 @@ const READ_TIMEOUT: Duration = Duration::from_secs(3);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Pause between two attempts to remove a port while an upgrade is prepared.
+const END_PAUSE: Duration = Duration::from_millis(100);
 
 /// Listens at `path`. Every user may connect.
 pub(crate) fn listen(path: &Path) -> Result<(SocketFile, UnixListener), Diagnostic> {
@@ -81,7 +83,7 @@ async fn serve(
             drop(place);
             if let Some(granted) = granted {
                 closed_by_either(&stream).await;
-                end(&service, &granted);
+                end(&service, &granted).await;
             }
         });
     }
@@ -107,7 +109,7 @@ async fn converse(mut stream: UnixStream, service: &ApiService) -> io::Result<(U
     if !matches!(written, Ok(Ok(()))) {
         // The application has gone, or does not read.
         if let Ok(granted) = &granted {
-            end(service, granted);
+            end(service, granted).await;
         }
         return Err(io::ErrorKind::BrokenPipe.into());
     }
@@ -154,8 +156,16 @@ async fn closed_by_either(stream: &UnixStream) {
     }
 }
 
-fn end(service: &ApiService, granted: &Granted) {
-    match service.end_grant(granted) {
+/// Removes the port of a grant whose connection is closed.
+async fn end(service: &ApiService, granted: &Granted) {
+    let ended = loop {
+        match service.end_grant(granted) {
+            // An upgrade refuses changes, until it fails or this process ends.
+            Err(ApiError::Conflict(_)) => sleep(END_PAUSE).await,
+            ended => break ended,
+        }
+    };
+    match ended {
         Ok(()) => info!(grant = granted.grant, holder = %granted.holder, "ended"),
         Err(error) => {
             let (_, error) = error.status();

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 /// A switch with its socket for grants. The files are removed last.
 struct Granting {
     client: Client,
+    service: Arc<ApiService>,
     socket: PathBuf,
     _servers: [Server; 2],
     _file: crate::socket_file::SocketFile,
@@ -44,9 +45,10 @@ fn granting(sections: &str) -> Granting {
             routes::router(service.clone()),
         )
         .unwrap(),
-        grants::start(listener, service).unwrap(),
+        grants::start(listener, service.clone()).unwrap(),
     ];
-    Granting { client: Client::new(Some(&control)), socket, _servers: servers, _file: file, _dir: dir }
+    let client = Client::new(Some(&control));
+    Granting { client, service, socket, _servers: servers, _file: file, _dir: dir }
 }
 
 fn request(name: &str) -> GrantRequest {
@@ -95,6 +97,20 @@ fn granted_port_is_listed_with_its_holder_and_goes_with_it() {
     );
     assert!(port.to_string().contains(", access VLAN 10, at most 1 addresses"), "{port}");
     drop(stream);
+    switch.wait_empty();
+    assert_eq!(switch.status(&request("web")), 201, "the name is free");
+}
+
+#[test]
+fn grant_that_ends_during_an_upgrade_that_fails_is_removed() {
+    let switch = granting("[[grant]]\n");
+    let (stream, _) = switch.ask(&request("web"));
+    let unchanged = switch.service.keep_unchanged().unwrap();
+    drop(stream);
+    // Answered after the end of the first one was noticed, by the same thread.
+    assert_eq!(switch.status(&request("other")), 409);
+    assert_eq!(switch.ports().len(), 1);
+    drop(unchanged);
     switch.wait_empty();
     assert_eq!(switch.status(&request("web")), 201, "the name is free");
 }
