@@ -12,6 +12,7 @@ use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use tokio::net::unix::UCred;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 64;
@@ -56,6 +57,13 @@ pub(crate) fn listen(
     }
     let listener = listen_on(path).map_err(|error| Diagnostic::failed(place, error, remedy))?;
     Ok((SocketFile { path: path.to_owned(), is_owned: true }, listener))
+}
+
+/// Name of the process at the other end of a connection for the log, as the kernel knows it.
+pub(crate) fn peer(found: Option<&UCred>) -> String {
+    let Some(found) = found else { return "unknown".to_owned() };
+    let process = found.pid().map_or_else(String::new, |pid| format!(", process {pid}"));
+    format!("user {}{process}", found.uid())
 }
 
 /// Listens on a new socket file that was never accessible to other users.

@@ -1,5 +1,6 @@
 //! The other end of a connection: its name for the log, and whether it has all rights of the switch anyway.
 
+use crate::socket_file;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -30,11 +31,9 @@ impl Peer {
 
     /// The process at the other end of a Unix socket, as the kernel knows it.
     pub(super) fn local(found: Option<&UCred>) -> Self {
-        let Some(peer) = found else { return Self::remote("unknown".to_owned()) };
-        let process = peer.pid().map_or_else(String::new, |pid| format!(", process {pid}"));
         let own = rustix::process::geteuid().as_raw();
-        let is_trusted = peer.uid() == 0 || peer.uid() == own;
-        Self { is_trusted, ..Self::remote(format!("user {}{process}", peer.uid())) }
+        let is_trusted = found.is_some_and(|peer| peer.uid() == 0 || peer.uid() == own);
+        Self { is_trusted, ..Self::remote(socket_file::peer(found)) }
     }
 
     /// A client at `address` with a certificate of this subject.

@@ -1,6 +1,7 @@
 //! A bridge with its agent. All tasks of the thread share it; no borrow lives across a wait.
 
 use super::Plane;
+use super::change_log::ChangeLog;
 use super::handle::Session;
 use super::ports::BridgePorts;
 use super::status::Controller;
@@ -48,9 +49,9 @@ struct State {
 }
 
 impl State {
-    fn add(&mut self) -> Rc<Session> {
+    fn add(&mut self, changes: ChangeLog) -> Rc<Session> {
         self.opened += 1;
-        let session = Rc::new(Session::new(SessionId(self.opened)));
+        let session = Rc::new(Session::new(SessionId(self.opened), changes));
         self.sessions.insert(session.id, session.clone());
         session
     }
@@ -105,18 +106,18 @@ impl Bridge {
         &self.controllers
     }
 
-    /// Adds the session of a connection.
-    pub(super) fn open(&self, kind: Kind) -> Rc<Session> {
+    /// Adds the session of a connection to `peer`.
+    pub(super) fn open(&self, kind: Kind, peer: &str) -> Rc<Session> {
         let mut state = self.state.borrow_mut();
-        let session = state.add();
+        let session = state.add(ChangeLog::new(&self.name, peer));
         state.agent.open(session.id, kind, self.plane.now());
         session
     }
 
-    /// Adds the session of an auxiliary connection.
-    pub(super) fn open_auxiliary(&self, place: Auxiliary) -> Rc<Session> {
+    /// Adds the session of an auxiliary connection to `peer`.
+    pub(super) fn open_auxiliary(&self, place: Auxiliary, peer: &str) -> Rc<Session> {
         let mut state = self.state.borrow_mut();
-        let session = state.add();
+        let session = state.add(ChangeLog::new(&self.name, peer));
         state.agent.open_auxiliary(session.id, place, self.plane.now());
         session
     }
@@ -139,8 +140,10 @@ impl Bridge {
     /// Passes received bytes to the agent.
     pub(super) fn receive(&self, id: SessionId, bytes: &[u8]) -> Result<(), SessionError> {
         let mut state = self.state.borrow_mut();
-        let State { agent, ports, .. } = &mut *state;
+        let State { agent, ports, sessions, .. } = &mut *state;
         let result = agent.receive(id, bytes, ports, self.plane.now());
+        let made = std::mem::take(&mut ports.made);
+        sessions.get(&id).iter().for_each(|session| session.changes.changed(made, Instant::now()));
         state.wake();
         result
     }
@@ -200,6 +203,7 @@ impl Bridge {
         self.fail_or_recover(&mut state);
         let reports: Vec<_> = state.agent.sessions().collect();
         self.controllers.iter().for_each(|controller| controller.observe(&reports));
+        state.sessions.values().for_each(|session| session.changes.turn(Instant::now()));
         state.wake();
     }
 

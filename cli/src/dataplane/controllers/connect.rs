@@ -5,6 +5,7 @@ use super::session::{Stream, converse};
 use super::status::Controller;
 use super::tls::TlsError;
 use crate::settings::openflow::Target;
+use crate::socket_file;
 use agent::Auxiliary;
 use openflow::Version;
 use rustix::net::sockopt::{set_socket_keepalive, set_socket_send_buffer_size};
@@ -78,7 +79,7 @@ pub(super) async fn active(bridge: Rc<Bridge>, controller: Rc<Controller>) {
         let connected = timeout(CONNECT_TIMEOUT, connect(&bridge, &controller.target)).await;
         let began = Instant::now();
         match connected.unwrap_or(Err(ConnectError::Timeout)) {
-            Ok(stream) => run(&bridge, Some(&controller), stream).await,
+            Ok(stream) => run(&bridge, Some(&controller), &controller.target.to_string(), stream).await,
             Err(error) => controller.failed(&error.to_string()),
         }
         let pause = backoff.next(began.elapsed());
@@ -87,9 +88,9 @@ pub(super) async fn active(bridge: Rc<Bridge>, controller: Rc<Controller>) {
     }
 }
 
-/// Runs the session of a connection, and auxiliary ones if it is one to a controller.
-async fn run(bridge: &Rc<Bridge>, controller: Option<&Rc<Controller>>, stream: Box<dyn Stream>) {
-    let session = bridge.open(kind(controller.map(|controller| &controller.target)));
+/// Runs the session of a connection to `peer`, and auxiliary ones if it is one to a controller.
+async fn run(bridge: &Rc<Bridge>, controller: Option<&Rc<Controller>>, peer: &str, stream: Box<dyn Stream>) {
+    let session = bridge.open(kind(controller.map(|controller| &controller.target)), peer);
     if let Some(controller) = controller {
         controller.opened(session.id);
     }
@@ -122,7 +123,7 @@ async fn auxiliary(bridge: Rc<Bridge>, controller: Rc<Controller>, place: Auxili
         let began = Instant::now();
         // Without it, the main connection has all messages.
         if let Ok(Ok(stream)) = timeout(CONNECT_TIMEOUT, connect(&bridge, &controller.target)).await {
-            let session = bridge.open_auxiliary(place);
+            let session = bridge.open_auxiliary(place, &controller.target.to_string());
             converse(stream, &bridge, &session).await;
             bridge.close(session.id);
         }
@@ -164,7 +165,7 @@ pub(super) async fn passive(bridge: Rc<Bridge>, controller: Option<Rc<Controller
     let room = Arc::new(Semaphore::new(MAX_SESSIONS));
     loop {
         let place = room.clone().acquire_owned().await;
-        let Ok(stream) = listener.accept().await else {
+        let Ok((stream, peer)) = listener.accept().await else {
             // Usually no descriptor is available.
             sleep(ACCEPT_PAUSE).await;
             continue;
@@ -173,7 +174,7 @@ pub(super) async fn passive(bridge: Rc<Bridge>, controller: Option<Rc<Controller
         spawn_local(async move {
             let needs_tls = controller.as_ref().is_some_and(|controller| controller.target.uses_tls());
             match timeout(CONNECT_TIMEOUT, greeted(&bridge, stream, needs_tls)).await {
-                Ok(Ok(stream)) => run(&bridge, controller.as_ref(), stream).await,
+                Ok(Ok(stream)) => run(&bridge, controller.as_ref(), &peer, stream).await,
                 Ok(Err(error)) => controller.iter().for_each(|c| c.failed(&error.to_string())),
                 Err(_) => controller.iter().for_each(|c| c.failed("no TLS handshake")),
             }
@@ -207,10 +208,18 @@ impl Accepting {
         }
     }
 
-    async fn accept(&self) -> io::Result<Accepted> {
+    /// The next connection, with the address or the user and process of its other end.
+    async fn accept(&self) -> io::Result<(Accepted, String)> {
         match self {
-            Self::Tcp(listener) => Ok(Accepted::Tcp(prepared(listener.accept().await?.0)?)),
-            Self::Unix(listener) => Ok(Accepted::Unix(listener.accept().await?.0)),
+            Self::Tcp(listener) => {
+                let (stream, address) = listener.accept().await?;
+                Ok((Accepted::Tcp(prepared(stream)?), address.to_string()))
+            }
+            Self::Unix(listener) => {
+                let (stream, _) = listener.accept().await?;
+                let peer = socket_file::peer(stream.peer_cred().ok().as_ref());
+                Ok((Accepted::Unix(stream), peer))
+            }
         }
     }
 }
@@ -237,5 +246,18 @@ mod tests {
         assert_eq!(backoff.next(seconds(8)), seconds(8), "it did not last longer than the pause");
         assert_eq!(backoff.next(seconds(9)), seconds(1));
         assert_eq!(Backoff::new(Duration::from_millis(1)).next(Duration::ZERO), Duration::from_millis(1));
+    }
+
+    #[test]
+    fn clients_of_a_socket_file_are_their_user_and_process() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("br0.mgmt");
+        let (_file, listener) = socket_file::listen(&path, "", "").unwrap();
+        let _client = std::os::unix::net::UnixStream::connect(&path).unwrap();
+        let accepted = runtime
+            .block_on(async { Accepting::new(Listener::Unix(listener)).unwrap().accept().await.unwrap() });
+        let (user, process) = (rustix::process::geteuid().as_raw(), std::process::id());
+        assert_eq!(accepted.1, format!("user {user}, process {process}"));
     }
 }

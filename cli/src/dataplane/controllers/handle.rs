@@ -1,5 +1,6 @@
 //! Handle by which other tasks reach the task of a connection.
 
+use super::change_log::ChangeLog;
 use agent::SessionId;
 use std::cell::RefCell;
 use tokio::sync::Notify;
@@ -9,11 +10,12 @@ pub(super) struct Session {
     pub(super) id: SessionId,
     wake: Notify,
     end: RefCell<Option<String>>,
+    pub(super) changes: ChangeLog,
 }
 
 impl Session {
-    pub(super) fn new(id: SessionId) -> Self {
-        Self { id, wake: Notify::new(), end: RefCell::default() }
+    pub(super) fn new(id: SessionId, changes: ChangeLog) -> Self {
+        Self { id, wake: Notify::new(), end: RefCell::default(), changes }
     }
 
     /// Output may wait.

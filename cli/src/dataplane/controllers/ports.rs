@@ -4,6 +4,7 @@
 //! most kinds of ports have none of their own. The local port has the name and the address of the bridge; it is a port
 //! of the engine, or the bridge itself if that has addresses ([`BridgePorts::itself`]).
 
+use super::change_log::ChangeCounts;
 use super::{LivePorts, LiveQueues, Plane};
 use crate::settings::wrappers::queues::LiveQueue;
 use agent::Datapath;
@@ -52,6 +53,8 @@ pub(super) struct BridgePorts {
     known: BTreeMap<PortNo, Known>,
     /// Changes by others that the agent does not know yet.
     earlier: Changes,
+    /// Changes by the agent since they were taken.
+    pub(super) made: ChangeCounts,
 }
 
 impl BridgePorts {
@@ -66,6 +69,7 @@ impl BridgePorts {
             config: configs.map(|(number, config)| (number, port_bits(config))).collect(),
             known: BTreeMap::new(),
             earlier: Changes::default(),
+            made: ChangeCounts::default(),
         }
     }
 
@@ -235,6 +239,7 @@ impl Datapath for BridgePorts {
         let config = self.config.entry(change.number).or_default();
         *config = *config & !mask | change.config & mask;
         self.switch.configure_port(PortId(live.id), port_config(*config));
+        self.made.ports += 1;
         // The agent reports the change itself.
         let port = self.describe(change.number, live);
         if let Some(known) = self.known.get_mut(&change.number) {
@@ -251,6 +256,9 @@ impl Datapath for BridgePorts {
     fn modify(&mut self, changes: &[Modification], now: Now) -> Result<Changes, ChangeError> {
         let (earlier, done) = self.switch.modify_after(&self.bridge, changes, now);
         self.earlier.extend(earlier);
+        if done.is_ok() {
+            self.made.count(changes);
+        }
         done
     }
 
@@ -286,6 +294,7 @@ impl Datapath for BridgePorts {
     /// Zones are those of all bridges.
     fn flush_connections(&mut self, zone: u16) -> Result<(), ErrorCode> {
         self.switch.flush_connections(Some(zone));
+        self.made.others += 1;
         Ok(())
     }
 
@@ -295,6 +304,7 @@ impl Datapath for BridgePorts {
     }
 
     fn configure_tables(&mut self, configs: &[(TableId, TableConfig)]) {
+        self.made.others += 1;
         // The bridge exists as long as the switch.
         let _ = self.switch.configure_tables(&self.bridge, configs);
     }

@@ -136,8 +136,9 @@ async fn finish(
 mod tests {
     use super::*;
     use crate::dataplane::controllers::{LiveQueues, Plane};
+    use crate::event_log::recorded;
     use crate::settings::openflow::OpenflowSettings;
-    use agent::Kind;
+    use agent::{Kind, SessionId};
     use flow::{FlowCommand, FlowMod, FlowSwitch, Match, PortNo, TableId};
     use openflow::{FlowModRequest, Hello, Message, Version, encode};
     use port::{Context, Now, Pipeline, Pipelines, PortId, PuntReason, Punted};
@@ -174,7 +175,7 @@ mod tests {
             let plane = Plane { switch: switch_of_plane, start, events, live, queues };
             let bridge = Rc::new(Bridge::new("br0", OpenflowSettings::default(), plane, Vec::new()));
             let (peer, stream) = duplex(1024);
-            let (of, session) = (bridge.clone(), bridge.open(Kind::Controller));
+            let (of, session) = (bridge.clone(), bridge.open(Kind::Controller, "user 7, process 8"));
             let ended = spawn_local(async move { converse(Box::new(stream), &of, &session).await });
             let mut lab = Self { bridge, switch, peer, ended };
             lab.send(&Message::Hello(Hello::new(&[Version::V13]))).await;
@@ -218,6 +219,33 @@ mod tests {
                 sleep(Duration::from_millis(1)).await;
             }
         });
+    }
+
+    #[test]
+    fn changes_of_flows_are_logged_with_their_peer() {
+        let events = recorded(|| {
+            run(async {
+                let mut lab = Lab::start().await;
+                for command in [FlowCommand::Add, FlowCommand::Delete] {
+                    let flow = FlowMod::new(command, &Match::any(), 1);
+                    lab.send(&Message::FlowMod(Box::new(FlowModRequest { flow, buffer: None }))).await;
+                }
+                // Until everything waits.
+                sleep(Duration::from_millis(1)).await;
+                let Lab { bridge, peer, ended, .. } = lab;
+                drop(peer);
+                ended.await.unwrap();
+                bridge.close(SessionId(1));
+            });
+        });
+        let events = events.after(0, 9).events;
+        let [event] = events.as_slice() else { panic!("{events:?}") };
+        assert_eq!(
+            (event.message.as_str(), event.subject.as_deref()),
+            ("changed over OpenFlow", Some("bridge br0"))
+        );
+        assert_eq!((&event.fields["peer"], &event.fields["flows"]), (&"user 7, process 8".into(), &2.into()));
+        assert!(!event.fields.contains_key("groups"), "{event:?}");
     }
 
     #[test]
