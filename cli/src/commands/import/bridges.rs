@@ -49,14 +49,13 @@ fn flow_tables(
     findings: &mut Findings,
 ) -> Option<Section> {
     let bridge = &place.plan.bridges[place.bridge];
-    let identifier = bridge.row.key("other_config", "datapath-id").map(|id| id.trim_start_matches("0x"));
+    let configured = bridge.row.key("other_config", "datapath-id").map(|id| id.trim_start_matches("0x"));
     if !bridge.has_flow_tables {
         return None;
     }
     section.set("pipeline", "openflow");
-    section.set_some("datapath_id", identifier.map(|id| format!("{id:0>16}")));
-    let local = bridge.ports.iter().find(|port| port.row.text("name") == bridge.row.text("name"));
-    section.set_some("local", local.map(|port| port.name.as_str()));
+    identifier(section, bridge, configured, findings);
+    section.set_some("local", bridge.local());
     let tls = controllers::write(section, database, (place.plan, bridge), findings);
     if bridge.controllers.is_empty() {
         let reason = "flows that were added with ovs-ofctl are not in the database";
@@ -65,6 +64,27 @@ fn flow_tables(
         findings.add(section, (bridge.row, "fail_mode"), reason, remedy);
     }
     tls
+}
+
+/// The datapath identifier by which controllers know the bridge: the configured one, or the one that a running Open
+/// vSwitch has derived from addresses of interfaces.
+fn identifier(
+    section: &mut Section,
+    bridge: &BridgePlan<'_>,
+    configured: Option<&str>,
+    findings: &mut Findings,
+) {
+    let used = Some(bridge.row.text("datapath_id")).filter(|id| !id.is_empty());
+    let identifier = configured.or(used);
+    section.set_some("datapath_id", identifier.map(|id| format!("{id:0>16}")));
+    if identifier.is_none() && !bridge.controllers.is_empty() {
+        let reason = "the identifier is not in the database, and the switch derives another one";
+        let remedy = format!(
+            "write `datapath_id` with the output of `ovs-vsctl get bridge {} datapath_id`",
+            bridge.row.text("name")
+        );
+        findings.add(section, (bridge.row, "datapath_id"), reason, remedy);
+    }
 }
 
 /// The flow of a bridge that Open vSwitch lets learn addresses: without controllers that it connects to, it has one.

@@ -35,6 +35,12 @@ impl Section {
         }
     }
 
+    /// Whether it has this header and this name.
+    fn is(&self, header: &str, name: &str) -> bool {
+        let is_name = |(key, value): &(String, Value)| key == "name" && value.as_str() == Some(name);
+        self.header == header && self.keys.iter().any(is_name)
+    }
+
     /// Whether nothing else is unsafe without the section: a tunnel, a patch port or a mirror.
     pub(super) fn is_optional(&self) -> bool {
         let kinds = [Value::from("tunnel"), Value::from("patch")];
@@ -99,6 +105,16 @@ impl Document {
             text.push_str(&section.text());
         }
         text
+    }
+
+    /// Whether the section with this header and name exists and is enabled.
+    pub(super) fn has(&self, header: &str, name: &str) -> bool {
+        self.sections.iter().any(|section| section.is(header, name) && !section.is_disabled)
+    }
+
+    /// The section with this header and name.
+    pub(super) fn section(&mut self, header: &str, name: &str) -> Option<&mut Section> {
+        self.sections.iter_mut().find(|section| section.is(header, name))
     }
 
     /// The section that has a line of the text, counted from 1.

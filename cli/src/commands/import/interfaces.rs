@@ -4,7 +4,7 @@ use super::database::{Database, Row};
 use super::document::{Section, table};
 use super::findings::Findings;
 use super::plan::{Plan, PortPlan};
-use super::{queues, tunnels};
+use super::{numbers, queues, tunnels};
 use std::path::Path;
 
 /// Kind of port for network cards and other interfaces of the kernel.
@@ -42,12 +42,8 @@ pub(super) fn write(
     kind(section, interface, place, findings);
     mtu(section, interface, findings);
     policer(section, interface, findings);
-    let numbered = interface.integer("ofport_request");
-    if place.plan.bridges[place.bridge].has_flow_tables && numbered.is_some() {
-        let reason = "numbers of ports are those of the order of the file";
-        let remedy = "use names of ports in flows";
-        findings.add(section, (interface, "ofport_request"), reason, remedy);
-    }
+    // Numbers are compared when all sections are known.
+    numbers::before(interface);
     queues::write(section, port.row, interface, place.database, findings);
 }
 

@@ -19,6 +19,7 @@ mod known;
 mod links;
 mod mirrors;
 mod names;
+mod numbers;
 mod plan;
 mod queues;
 mod source;
@@ -126,7 +127,9 @@ fn translate(database: &Database, cards: CardKind, host: &Host) -> Translation {
     }
     unused(database, &mut sections, &mut findings);
     let mut document = Document { head: HEAD.map(str::to_owned).into(), sections };
-    let errors = settle(&mut document, host, &mut findings);
+    settle(&mut document, host, &mut findings);
+    numbers::compare(&plan, &mut document, &mut findings);
+    let errors = errors(&document, host);
     Translation { text: document.text(), findings: findings.list, errors }
 }
 
@@ -139,11 +142,10 @@ fn unused(database: &Database, sections: &mut [Section], findings: &mut Findings
     }
 }
 
-/// Disables tunnels, patch ports and mirrors that are not valid in the whole. Returns the other errors, which depend on
-/// this machine, such as directories of sockets.
-fn settle(document: &mut Document, host: &Host, findings: &mut Findings) -> Vec<String> {
+/// Disables tunnels, patch ports and mirrors that are not valid in the whole.
+fn settle(document: &mut Document, host: &Host, findings: &mut Findings) {
     loop {
-        let Err(errors) = config::parse(&document.text(), host, None) else { return Vec::new() };
+        let Err(errors) = config::parse(&document.text(), host, None) else { return };
         let mut has_changed = false;
         for error in errors.iter().rev() {
             let section = error.line.and_then(|line| document.section_at(line));
@@ -155,8 +157,14 @@ fn settle(document: &mut Document, host: &Host, findings: &mut Findings) -> Vec<
             }
         }
         if !has_changed {
-            let line = |error: &Diagnostic| error.line.map_or_else(String::new, |line| format!("{line}: "));
-            return errors.iter().map(|error| format!("{}{error}", line(error))).collect();
+            return;
         }
     }
+}
+
+/// Errors of the file that depend on this machine, such as directories of sockets.
+fn errors(document: &Document, host: &Host) -> Vec<String> {
+    let line = |error: &Diagnostic| error.line.map_or_else(String::new, |line| format!("{line}: "));
+    let errors = config::parse(&document.text(), host, None).err().unwrap_or_default();
+    errors.iter().map(|error| format!("{}{error}", line(error))).collect()
 }

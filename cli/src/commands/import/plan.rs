@@ -2,6 +2,7 @@
 
 use super::database::{Database, Row};
 use super::names::Names;
+use super::numbers;
 use std::collections::{BTreeSet, HashMap};
 
 /// Types of interfaces that are tunnels of linerate.
@@ -37,6 +38,12 @@ impl BridgePlan<'_> {
     pub(super) fn vlans(&self) -> BTreeSet<i64> {
         let columns = |port: &PortPlan<'_>| [port.row.integers("tag"), port.row.integers("trunks")].concat();
         self.ports.iter().flat_map(columns).filter(|vlan| (1..=4094).contains(vlan)).collect()
+    }
+
+    /// Name of the port that has the name of the bridge: its interface of the host.
+    pub(super) fn local(&self) -> Option<&str> {
+        let mut ports = self.ports.iter();
+        ports.find(|port| port.row.text("name") == self.row.text("name")).map(|port| port.name.as_str())
     }
 
     /// Whether the bridge runs a spanning tree that can be translated.
@@ -111,7 +118,7 @@ fn bridge<'a>(
 
 /// The number of a port; one without a number is last.
 fn number(interfaces: &[&Row]) -> i64 {
-    let numbers = interfaces.iter().filter_map(|row| row.integer("ofport")).filter(|number| *number > 0);
+    let numbers = interfaces.iter().filter_map(|row| numbers::before(row)).map(|(_, number)| number);
     numbers.min().unwrap_or(i64::MAX)
 }
 

@@ -50,6 +50,9 @@ fn a_recorded_database_becomes_a_valid_file() {
         "Interface gre1 options:psk",
         "Interface gre1 bfd:enable",
         "Interface stt1 type",
+        // Without the section of stt1, which is a comment, they move up.
+        "Interface to-lan ofport",
+        "Interface vx1 ofport",
     ];
     for wanted in expected {
         let words: Vec<&str> = wanted.split(' ').collect();
@@ -288,7 +291,7 @@ fn bridges_and_their_controllers() {
     );
     bridge(json!({"fail_mode": "secure"}), &[], "pipeline = \"openflow\"", Some(("fail_mode", "ovs-ofctl")));
     let by = |target: &str| [("Controller", json!({"_uuid": ["uuid", "c"], "target": target}))];
-    let controlled = json!({"controller": ["uuid", "c"]});
+    let controlled = json!({"controller": ["uuid", "c"], "datapath_id": "00005254000a0b0c"});
     bridge(controlled.clone(), &by("tcp:192.0.2.1"), "controllers = [\"tcp:192.0.2.1:6653\"]", None);
     bridge(controlled.clone(), &by("tcp:192.0.2.1"), "fail_mode = \"standalone\"", None);
     bridge(controlled.clone(), &by("ptcp:"), "flow = [\"priority=0,actions=NORMAL\"]", None);
@@ -299,8 +302,69 @@ fn bridges_and_their_controllers() {
         Some(("target", "needs certificates")),
     );
     bridge(controlled, &by("unix:relative"), "pipeline = \"openflow\"", Some(("target", "not absolute")));
+    let both = json!({"controller": ["uuid", "c"], "datapath_id": "00005254000a0b0c",
+        "other_config": ["map", [["datapath-id", "0xaa"]]]});
+    let identified = json!({"fail_mode": "secure", "datapath_id": "00005254000a0b0c"});
+    bridge(identified, &[], "datapath_id = \"00005254000a0b0c\"", Some(("fail_mode", "ovs-ofctl")));
+    bridge(both, &by("tcp:192.0.2.1"), "datapath_id = \"00000000000000aa\"", None);
+    let unknown = json!({"controller": ["uuid", "c"]});
+    let finding = Some(("datapath_id", "derives another one"));
+    bridge(unknown, &by("tcp:192.0.2.1"), "pipeline = \"openflow\"", finding);
     let manager = [("Manager", json!({"_uuid": ["uuid", "m"], "target": "ptcp:6640"}))];
     bridge(json!({}), &manager, "name = \"br0\"", Some(("(row)", "refers to the row")));
+}
+
+#[test]
+fn changed_numbers_of_ports_are_findings() {
+    // Two single ports, of which `p` is the first, and the interface of the host.
+    let numbers = |[p, q, own]: [i64; 3], bridge: Value| {
+        let mut columns = bridge;
+        columns["ports"] = json!(["set", [["uuid", "p"], ["uuid", "o"], ["uuid", "l"]]]);
+        let port = |uuid, name, interface| {
+            ("Port", json!({"_uuid": ["uuid", uuid], "name": name, "interfaces": ["uuid", interface]}))
+        };
+        let interface = |uuid, name, number| {
+            let columns =
+                json!({"_uuid": ["uuid", uuid], "name": name, "type": "internal", "ofport": number});
+            ("Interface", columns)
+        };
+        let others = vec![
+            port("o", "q", "k"),
+            port("l", "br0", "m"),
+            interface("k", "q", q),
+            interface("m", "br0", own),
+        ];
+        let small = Small { bridge: columns, interface: json!({"ofport": p}), others, ..Small::default() };
+        let found = small.translate().findings.into_iter().filter(|finding| finding.column != "fail_mode");
+        found.map(|f| (f.row, f.column, f.reason)).collect::<Vec<_>>()
+    };
+    let secure = || json!({"fail_mode": "secure"});
+    assert_eq!(numbers([1, 2, 65_534], secure()), []);
+    // The numbers of a bridge that learns addresses are not visible.
+    assert_eq!(numbers([3, 7, 65_534], json!({})), []);
+    let reason = |text: &str| format!("the OpenFlow number {text}: numbers follow the order of the file");
+    let changed = |row: &str, text| (row.to_owned(), "ofport".to_owned(), reason(text));
+    let expected = [changed("q", "3 becomes 1"), changed("p", "7 becomes 2")];
+    assert_eq!(numbers([7, 3, 65_534], secure()), expected);
+    // A port that could not be added has no number, and is last.
+    assert_eq!(numbers([-1, 1, 65_534], secure()), []);
+
+    let requested = json!({"ofport_request": 9});
+    let small = Small { bridge: secure(), interface: requested, ..Small::default() };
+    let findings = small.translate().findings;
+    let requested = findings.iter().find(|finding| finding.column == "ofport_request").unwrap();
+    assert!(requested.reason.contains("9 becomes 1"), "{}", requested.reason);
+}
+
+#[test]
+fn members_have_the_number_of_their_bond() {
+    let bond = json!({"name": "bond0", "interfaces": ["set", [["uuid", "i"], ["uuid", "j"]]]});
+    let others = vec![("Interface", json!({"_uuid": ["uuid", "j"], "name": "q", "ofport": 2}))];
+    let (bridge, interface) = (json!({"fail_mode": "secure"}), json!({"ofport": 1}));
+    let findings = Small { bridge, port: bond, interface, others }.translate().findings;
+    let found: Vec<_> = findings.iter().filter(|finding| finding.column == "ofport").collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].row == "q" && found[0].reason.contains("2 becomes 1, that of bond bond0"), "{found:?}");
 }
 
 #[test]
