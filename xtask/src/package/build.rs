@@ -43,10 +43,12 @@ pub(super) fn subcommand(words: &[&str]) -> Result<Command> {
     Ok(command)
 }
 
-/// Programs and libraries of the packages for distributions.
+/// Crates of the programs and libraries of the packages for distributions.
+pub(super) const SHARED: [&str; 4] = ["linerate", "linerate-lab", "linerate-ffi", "linerate-preload"];
+
+/// Makes the programs and libraries of the packages for distributions.
 pub(super) fn shared() -> Result<()> {
-    let packages = ["linerate", "linerate-lab", "linerate-ffi", "linerate-preload"];
-    build(&packages.iter().flat_map(|package| ["--package", package]).collect::<Vec<_>>())?;
+    build(&SHARED.iter().flat_map(|package| ["--package", package]).collect::<Vec<_>>())?;
     names_functions(&results().join("linerate"))
 }
 

@@ -30,6 +30,16 @@ pub(crate) struct PackageArguments {
     /// Make it also from a clone of the commit in another directory, and compare the bytes
     #[arg(long)]
     check: bool,
+    /// Fail if the tool of a kind is missing, also with `all`
+    #[arg(long)]
+    strict: bool,
+}
+
+impl PackageArguments {
+    /// Whether a kind whose tool is missing is an error.
+    fn is_strict(&self) -> bool {
+        self.strict || self.kind != Kind::All
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -42,13 +52,13 @@ enum Kind {
     Oci,
     /// Program without shared libraries
     Static,
-    /// Software bill of materials of each program (cargo-cyclonedx)
+    /// Software bill of materials of each program and library (cargo-cyclonedx)
     Sbom,
     /// All of these
     All,
 }
 
-/// Runs `cargo xtask package`. With `all`, a kind whose tool is missing is skipped.
+/// Runs `cargo xtask package`. With `all` and without `--strict`, a kind whose tool is missing is skipped.
 pub(crate) fn run(arguments: &PackageArguments) -> Result<()> {
     let kind = arguments.kind;
     if arguments.check {
@@ -62,7 +72,7 @@ pub(crate) fn run(arguments: &PackageArguments) -> Result<()> {
         steps.push(Step::new("comparison", move || reproduce::compare(&name)));
     }
     create_folder()?;
-    crate::steps::run(&steps, kind != Kind::All)
+    crate::steps::run(&steps, arguments.is_strict())
 }
 
 fn kinds() -> Vec<(Kind, Step)> {

@@ -1,5 +1,5 @@
-//! Software bills of materials in `CycloneDX`: the crates that are compiled into each program, with versions, licences
-//! and checksums.
+//! Software bills of materials in `CycloneDX`: the crates that are compiled into each program and library, with
+//! versions, licences and checksums.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,11 +12,17 @@ use crate::command::{self, cargo};
 use crate::steps::Outcome;
 
 const LIMIT: Duration = Duration::from_mins(5);
-const PROGRAMS: [(&str, &str); 2] = [("linerate", "cli"), ("linerate-lab", "lab/cli")];
+/// Programs and libraries of packages, with the folders of their crates.
+pub(super) const PROGRAMS: [(&str, &str); 4] = [
+    ("linerate", "cli"),
+    ("linerate-lab", "lab/cli"),
+    ("liblinerate", "stack/ffi"),
+    ("liblinerate_preload", "stack/preload"),
+];
 /// Name of the files that cargo-cyclonedx writes.
 const WRITTEN: &str = "package.cdx";
 
-/// Makes the files of both programs.
+/// Makes the files of all programs and libraries.
 pub(super) fn make() -> Result<Outcome> {
     let probe = &mut cargo(&["cyclonedx", "--version"]);
     let remedy = "cargo install cargo-cyclonedx --locked";

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use toml::{Table, Value};
 
-use super::{VERSION, image, reproduce, sbom, stage, sums};
+use super::{Kind, PackageArguments, VERSION, build, image, reproduce, sbom, stage, sums};
 use crate::command;
 
 /// Folders of the crates with metadata of packages.
@@ -174,6 +174,21 @@ fn tools_accept_profile_scripts_and_hook() {
     }
     let compile = "import sys; compile(open(sys.argv[1]).read(), sys.argv[1], 'exec')";
     accepts("python3", &["-c", compile, &contrib("libvirt/qemu-hook")]);
+}
+
+#[test]
+fn missing_tools_fail_a_strict_run_and_that_of_one_kind() {
+    let strict = |kind, strict| PackageArguments { kind, check: false, strict }.is_strict();
+    assert!(!strict(Kind::All, false) && strict(Kind::All, true) && strict(Kind::Deb, false));
+    let nightly = fs::read_to_string(command::root().join(".ci/nightly")).unwrap();
+    assert!(nightly.contains("\ncargo xtask package --check --strict\n"), "{nightly}");
+}
+
+#[test]
+fn every_program_and_library_of_packages_has_a_bill_of_materials() {
+    let name = |folder: &str| manifest(folder)["package"]["name"].as_str().unwrap().to_owned();
+    let names: Vec<String> = sbom::PROGRAMS.iter().map(|(_, folder)| name(folder)).collect();
+    assert_eq!(names, build::SHARED);
 }
 
 #[test]
