@@ -177,6 +177,20 @@ fn tools_accept_profile_scripts_and_hook() {
 }
 
 #[test]
+fn profile_allows_what_the_unit_and_ports_need() {
+    let unit = fs::read_to_string(contrib("systemd/linerate.service")).unwrap();
+    let profile = fs::read_to_string(contrib("apparmor/linerate")).unwrap();
+    let has = |rule: &str| profile.lines().any(|line| line.trim() == rule);
+    assert!(unit.contains("\nType=notify\n") && unit.contains("\nWatchdogSec="), "{unit}");
+    // The socket that the unit's program writes to.
+    assert!(has("@{run}/systemd/notify w,"), "{profile}");
+    // What `netns` needs, by a drop-in.
+    for rule in ["capability sys_admin,", "capability sys_ptrace,", "ptrace (read),"] {
+        assert!(has(rule), "{rule}");
+    }
+}
+
+#[test]
 fn missing_tools_fail_a_strict_run_and_that_of_one_kind() {
     let strict = |kind, strict| PackageArguments { kind, check: false, strict }.is_strict();
     assert!(!strict(Kind::All, false) && strict(Kind::All, true) && strict(Kind::Deb, false));
