@@ -47,6 +47,9 @@ pub(crate) struct Event {
 /// `GET /v1/events`
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct EventsReport {
+    /// Start of the process that has numbered the events, in microseconds since 1970. With another one, numbers begin
+    /// at 1 again.
+    pub(crate) start: u64,
     /// Number of the last event of the switch; 0 if there is none.
     pub(crate) last: u64,
     /// Number of wanted events before the first one that are no longer kept, or are beyond the limit.
@@ -63,10 +66,18 @@ struct Ring {
 }
 
 /// The last events.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct EventLog {
+    start: u64,
     ring: Mutex<Ring>,
     added: Notify,
+}
+
+impl Default for EventLog {
+    fn default() -> Self {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Self { start: since.as_micros() as u64, ring: Mutex::default(), added: Notify::default() }
+    }
 }
 
 impl EventLog {
@@ -87,14 +98,20 @@ impl EventLog {
         self.added.notify_waiters();
     }
 
-    /// At most the last `limit` events after number `after`. A number of an earlier switch means all.
+    /// The number after which a client wants events, if it knows `after` of the process that began at `start`; 0 for
+    /// another process, all of whose events the client has not seen.
+    pub(crate) fn resume(&self, after: u64, start: Option<u64>) -> u64 {
+        if start.is_some_and(|start| start != self.start) { 0 } else { after }
+    }
+
+    /// At most the last `limit` events after number `after`. A number that was not reached means all.
     pub(crate) fn after(&self, after: u64, limit: usize) -> EventsReport {
         let ring = self.ring();
         let after = if after > ring.last { 0 } else { after };
         let wanted = (ring.last - after) as usize;
         let count = wanted.min(limit).min(ring.events.len());
         let events = ring.events.range(ring.events.len() - count..).cloned().collect();
-        EventsReport { last: ring.last, lost: (wanted - count) as u64, events }
+        EventsReport { start: self.start, last: ring.last, lost: (wanted - count) as u64, events }
     }
 
     /// The last `n` events, a line each; empty while the log is locked, perhaps by the thread that asks.
@@ -247,7 +264,7 @@ mod tests {
             warn!(port = "red", bridge = "lan", queues = 2, reason, "stopped");
             info!(web = "http://127.0.0.1/#token=secret", "running");
         });
-        let EventsReport { last, lost, events } = events.after(0, 10);
+        let EventsReport { last, lost, events, .. } = events.after(0, 10);
         assert_eq!((last, lost, events.len()), (2, 0, 2));
         let event = serde_json::to_value(&events[0]).unwrap();
         assert_eq!(
@@ -269,6 +286,21 @@ mod tests {
         assert_eq!((some.lost, some.events[0].number), (2, all.last - 2));
         assert!(events.after(all.last, 9).events.is_empty());
         assert_eq!(events.after(all.last + 1, 9).events.len(), 9, "the number is of an earlier switch");
+    }
+
+    #[test]
+    fn numbers_of_another_process_mean_all_events() {
+        let events = recorded(|| (0..5).for_each(|number| info!(number, "event")));
+        let start = events.after(0, 1).start;
+        let numbers = |after, start| {
+            let report = events.after(events.resume(after, start), 9);
+            (report.lost, report.events.iter().map(|event| event.number).collect::<Vec<_>>())
+        };
+        assert_eq!(numbers(3, Some(start)), (0, vec![4, 5]));
+        assert_eq!(numbers(3, None), (0, vec![4, 5]));
+        // The earlier process had as many events as this one has now, or fewer.
+        assert_eq!(numbers(5, Some(start - 1)), (0, vec![1, 2, 3, 4, 5]));
+        assert_eq!(numbers(3, Some(start - 1)), (0, vec![1, 2, 3, 4, 5]));
     }
 
     #[tokio::test(start_paused = true)]

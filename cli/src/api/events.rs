@@ -22,6 +22,8 @@ pub(super) struct EventsQuery {
     /// Number of an event: only later ones are returned; by default all that are kept.
     #[serde(default)]
     after: u64,
+    /// `start` of the report that `after` is of. If the switch began at another time, all events are returned.
+    start: Option<u64>,
     /// Maximum number of events; the last ones are returned.
     limit: Option<usize>,
     /// Time to wait, at most 30s, until there is an event after `after`. The answer comes at once if many others wait.
@@ -41,7 +43,7 @@ pub(super) async fn show_events(
     Extension(waits): Extension<Waits>,
     query: Result<Query<EventsQuery>, QueryRejection>,
 ) -> Answer<EventsReport> {
-    let EventsQuery { after, limit, wait } = filter(query, "after, limit and wait")?;
+    let EventsQuery { after, start, limit, wait } = filter(query, "after, start, limit and wait")?;
     let (limit, wait) = (limit.unwrap_or(usize::MAX), wait.unwrap_or_default());
     if wait.0 > LONGEST_WAIT {
         let reason = format!("invalid value \"{wait}\" for wait: expected at most 30s");
@@ -49,5 +51,6 @@ pub(super) async fn show_events(
     }
     let waiting = if wait.0.is_zero() { None } else { waits.begin() };
     let wait = waiting.as_ref().map_or(Duration::ZERO, |_| wait.0);
-    Ok(Json(service.events().wait_after(after, limit, wait).await))
+    let events = service.events();
+    Ok(Json(events.wait_after(events.resume(after, start), limit, wait).await))
 }

@@ -18,23 +18,28 @@ pub(crate) fn run(args: &EventsArgs, client: &Client) -> anyhow::Result<()> {
     let limit = Some(args.limit.to_string());
     let first: EventsReport = client.get(&format!("/v1/events?{}", query([("limit", limit)])))?;
     print(&first.events, args.show.output)?;
-    let mut last = first.last;
+    let (mut start, mut last) = (first.start, first.last);
     if !args.follow {
         return Ok(());
     }
     loop {
-        let parameters = query([("after", Some(last.to_string())), ("wait", Some(WAIT.to_owned()))]);
         let asked = Instant::now();
-        let next: EventsReport = client.get(&format!("/v1/events?{parameters}"))?;
+        let next: EventsReport = client.get(&format!("/v1/events?{}", later(start, last)))?;
         if next.lost > 0 {
             console::raw(gap(next.lost, args.show.output).as_bytes())?;
         }
         print(&next.events, args.show.output)?;
-        last = next.last;
+        (start, last) = (next.start, next.last);
         if next.events.is_empty() {
             std::thread::sleep(PAUSE.saturating_sub(asked.elapsed()));
         }
     }
+}
+
+/// The parameters for the events after those of a report.
+fn later(start: u64, last: u64) -> String {
+    let numbers = [("after", Some(last.to_string())), ("start", Some(start.to_string()))];
+    query(numbers.into_iter().chain([("wait", Some(WAIT.to_owned()))]))
 }
 
 fn print(events: &[Event], output: Output) -> anyhow::Result<()> {

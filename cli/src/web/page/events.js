@@ -18,6 +18,7 @@ function text(event) {
 
 export class Events {
   #last = 0;
+  #start = null;
   #events = [];
   #list = find("event-list");
   #lines = keyed((event) => {
@@ -28,10 +29,12 @@ export class Events {
 
   /** Reads the events since the last call. */
   async poll() {
-    const { last, lost, events } = await get(`/v1/events?after=${this.#last}&limit=${MOST}`);
+    const since = this.#start === null ? "" : `&start=${this.#start}`;
+    const { start, last, lost, events } = await get(`/v1/events?after=${this.#last}${since}&limit=${MOST}`);
     // The numbers of a switch that was started again begin at 1.
-    const kept = last < this.#last ? [] : this.#events;
+    const kept = start === this.#start ? this.#events : [];
     this.#last = last;
+    this.#start = start;
     if (events.length === 0 && kept === this.#events) return;
     this.#events = [...kept, ...events].slice(-MOST);
     const gap = kept.length > 0 && lost > 0;
