@@ -12,7 +12,7 @@ use crate::dataplane::link_report::{NeighborsReport, StpPortReport};
 use crate::dataplane::multicast_report::MulticastReport;
 use crate::dataplane::offload_report::OffloadReport;
 use crate::dataplane::report::{
-    BridgeReport, FdbEntry, FdbFilter, FlowEntry, FlowFilter, FlowRequest, MoveEvent, Origin,
+    BridgeReport, FdbEntry, FdbFilter, FlowEntry, FlowFilter, FlowRequest, MoveEvent, Origin, StationFilter,
 };
 use crate::dataplane::state::{Continued, SaveStep, StateMessage};
 use crate::dataplane::tunnels::{OptionEntry, OptionFilter, OptionRequest, TunnelEntry};
@@ -85,7 +85,7 @@ impl DataPlane for Fake {
         }
     }
 
-    fn fdb(&self) -> Vec<FdbEntry> {
+    fn fdb(&self, wanted: &StationFilter) -> Vec<FdbEntry> {
         let entry = |e: &StaticEntry| FdbEntry {
             bridge: "main".into(),
             mac: e.mac,
@@ -94,7 +94,8 @@ impl DataPlane for Fake {
             origin: Origin::Static,
             age: None,
         };
-        self.pinned.lock().unwrap().iter().map(entry).collect()
+        let pinned = self.pinned.lock().unwrap();
+        pinned.iter().filter(|e| wanted.names("main", &e.port, (e.mac, e.vlan))).map(entry).collect()
     }
 
     fn stp_ports(&self) -> BTreeMap<String, StpPortReport> {
@@ -117,7 +118,7 @@ impl DataPlane for Fake {
             new_port: "b".into(),
             age: 3,
         };
-        let (name, addresses) = ("main".into(), self.fdb().len());
+        let (name, addresses) = ("main".into(), self.fdb(&StationFilter::default()).len());
         vec![BridgeReport {
             name,
             addresses,
@@ -138,7 +139,7 @@ impl DataPlane for Fake {
     }
 
     fn addresses(&self, _bridge: &str) -> usize {
-        self.fdb().len()
+        self.fdb(&StationFilter::default()).len()
     }
 
     fn add_port(&self, port: &PortSettings, _: Loaded) -> Result<(), DataPlaneError> {

@@ -4,12 +4,13 @@ use super::answer::{Answer, FDB_FILTERS, FdbQuery, PathText, Service, created, f
 use super::error::ApiError;
 use super::model::{FdbReport, Flushed};
 use super::service::{ApiService, missing};
-use crate::dataplane::report::{FdbEntry, FdbFilter};
+use crate::dataplane::report::{FdbEntry, FdbFilter, StationFilter};
 use crate::settings::config;
 use crate::settings::topology::{StaticEntry, Topology};
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::State;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
 use axum::response::Response;
 use serde_json::Value;
 use wire::MacAddress;
@@ -19,10 +20,9 @@ const MAX_VLAN: u16 = 4094;
 
 impl ApiService {
     /// `GET /v1/fdb`
-    pub(crate) fn fdb(&self, wanted: &FdbFilter) -> Result<FdbReport, ApiError> {
-        self.known(wanted)?;
-        let mut entries = self.data_plane().fdb();
-        entries.retain(|entry| wanted.names(entry));
+    pub(crate) fn fdb(&self, wanted: &StationFilter) -> Result<FdbReport, ApiError> {
+        self.known(wanted.bridge.as_deref(), wanted.port.as_deref(), wanted.vlan)?;
+        let mut entries = self.data_plane().fdb(wanted);
         entries.sort_by(|a, b| (&a.bridge, a.vlan, a.mac).cmp(&(&b.bridge, b.vlan, b.mac)));
         let total = entries.len();
         entries.truncate(wanted.limit.unwrap_or(usize::MAX));
@@ -44,7 +44,7 @@ impl ApiService {
 
     /// `DELETE /v1/fdb/{mac}`: one address, learned or static.
     pub(crate) fn forget(&self, mac: &str, wanted: &FdbFilter) -> Result<FdbEntry, ApiError> {
-        self.known(wanted)?;
+        self.known_all(wanted)?;
         let entry = self.only(mac, wanted)?;
         let mut topology = self.change()?;
         self.data_plane().forget(&entry.bridge, entry.mac, entry.vlan)?;
@@ -62,8 +62,7 @@ impl ApiService {
         let remedy = "write it as 02:00:00:00:00:01";
         let address = mac.parse::<MacAddress>();
         let address = address.map_err(|_| ApiError::invalid(&place, "not an Ethernet address", remedy))?;
-        let mut found = self.data_plane().fdb();
-        found.retain(|entry| entry.mac == address && wanted.names(entry));
+        let mut found = self.data_plane().fdb(&wanted.with_mac(address));
         match (found.pop(), found.len()) {
             (None, _) => {
                 let remedy = "see the addresses in `linerate fdb show`";
@@ -80,19 +79,24 @@ impl ApiService {
 
     /// `DELETE /v1/fdb`
     pub(crate) fn flush(&self, wanted: &FdbFilter) -> Result<Flushed, ApiError> {
-        self.known(wanted)?;
+        self.known_all(wanted)?;
         Ok(Flushed { flushed: self.data_plane().flush(wanted)? })
     }
 
+    /// [`ApiService::known`] of a filter.
+    pub(super) fn known_all(&self, wanted: &FdbFilter) -> Result<(), ApiError> {
+        self.known(wanted.bridge.as_deref(), wanted.port.as_deref(), wanted.vlan)
+    }
+
     /// Checks that the bridge and the port of a filter exist and that its VLAN is valid.
-    pub(super) fn known(&self, wanted: &FdbFilter) -> Result<(), ApiError> {
-        if let Some(vlan) = wanted.vlan.filter(|vlan| *vlan > MAX_VLAN) {
+    fn known(&self, bridge: Option<&str>, port: Option<&str>, vlan: Option<u16>) -> Result<(), ApiError> {
+        if let Some(vlan) = vlan.filter(|vlan| *vlan > MAX_VLAN) {
             let reason = format!("invalid value {vlan} for vlan: expected 0 to {MAX_VLAN}");
             return Err(ApiError::invalid("query", reason, "name a VLAN, or 0 for addresses without one"));
         }
         let topology = self.topology();
-        match (&wanted.bridge, &wanted.port) {
-            (Some(name), _) if topology.bridges.iter().all(|bridge| bridge.name != *name) => {
+        match (bridge, port) {
+            (Some(name), _) if topology.bridges.iter().all(|bridge| bridge.name != name) => {
                 Err(missing("bridge", name))
             }
             (_, Some(name)) if !is_port(&topology, name) => Err(missing("port", name)),
@@ -102,12 +106,15 @@ impl ApiService {
 }
 
 /// Learned and static addresses that match a filter
-#[utoipa::path(get, path = "/v1/fdb", params(FdbFilter), responses(
+#[utoipa::path(get, path = "/v1/fdb", params(StationFilter), responses(
     (status = 200, description = "The addresses by bridge, VLAN and address", body = FdbReport),
     ApiError,
 ))]
-pub(super) async fn show_fdb(State(service): Service, query: FdbQuery) -> Answer<FdbReport> {
-    service.fdb(&filter(query, FDB_FILTERS)?).map(Json)
+pub(super) async fn show_fdb(
+    State(service): Service,
+    query: Result<Query<StationFilter>, QueryRejection>,
+) -> Answer<FdbReport> {
+    service.fdb(&filter(query, "bridge, port, vlan, mac and limit")?).map(Json)
 }
 
 /// Adds a static entry to the bridge of its port

@@ -12,7 +12,7 @@ use axum::extract::State;
 impl ApiService {
     /// `GET /v1/multicast`
     fn multicast(&self, wanted: &FdbFilter) -> Result<Vec<MulticastReport>, ApiError> {
-        self.known(wanted)?;
+        self.known_all(wanted)?;
         let mut bridges = self.data_plane().multicast();
         bridges.retain(|report| wanted.bridge.as_ref().is_none_or(|name| *name == report.bridge));
         for MulticastReport { groups, routers, queriers, ports, .. } in &mut bridges {
@@ -29,7 +29,7 @@ impl ApiService {
 
     /// `DELETE /v1/multicast`
     fn flush_multicast(&self, wanted: &FdbFilter) -> Result<Flushed, ApiError> {
-        self.known(wanted)?;
+        self.known_all(wanted)?;
         Ok(Flushed { flushed: self.data_plane().flush_multicast(wanted) })
     }
 }

@@ -12,6 +12,7 @@ use super::inheritance::Inheritance;
 use super::server;
 use super::service::ApiService;
 use crate::dataplane::handover::Lost;
+use crate::dataplane::report::StationFilter;
 use crate::dataplane::state::{SaveStep, monotonic};
 use crate::settings::topology::Topology;
 use crate::takeover::{self, Channel, Offer, PROTOCOL, TakeoverError};
@@ -167,7 +168,7 @@ impl ApiService {
     /// they have continued here.
     fn hand_over(&self, successor: &mut Successor<'_>, closed: &[String]) -> Result<(usize, u64), ApiError> {
         let data_plane = self.data_plane();
-        let mut addresses = data_plane.fdb();
+        let mut addresses = data_plane.fdb(&StationFilter::default());
         if successor.inheritance.is_none() {
             // A stored exchange has limited space, and addresses are learned again.
             addresses.truncate(STORED_ADDRESSES);

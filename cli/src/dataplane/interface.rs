@@ -11,7 +11,7 @@ use super::handover::Lost;
 use super::link_report::{NeighborsReport, StpPortReport};
 use super::multicast_report::MulticastReport;
 use super::offload_report::OffloadReport;
-use super::report::{BridgeReport, FdbEntry, FdbFilter, FlowEntry, FlowFilter, FlowRequest};
+use super::report::{BridgeReport, FdbEntry, FdbFilter, FlowEntry, FlowFilter, FlowRequest, StationFilter};
 use super::state::{Continued, SaveStep, StateMessage};
 use super::tunnels::{OptionEntry, OptionFilter, OptionRequest, TunnelEntry};
 use crate::remedy;
@@ -74,7 +74,7 @@ pub(crate) trait DataPlane: Send + Sync {
     /// All counters and states.
     fn snapshot(&self) -> Snapshot;
     /// All addresses of all bridges, including static ones.
-    fn fdb(&self) -> Vec<FdbEntry>;
+    fn fdb(&self, wanted: &StationFilter) -> Vec<FdbEntry>;
     /// All bridges, with learned addresses and refused moves of their ports.
     fn bridges(&self) -> Vec<BridgeReport>;
     /// States of the ports in spanning trees, by name.

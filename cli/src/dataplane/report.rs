@@ -159,6 +159,24 @@ pub(crate) struct FdbEntry {
     pub(crate) age: Option<u32>,
 }
 
+/// Filter of listed addresses; absent fields match all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct StationFilter {
+    /// Name of the bridge.
+    pub(crate) bridge: Option<String>,
+    /// Name of the port.
+    pub(crate) port: Option<String>,
+    /// VLAN, or 0 for addresses without one.
+    pub(crate) vlan: Option<u16>,
+    /// Ethernet address, such as `02:00:00:00:00:01`.
+    #[param(value_type = Option<String>)]
+    pub(crate) mac: Option<MacAddress>,
+    /// Maximum number of entries returned.
+    pub(crate) limit: Option<usize>,
+}
+
 /// Filter of addresses; absent fields match all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -240,12 +258,21 @@ pub(crate) struct FlowRequest {
     pub(crate) flows: Vec<String>,
 }
 
+impl StationFilter {
+    /// Whether an address of `bridge` at `port` matches.
+    pub(crate) fn names(&self, bridge: &str, port: &str, (mac, vlan): (MacAddress, u16)) -> bool {
+        self.mac.is_none_or(|own| own == mac)
+            && self.vlan.is_none_or(|own| own == vlan)
+            && self.bridge.as_ref().is_none_or(|own| own == bridge)
+            && self.port.as_ref().is_none_or(|own| own == port)
+    }
+}
+
 impl FdbFilter {
-    /// Whether an address matches.
-    pub(crate) fn names(&self, entry: &FdbEntry) -> bool {
-        self.bridge.as_ref().is_none_or(|bridge| *bridge == entry.bridge)
-            && self.port.as_ref().is_none_or(|port| *port == entry.port)
-            && self.vlan.is_none_or(|vlan| vlan == entry.vlan)
+    /// The filter with an address.
+    pub(crate) fn with_mac(&self, mac: MacAddress) -> StationFilter {
+        let Self { bridge, port, vlan, limit } = self.clone();
+        StationFilter { bridge, port, vlan, mac: Some(mac), limit }
     }
 
     /// The filter in an error message: `any forwarding table at port "a" in VLAN 5`.

@@ -7,7 +7,7 @@ use crate::api::fake::Fake;
 use crate::api::model::BondReport;
 use crate::dataplane::health::{Progress, STALL};
 use crate::dataplane::interface::DataPlane;
-use crate::dataplane::report::FdbFilter;
+use crate::dataplane::report::StationFilter;
 use crate::dataplane::switch::Switch;
 use crate::host::Host;
 use crate::settings::policy::Policy;
@@ -54,7 +54,7 @@ fn apply(service: &ApiService, text: &str) -> Result<Applied, ApiError> {
 fn state(service: &ApiService) -> (Vec<(String, u16)>, Vec<String>, Topology) {
     let mut ports: Vec<_> = service.snapshot().ports.into_iter().map(|port| (port.name, port.id)).collect();
     ports.sort();
-    let entries = service.fdb(&FdbFilter::default()).unwrap().entries;
+    let entries = service.fdb(&StationFilter::default()).unwrap().entries;
     let entries = entries.iter().map(|entry| format!("{} {} {}", entry.mac, entry.port, entry.vlan));
     (ports, entries.collect(), service.topology().clone())
 }

@@ -60,6 +60,15 @@ fn an_object_that_exists_is_a_conflict() {
 }
 
 #[test]
+fn addresses_are_listed_by_address() {
+    let switch = inhabited();
+    let total = |path: &str| switch.client.get::<FdbReport>(path).unwrap().total;
+    assert_eq!(total("/v1/fdb?mac=02:00:00:00:00:01&bridge=main"), 1);
+    assert_eq!(total("/v1/fdb?mac=02:00:00:00:00:02"), 0);
+    assert_eq!(total("/v1/fdb?mac=02:00:00:00:00:01&vlan=7"), 0);
+}
+
+#[test]
 fn an_unknown_object_is_not_found_on_every_route() {
     let switch = inhabited();
     for (method, path) in [
@@ -113,6 +122,9 @@ fn invalid_input_is_a_bad_request_on_every_route() {
         ("DELETE", "/v1/bridges/%ff", ""),
         ("GET", "/v1/fdb?vlan=4095", ""),
         ("GET", "/v1/fdb?limit=-1", ""),
+        ("GET", "/v1/fdb?mac=zz", ""),
+        // Only listings have it: a flush must not ignore it.
+        ("DELETE", "/v1/fdb?mac=02:00:00:00:00:01", ""),
         ("GET", "/v1/fdb?colour=red", ""),
         ("DELETE", "/v1/fdb?vlan=x", ""),
         ("POST", "/v1/fdb", ""),

@@ -11,6 +11,8 @@ use crate::args::trace::TraceArgs;
 use crate::commands::capture::compile;
 use crate::commands::show::trace;
 use crate::dataplane::flow_report::{TraceReport, TraceRequest};
+use crate::dataplane::report::FdbEntry;
+use crate::settings::vlan::Vlan;
 use console::units::nanoseconds;
 use console::{Diagnostic, Output};
 use port::pcap::summary;
@@ -19,7 +21,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant, UNIX_EPOCH};
-use wire::MacAddress;
+use wire::{Ethernet, MacAddress, Tag};
 
 /// Bytes of a packet that are captured: all headers that flow tables read.
 const SNAP: u32 = 256;
@@ -69,6 +71,15 @@ pub(super) fn run(args: &TraceArgs, client: &Client) -> anyhow::Result<()> {
     }
 }
 
+/// Where a port is.
+struct Place {
+    bridge: String,
+    /// Whether the bridge has flow tables.
+    has_flows: bool,
+    /// VLAN of untagged frames, if the port has one of its own. Members of bonds have that of the bond.
+    vlan: Option<u16>,
+}
+
 struct Follower<'a> {
     client: &'a Client,
     output: Output,
@@ -76,8 +87,8 @@ struct Follower<'a> {
     limit: u32,
     /// When the last step of the last packet was printed, at the latest.
     until: Option<Instant>,
-    /// Bridge of each port, and whether it has flow tables.
-    bridges: BTreeMap<String, (String, bool)>,
+    /// What is known about each port.
+    ports: BTreeMap<String, Place>,
     received: BTreeMap<u32, Vec<u8>>,
 }
 
@@ -86,14 +97,18 @@ impl<'a> Follower<'a> {
         let ports: Vec<PortReport> = client.get("/v1/ports")?;
         let Status { bridges, .. } = client.get("/v1/status")?;
         let has_flows = |name: &str| bridges.iter().any(|b| b.name == name && b.flows.is_some());
-        let bridges = ports.iter().map(|port| {
-            let bridge = port.settings.bridge.clone();
-            let has_flows = has_flows(&bridge);
-            (port.settings.name.clone(), (bridge, has_flows))
+        let ports = ports.into_iter().map(|PortReport { settings, .. }| {
+            let vlan = match settings.policy.vlan {
+                Some(Vlan::Access(vlan)) => Some(vlan),
+                Some(Vlan::Trunk { native, .. }) => native,
+                None => None,
+            };
+            let has_flows = has_flows(&settings.bridge);
+            (settings.name, Place { bridge: settings.bridge, has_flows, vlan })
         });
         let limit = args.limit.map_or(u32::MAX, |limit| limit.try_into().unwrap_or(u32::MAX));
-        let (bridges, received) = (bridges.collect(), BTreeMap::new());
-        Ok(Self { client, output: args.show.output, limit, until: None, bridges, received })
+        let (ports, received) = (ports.collect(), BTreeMap::new());
+        Ok(Self { client, output: args.show.output, limit, until: None, ports, received })
     }
 
     /// Prints a step of a packet within the limit. Returns `BrokenPipe` if the output is closed.
@@ -147,7 +162,7 @@ impl<'a> Follower<'a> {
 
     /// What the switch does now with a packet with these headers; `None` if it cannot be found out.
     fn look_up(&self, record: &TraceRecord) -> Option<Lookup> {
-        let (bridge, has_flows) = self.bridges.get(&record.port)?;
+        let Place { bridge, has_flows, vlan } = self.ports.get(&record.port)?;
         if *has_flows {
             let request = TraceRequest {
                 bridge: Some(bridge.clone()),
@@ -161,33 +176,56 @@ impl<'a> Follower<'a> {
             return self.client.post("/v1/trace", &body).ok().map(Lookup::Tables);
         }
         let to = MacAddress::from(*record.head.first_chunk()?);
-        let report: FdbReport =
-            self.client.get(&format!("/v1/fdb?{}", query([("bridge", Some(bridge))]))).ok()?;
-        let ports = report.entries.into_iter().filter(|entry| entry.mac == to).map(|entry| entry.port);
-        Some(Lookup::Addresses { bridge: bridge.clone(), to, ports: ports.collect() })
+        let vlan = tag(&record.head).or(*vlan);
+        let parameters = query([
+            ("bridge", Some(bridge.clone())),
+            ("mac", Some(to.to_string())),
+            ("vlan", vlan.map(|vlan| vlan.to_string())),
+        ]);
+        let FdbReport { entries, .. } = self.client.get(&format!("/v1/fdb?{parameters}")).ok()?;
+        Some(Lookup::Addresses { bridge: bridge.clone(), to, vlan, entries })
     }
+}
+
+/// VLAN of a tagged frame. A priority tag has none.
+fn tag(head: &[u8]) -> Option<u16> {
+    Ethernet::new(head).ok()?.tag().map(Tag::vlan).filter(|vlan| *vlan != 0)
 }
 
 /// What a bridge does with headers.
 enum Lookup {
     Tables(TraceReport),
-    Addresses { bridge: String, to: MacAddress, ports: Vec<String> },
+    Addresses {
+        bridge: String,
+        to: MacAddress,
+        /// VLAN of the packet; `None` if it is not known, so that entries are those of all VLANs.
+        vlan: Option<u16>,
+        entries: Vec<FdbEntry>,
+    },
 }
 
 impl Lookup {
     fn text(&self, number: u32) -> String {
         let text = match self {
             Self::Tables(report) => format!("simulated with the tables of now:\n{}", trace::text(report)),
-            Self::Addresses { bridge, to, ports } if ports.is_empty() => {
-                format!("bridge {bridge}, now: {to} is not in the forwarding table")
-            }
-            Self::Addresses { bridge, to, ports } => {
-                format!("bridge {bridge}, now: {to} is at {}", ports.join(", "))
+            Self::Addresses { bridge, to, vlan, entries } => {
+                let place = |entry: &FdbEntry| format!("{}{}", entry.port, in_vlan(Some(entry.vlan)));
+                let places: Vec<_> = entries.iter().map(place).collect();
+                let place = match places.as_slice() {
+                    [] => format!("not in the forwarding table{}", in_vlan(*vlan)),
+                    places => format!("at {}", places.join(", ")),
+                };
+                format!("bridge {bridge}, now: {to} is {place}")
             }
         };
         let lines: Vec<_> = text.lines().map(|line| format!("#{number}    {line}")).collect();
         lines.join("\n") + "\n"
     }
+}
+
+/// A VLAN after a name, unless it is 0, which stands for none.
+fn in_vlan(vlan: Option<u16>) -> String {
+    vlan.filter(|vlan| *vlan != 0).map(|vlan| format!(" (VLAN {vlan})")).unwrap_or_default()
 }
 
 /// A step as JSON.
@@ -200,8 +238,10 @@ fn value(record: &TraceRecord, lookup: Option<&Lookup>) -> Value {
     };
     let simulated = match lookup {
         Some(Lookup::Tables(report)) => json!(report),
-        Some(Lookup::Addresses { bridge, to, ports }) => {
-            json!({ "bridge": bridge, "mac": to, "ports": ports })
+        Some(Lookup::Addresses { bridge, to, vlan, entries }) => {
+            let place = |entry: &FdbEntry| json!({ "port": entry.port, "vlan": entry.vlan });
+            let places: Vec<_> = entries.iter().map(place).collect();
+            json!({ "bridge": bridge, "mac": to, "vlan": vlan, "ports": places })
         }
         None => Value::Null,
     };
@@ -218,4 +258,41 @@ fn value(record: &TraceRecord, lookup: Option<&Lookup>) -> Value {
         "packet": summary(&record.head),
         "simulated": simulated,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dataplane::report::Origin;
+
+    #[test]
+    fn the_vlan_of_a_frame_is_that_of_its_tag() {
+        let frame = |rest: &[u8]| [&[0; 12], rest].concat();
+        assert_eq!(tag(&frame(&[0x81, 0, 0x20, 10, 8, 0])), Some(10));
+        assert_eq!(tag(&frame(&[0x81, 0, 0x20, 0, 8, 0])), None);
+        assert_eq!(tag(&frame(&[8, 0, 0x45, 0])), None);
+        assert_eq!(tag(&frame(&[0x81, 0])), None);
+    }
+
+    #[test]
+    fn an_address_is_shown_with_its_vlans() {
+        let to = MacAddress::new([2, 0, 0, 0, 0, 1]);
+        let entry = |port: &str, vlan| FdbEntry {
+            bridge: "lan".to_owned(),
+            mac: to,
+            vlan,
+            port: port.to_owned(),
+            origin: Origin::Learned,
+            age: Some(1),
+        };
+        let text = |vlan, entries: &[FdbEntry]| {
+            let lookup = Lookup::Addresses { bridge: "lan".to_owned(), to, vlan, entries: entries.to_vec() };
+            lookup.text(7)
+        };
+        let begin = "#7    bridge lan, now: 02:00:00:00:00:01 is ";
+        assert_eq!(text(None, &[entry("a", 0)]), format!("{begin}at a\n"));
+        let both = [entry("a", 10), entry("b", 20)];
+        assert_eq!(text(None, &both), format!("{begin}at a (VLAN 10), b (VLAN 20)\n"));
+        assert_eq!(text(Some(30), &[]), format!("{begin}not in the forwarding table (VLAN 30)\n"));
+    }
 }

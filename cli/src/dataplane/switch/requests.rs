@@ -17,6 +17,7 @@ use crate::dataplane::offload_report::OffloadReport;
 use crate::dataplane::open::open_in_switch;
 use crate::dataplane::report::{
     BridgePort, BridgeReport, FdbEntry, FdbFilter, FlowEntry, FlowFilter, FlowRequest, MoveEvent, Origin,
+    StationFilter,
 };
 use crate::dataplane::state::{Continued, SaveStep, StateMessage};
 use crate::dataplane::tunnels::{OptionEntry, OptionFilter, OptionRequest, TunnelEntry};
@@ -46,20 +47,24 @@ impl DataPlane for Switch {
         snapshot
     }
 
-    fn fdb(&self) -> Vec<FdbEntry> {
+    fn fdb(&self, wanted: &StationFilter) -> Vec<FdbEntry> {
         let names = self.names();
-        let entry = |bridge: &str, station: bridge::Station| FdbEntry {
-            bridge: bridge.to_owned(),
-            mac: station.mac,
-            vlan: station.vlan,
-            port: names.get(&station.port).cloned().unwrap_or_default(),
-            origin: if station.pinned { Origin::Static } else { Origin::Learned },
-            age: station.age_seconds,
+        let entry = |bridge: &str, station: bridge::Station| {
+            let port = names.get(&station.port).map_or("", String::as_str);
+            wanted.names(bridge, port, (station.mac, station.vlan)).then(|| FdbEntry {
+                bridge: bridge.to_owned(),
+                mac: station.mac,
+                vlan: station.vlan,
+                port: port.to_owned(),
+                origin: if station.pinned { Origin::Static } else { Origin::Learned },
+                age: station.age_seconds,
+            })
         };
         let of = |bridge: &String| -> Vec<FdbEntry> {
-            self.stations(bridge).into_iter().map(|station| entry(bridge, station)).collect()
+            self.stations(bridge).into_iter().filter_map(|station| entry(bridge, station)).collect()
         };
-        self.bridge_names().iter().flat_map(of).collect()
+        let named = |bridge: &&String| wanted.bridge.as_ref().is_none_or(|name| name == *bridge);
+        self.bridge_names().iter().filter(named).flat_map(of).collect()
     }
 
     fn bridges(&self) -> Vec<BridgeReport> {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::dataplane::capture_report::CaptureRequest;
 use crate::dataplane::convert::port_config;
-use crate::dataplane::report::{FdbFilter, Origin};
+use crate::dataplane::report::{FdbFilter, Origin, StationFilter};
 use crate::settings::kinds::PortKind;
 use crate::settings::kinds::socket::{Mode, SocketSettings};
 use crate::settings::kinds::vhost_user::VhostUser;
@@ -60,7 +60,7 @@ fn ports_and_static_entries_of_the_topology_run_and_their_sockets_go_with_the_sw
     let dir = tempfile::tempdir().unwrap();
     let ports = vec![port(dir.path(), "a", Some(Vlan::Access(10))), port(dir.path(), "b", None)];
     let switch = switch(ports, vec![pin(1, "a", 0)]).unwrap();
-    let fdb = switch.fdb();
+    let fdb = switch.fdb(&StationFilter::default());
     assert_eq!((fdb[0].port.as_str(), fdb[0].vlan, fdb[0].origin), ("a", 10, Origin::Static));
     assert_eq!(switch.addresses("main"), 1);
     let names: Vec<String> = switch.snapshot().ports.into_iter().map(|port| port.name).collect();
@@ -189,9 +189,33 @@ fn removing_a_port_takes_its_socket_and_its_addresses_along() {
     let switch = switch(ports, vec![pin(1, "a", 0), pin(2, "b", 0)]).unwrap();
     switch.remove_port("a").unwrap();
     assert!(!dir.path().join("a").exists());
-    let left: Vec<String> = switch.fdb().into_iter().map(|entry| entry.port).collect();
+    let left: Vec<String> =
+        switch.fdb(&StationFilter::default()).into_iter().map(|entry| entry.port).collect();
     assert_eq!(left, ["b"]);
     assert!(switch.remove_port("a").is_err());
+}
+
+#[test]
+fn listed_addresses_are_those_of_the_filter() {
+    let dir = tempfile::tempdir().unwrap();
+    let ports = vec![port(dir.path(), "a", Some(Vlan::Access(10))), port(dir.path(), "b", None)];
+    let switch = switch(ports, vec![pin(1, "a", 0), pin(1, "b", 20), pin(2, "b", 20)]).unwrap();
+    let found = |filter: StationFilter| {
+        let mut found: Vec<_> = switch.fdb(&filter).into_iter().map(|e| (e.mac, e.vlan, e.port)).collect();
+        found.sort();
+        found
+    };
+    let (one, two) = (pin(1, "a", 0).mac, pin(2, "b", 0).mac);
+    let entry = |mac, vlan, port: &str| (mac, vlan, port.to_owned());
+    let any = StationFilter::default();
+    let own = [entry(one, 10, "a"), entry(one, 20, "b")];
+    assert_eq!(found(StationFilter { mac: Some(one), bridge: Some("main".into()), ..any.clone() }), own);
+    assert_eq!(found(StationFilter { mac: Some(one), vlan: Some(20), ..any.clone() }), own[1..]);
+    assert_eq!(
+        found(StationFilter { port: Some("b".into()), ..any.clone() }),
+        [entry(one, 20, "b"), entry(two, 20, "b")]
+    );
+    assert_eq!(found(StationFilter { bridge: Some("other".into()), ..any }), []);
 }
 
 #[test]
@@ -209,7 +233,7 @@ fn one_address_is_forgotten_under_the_vlan_that_the_listing_shows() {
     let dir = tempfile::tempdir().unwrap();
     let ports = vec![port(dir.path(), "a", Some(Vlan::Access(5))), port(dir.path(), "b", None)];
     let switch = switch(ports, vec![pin(1, "a", 0), pin(2, "b", 0)]).unwrap();
-    let entry = switch.fdb().remove(0);
+    let entry = switch.fdb(&StationFilter::default()).remove(0);
     assert_eq!((entry.mac, entry.vlan), (pin(1, "a", 0).mac, 5));
     assert!(switch.forget("main", entry.mac, 0).is_err());
     switch.forget("main", entry.mac, entry.vlan).unwrap();
