@@ -1,5 +1,5 @@
 //! A data plane for tests: stores ports and static entries, and forwards nothing. Removal of a port named [`HELD`]
-//! reports a hanging worker; removal of a port named [`STAYS`] fails.
+//! reports a hanging worker; removal of a port named [`STAYS`] fails. A port named [`FAULTED`] has failed.
 
 use crate::dataplane::bond_report::BondState;
 use crate::dataplane::capture_report::{CaptureEnd, CaptureRequest, Captured, Continuation};
@@ -38,6 +38,7 @@ use wire::MacAddress;
 
 pub(super) const HELD: &str = "held";
 pub(super) const STAYS: &str = "stays";
+pub(super) const FAULTED: &str = "faulted";
 
 #[derive(Default)]
 pub(super) struct Fake {
@@ -71,7 +72,7 @@ impl DataPlane for Fake {
         let ports = self.ports.lock().unwrap();
         let port = |p: &PortSettings| PortSnapshot {
             name: p.name.clone(),
-            state: "waiting".into(),
+            state: if p.name == FAULTED { "faulted" } else { "waiting" }.into(),
             ..Default::default()
         };
         Snapshot {

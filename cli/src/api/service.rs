@@ -330,8 +330,12 @@ impl ApiService {
 
     /// Looks at the workers. Must be called again and again: [`ApiService::health`] is the result of the last call.
     pub(crate) fn observe_health(&self, now: &Snapshot) -> HealthReport {
+        self.observe_health_at(now, Instant::now())
+    }
+
+    pub(super) fn observe_health_at(&self, now: &Snapshot, time: Instant) -> HealthReport {
         let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
-        health.1 = health.0.observe(&now.workers, Instant::now());
+        health.1 = health.0.observe(&now.workers, time);
         for hung in &mut health.1.hung_workers {
             hung.step = self.data_plane.worker_thread(hung.worker).and_then(hung_step::of);
         }

@@ -1,5 +1,6 @@
 //! Tests of the API over a Unix socket, with a [`Fake`] data plane.
 
+mod exporter;
 mod grants;
 mod status;
 mod web;
