@@ -26,13 +26,19 @@ fn domain(folder: &Path) -> String {
 }
 
 fn hook(folder: &Path, operation: [&str; 2], xml: &str) -> Output {
+    hook_of("web", folder, operation, xml)
+}
+
+/// Calls the hook for the domain called `name`.
+fn hook_of(name: &str, folder: &Path, operation: [&str; 2], xml: &str) -> Output {
     need::program("python3");
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../contrib/libvirt/qemu-hook");
     let mut child = Command::new("python3")
         .arg(path)
-        .args(["web", operation[0], operation[1], "-"])
+        .args([name, operation[0], operation[1], "-"])
         .env("LINERATE", binary::linerate())
         .env("LINERATE_CONTROL", folder.join("control.sock"))
+        .env("LINERATE_HOOK_STATE", folder.join("hook"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -81,9 +87,77 @@ fn ports_come_and_leave_with_their_domain() {
         run(operation);
         assert_eq!(ports(&switch), with, "{operation:?}");
     }
+    // The file has them, too.
+    switch.tell(&["apply", &file(folder.path())]).expect("a valid file");
+    assert_eq!(ports(&switch), with);
+    // The domain ended without the hook, as by a loss of power.
+    run(["prepare", "begin"]);
+    assert_eq!(ports(&switch), with);
     run(["release", "end"]);
     assert_eq!(ports(&switch), without);
     run(["release", "end"]);
+    switch.tell(&["apply", &file(folder.path())]).expect("a valid file");
+    assert_eq!(ports(&switch), without);
+    switch.stop();
+}
+
+/// The configuration file of the switch.
+fn file(folder: &Path) -> String {
+    folder.join("switch.toml").display().to_string()
+}
+
+#[test]
+#[ignore = "needs python3: run by `cargo xtask test`"]
+fn ports_of_others_are_neither_used_nor_removed() {
+    let folder = folder();
+    let socket = folder.path().join("admin.sock");
+    let text = format!(
+        "[[bridge]]\nname = \"lan\"\n[[port]]\nname = \"second\"\nsocket = \"{}\"\n",
+        socket.display()
+    );
+    let switch = Switch::start_from(folder.path(), &text);
+    let second = vec![("second".to_owned(), 1)];
+    let (one, both) =
+        (domain(folder.path()), domain(folder.path()).replace(" name='second'", " name='third'"));
+    let run = |name, operation, xml: &str| hook_of(name, folder.path(), operation, xml);
+
+    // A port of the file, and then one of another domain.
+    let refused = |output: Output, port: &str| {
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(&format!("port \"{port}\"")) && said.contains("remedy:"), "{said}");
+    };
+    refused(run("web", ["prepare", "begin"], &one), "second");
+    assert!(run("web", ["release", "end"], &one).status.success());
+    assert_eq!(ports(&switch), second);
+
+    assert!(run("web", ["prepare", "begin"], &both).status.success());
+    let with = ports(&switch);
+    assert_eq!(with.len(), 3, "{with:?}");
+    refused(run("other", ["prepare", "begin"], &both), "web");
+    assert!(run("other", ["release", "end"], &both).status.success());
+    assert_eq!(ports(&switch), with);
+    assert!(run("web", ["release", "end"], &both).status.success());
+    assert_eq!(ports(&switch), second);
+    switch.stop();
+}
+
+#[test]
+#[ignore = "needs python3: run by `cargo xtask test`"]
+fn ports_that_cannot_be_saved_are_added_with_a_warning() {
+    let folder = folder();
+    let switch = Switch::start_from(folder.path(), "[[bridge]]\nname = \"lan\"\n");
+    // A file that differs from the one that the switch has read is not replaced.
+    std::fs::write(file(folder.path()), "[[bridge]]\nname = \"lan\"\n# changed\n")
+        .expect("a file of the test");
+    let Output { status, stderr, .. } = hook(folder.path(), ["prepare", "begin"], &domain(folder.path()));
+    let said = String::from_utf8_lossy(&stderr);
+    assert!(status.success(), "{said}");
+    assert!(
+        said.contains("undoes the change of its ports") && said.contains("the file was changed"),
+        "{said}"
+    );
+    assert_eq!(ports(&switch).len(), 2);
     switch.stop();
 }
 
