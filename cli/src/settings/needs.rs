@@ -74,6 +74,9 @@ impl Kept {
         // Controllers may be awaited at a port below 1024.
         let listens = topology.bridges.iter().any(|bridge| bridge.openflow.is_some());
         kept.capabilities.set(CapabilitySet::NET_BIND_SERVICE, kept.binds() || listens);
+        if renews(topology) {
+            kept.capabilities |= CapabilitySet::DAC_OVERRIDE;
+        }
         Some(kept)
     }
 
@@ -127,6 +130,12 @@ impl Kept {
             format!("add {words} to `runtime_kinds` in [switch], and restart the switch"),
         ))
     }
+}
+
+/// Whether connections read renewed keys, certificates and tokens, which other users may own.
+fn renews(topology: &Topology) -> bool {
+    let mut flows = topology.bridges.iter().filter_map(|bridge| bridge.openflow.as_ref());
+    topology.switch.remote.is_some() || flows.any(|own| own.tls.is_some())
 }
 
 /// What the process of `topology` keeps; `None` if it is not confined.

@@ -48,6 +48,29 @@ fn only_kinds_of_the_file_and_named_ones_are_kept() {
 }
 
 #[test]
+fn files_that_connections_read_again_stay_readable() {
+    let reads = |kept: Kept| kept.capabilities.contains(CapabilitySet::DAC_OVERRIDE);
+    assert!(!reads(kept("runtime_kinds = []", TAP)));
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, "").unwrap();
+        path.display().to_string()
+    };
+    let (key, certificate, other) = (file("key"), file("certificate"), file("other"));
+    let api = format!(
+        "runtime_kinds = []\napi = {{ address = \"127.0.0.1:9443\", private_key = \"{key}\", \
+         certificate = \"{certificate}\", token_file = \"{other}\" }}"
+    );
+    assert!(reads(kept(&api, TAP)));
+    let bridge = format!(
+        "[[bridge]]\nname = \"main\"\npipeline = \"openflow\"\ncontrollers = [\"ssl:192.0.2.1\"]\n[bridge.tls]\n\
+         private_key = \"{key}\"\ncertificate = \"{certificate}\"\nca_certificate = \"{other}\"\n{TAP}"
+    );
+    assert!(reads(kept("runtime_kinds = []", &bridge)));
+}
+
+#[test]
 fn nothing_is_given_up_without_confinement() {
     assert_eq!(Kept::of(&topology(&format!("[switch]\nconfine = false\n{GUEST}"))), None);
 }
