@@ -45,6 +45,7 @@ const PIECE: usize = 64 << 10;
 /// Parameters of `GET /v1/capture`.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct CaptureQuery {
     /// Names of ports, separated by commas; by default all. With `trace`, those that receive the packets.
     ports: Option<String>,

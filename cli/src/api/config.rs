@@ -43,6 +43,7 @@ pub(crate) struct Configuration {
 /// Parameters of `POST /v1/config`.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct ApplyQuery {
     /// Absolute path of the file, for errors and for `GET /v1/config`: that of the switch, unless the client is root or
     /// the user of the switch, or `dry_run` is set.

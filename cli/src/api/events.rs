@@ -18,6 +18,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// Parameters of `GET /v1/events`.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(super) struct EventsQuery {
     /// Number of an event: only later ones are returned; by default all that are kept.
     #[serde(default)]

@@ -15,6 +15,7 @@ use utoipa::IntoParams;
 /// Parameters of `GET /v1/history`.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(super) struct HistoryQuery {
     /// Name of a port; by default all.
     port: Option<String>,

@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn a_rate_of_one_is_a_packet_per_second() {
-        let mut tracer = begun(&TraceOptions::new(1, None), true);
+        let mut tracer = begun(&TraceOptions::new(1), true);
         let times = (0..20).map(|tenths| packet(5 + tenths * SECOND / 10, 0));
         assert_eq!(times.filter_map(|packet| tracer.receive(packet)).count(), 2);
     }

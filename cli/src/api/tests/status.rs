@@ -180,6 +180,19 @@ fn a_path_is_described_if_and_only_if_the_router_has_it() {
 }
 
 #[test]
+fn parameters_of_a_path_are_parts_of_it() {
+    let document: serde_json::Value = running().client.get("/v1/openapi.json").unwrap();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        let methods = methods.as_object().unwrap().values();
+        for parameter in methods.flat_map(|method| method["parameters"].as_array().into_iter().flatten()) {
+            let name = parameter["name"].as_str().unwrap();
+            let is_part = path.contains(&format!("{{{name}}}"));
+            assert_eq!(parameter["in"] == "path", is_part, "{path}: {name}");
+        }
+    }
+}
+
+#[test]
 fn every_reference_of_the_document_leads_to_a_schema() {
     let document: serde_json::Value = running().client.get("/v1/openapi.json").unwrap();
     let text = document.to_string();
