@@ -43,6 +43,8 @@ pub(crate) struct PortCounters {
     /// Sampled polls with packets, and their packets.
     pub(crate) sampled_polls: Counter,
     pub(crate) sampled_packets: Counter,
+    /// Packets to the port whose checksum was completed in software, alone or as segments.
+    pub(crate) completed: Counter,
 }
 
 impl Default for PortCounters {
@@ -57,6 +59,7 @@ impl Default for PortCounters {
             drops: std::array::from_fn(|_| Counter::default()),
             sampled_polls: Counter::default(),
             sampled_packets: Counter::default(),
+            completed: Counter::default(),
         }
     }
 }
@@ -103,12 +106,22 @@ pub(crate) struct Totals {
     pub(crate) replicated: u64,
     pub(crate) punted: u64,
     pub(crate) drops: [u64; DropReason::COUNT],
+    pub(crate) completed: u64,
 }
 
 impl Default for Totals {
     fn default() -> Self {
         let drops = [0; DropReason::COUNT];
-        Self { rx_packets: 0, rx_bytes: 0, tx_packets: 0, tx_bytes: 0, replicated: 0, punted: 0, drops }
+        Self {
+            rx_packets: 0,
+            rx_bytes: 0,
+            tx_packets: 0,
+            tx_bytes: 0,
+            replicated: 0,
+            punted: 0,
+            drops,
+            completed: 0,
+        }
     }
 }
 
@@ -130,6 +143,7 @@ impl Totals {
             replicated: port.replicated.get(),
             punted: port.punted.get(),
             drops: std::array::from_fn(|reason| port.drops[reason].get()),
+            completed: port.completed.get(),
         }
     }
 
@@ -150,6 +164,7 @@ impl Totals {
             replicated: op(self.replicated, other.replicated),
             punted: op(self.punted, other.punted),
             drops: std::array::from_fn(|reason| op(self.drops[reason], other.drops[reason])),
+            completed: op(self.completed, other.completed),
         }
     }
 }

@@ -203,6 +203,10 @@ pub struct PortSnapshot {
     pub punted: u64,
     /// Drops by reason; reasons without drops are omitted.
     pub drops: BTreeMap<String, u64>,
+    /// Packets to the port whose checksum the switch has completed, alone or as segments of larger packets, because the
+    /// port does not accept them otherwise.
+    #[serde(default)]
+    pub completed: u64,
     /// Latencies of sampled packets that were sent to the port, from their reception; absent if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencySnapshot>,
@@ -400,6 +404,7 @@ fn port_snapshot(id: PortId, name: &str, status: &PortStatus, counted: &Totals) 
         replicated: counted.replicated,
         punted: counted.punted,
         drops: drops(counted),
+        completed: counted.completed,
         history: Vec::new(),
         latency: None,
         depth: None,
@@ -430,6 +435,7 @@ impl Totals {
             replicated: port.replicated,
             punted: port.punted,
             drops: by_reason(&port.drops),
+            completed: port.completed,
         }
     }
 
@@ -442,6 +448,7 @@ impl Totals {
             replicated: removed.replicated,
             punted: removed.punted,
             drops: by_reason(&removed.drops),
+            completed: 0,
         }
     }
 }

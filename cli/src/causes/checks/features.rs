@@ -5,8 +5,8 @@ use super::super::findings::Found;
 
 /// Kind of ports to which guests connect.
 const GUEST: &str = "vhost-user";
-/// Share of received packets that are segments which the switch made, above which it is a cause.
-const SEGMENTED: f64 = 0.2;
+/// Share of sent packets whose checksum the switch has completed, above which it is a cause.
+const COMPLETED: f64 = 0.2;
 /// Offloads that a guest accepts, and without which the switch completes packets for it.
 const ACCEPTED: [&str; 3] = ["guest-csum", "guest-tso4", "guest-tso6"];
 
@@ -67,28 +67,19 @@ pub(super) fn mergeable(evidence: &Evidence) -> Vec<Found> {
     small.map(|port| Found::port(port.name(), [evidence(port)])).collect()
 }
 
-/// Segments count as copies of a received packet. Receivers on the bridge lack an offload.
+/// Guests for which the switch completes packets that they would accept as they are with an offload.
 pub(super) fn offloads(evidence: &Evidence) -> Vec<Found> {
     let found = guests(evidence).filter_map(|port| {
-        let (received, copies) =
-            (port.difference(|now| now.rx_packets), port.difference(|now| now.replicated));
-        let is_large = ["host-tso4", "host-tso6"].iter().any(|feature| port.has(feature));
-        let is_segmented = copies as f64 > received as f64 * SEGMENTED;
-        let lacking = guests(evidence).find(|other| lacks(other, port))?;
-        (is_large && is_segmented && received > 0).then(|| {
-            let what = format!("{received} packets of port {} became {}", port.name(), received + copies);
-            let missing: Vec<_> = ACCEPTED.into_iter().filter(|feature| !lacking.has(feature)).collect();
-            Found::port(lacking.name(), [what, format!("not negotiated: {}", missing.join(", "))])
+        let (sent, completed) = (port.difference(|now| now.tx_packets), port.difference(|now| now.completed));
+        let missing: Vec<_> = ACCEPTED.into_iter().filter(|feature| !port.has(feature)).collect();
+        let is_often = completed as f64 > sent as f64 * COMPLETED;
+        (is_often && !missing.is_empty()).then(|| {
+            let what =
+                format!("{completed} packets to the port were completed by the switch, of {sent} sent");
+            Found::port(port.name(), [what, format!("not negotiated: {}", missing.join(", "))])
         })
     });
     found.collect()
-}
-
-/// Whether `other` receives packets of the bridge of `port` and lacks an offload.
-fn lacks(other: &Port, port: &Port) -> bool {
-    let is_receiver = other.name() != port.name() && other.settings.bridge == port.settings.bridge;
-    let has_received = other.difference(|now| now.tx_packets) > 0;
-    is_receiver && has_received && ACCEPTED.iter().any(|feature| !other.has(feature))
 }
 
 /// Ports of a kind that carry packets with a feature.

@@ -44,7 +44,8 @@ function state(port, model) {
     ["Features", port.features.join(", ")],
     ["Received", `${plural(port.rx_packets, "packet")}, ${bytes(port.rx_bytes)}`],
     ["Sent", `${plural(port.tx_packets, "packet")}, ${bytes(port.tx_bytes)}`],
-    ["Copies by flooding", port.replicated > 0 ? count(port.replicated) : ""],
+    ["Copies and segments", port.replicated > 0 ? count(port.replicated) : ""],
+    ["Completed in software", port.completed > 0 ? plural(port.completed, "packet") : ""],
     ["To the control plane", port.punted > 0 ? count(port.punted) : ""],
   ];
 }

@@ -224,8 +224,12 @@ impl Transmit {
     /// From here on, the packet counts as its segments at each output that takes part.
     fn begin_segments(&mut self, from: QueueKey, cut: Segmentation, delivery: &mut Delivery, taking: u64) {
         let packets = cut.segments.packets();
-        for part in delivery.rests.iter_mut().filter_map(|rest| rest.cut.as_mut()) {
-            part.left = packets;
+        for rest in &mut delivery.rests {
+            let port = rest.port();
+            if let Some(part) = &mut rest.cut {
+                part.left = packets;
+                self.counters.port(port).completed.add(packets as u64);
+            }
         }
         self.counters.port(from.port).replicated.add(taking * (packets as u64 - 1));
         delivery.derived.begin(0);

@@ -137,6 +137,7 @@ fn a_packet_of_which_segments_are_lost_is_captured_once_as_dropped() {
         bench.assert_sums_agree();
     });
     assert_eq!(captured.bench.drops(DropReason::QueueFull), 36);
+    assert_eq!(captured.bench.worker.counters.port(PortId(2)).completed.get(), 100);
     assert_eq!((captured.with_comment("dropped: queue-full"), captured.counts.written), (1, 1 + 64 + 1));
 }
 
