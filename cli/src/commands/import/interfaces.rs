@@ -3,8 +3,8 @@
 use super::database::{Database, Row};
 use super::document::{Section, table};
 use super::findings::Findings;
-use super::plan::{Plan, PortPlan};
-use super::{numbers, queues, tunnels};
+use super::plan::{self, Plan, PortPlan};
+use super::{queues, tunnels};
 use std::path::Path;
 
 /// Kind of port for network cards and other interfaces of the kernel.
@@ -43,7 +43,7 @@ pub(super) fn write(
     mtu(section, interface, findings);
     policer(section, interface, findings);
     // Numbers are compared when all sections are known.
-    numbers::before(interface);
+    plan::number(interface);
     queues::write(section, port.row, interface, place.database, findings);
 }
 

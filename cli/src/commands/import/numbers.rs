@@ -3,20 +3,13 @@
 use super::database::Row;
 use super::document::Document;
 use super::findings::Findings;
-use super::plan::{BridgePlan, Plan, PortPlan};
+use super::plan::{self, BridgePlan, Plan, PortPlan};
 use crate::settings::flows::FilePorts;
 use flow::PortNo;
 use flow::text::PortNames;
 
 /// The number of the local port in Open vSwitch and OpenFlow 1.0.
 const LOCAL: i64 = 65_534;
-
-/// The number of an interface in Open vSwitch, with its column: the one that it has, or else the requested one.
-pub(super) fn before(interface: &Row) -> Option<(&'static str, i64)> {
-    let numbers = ["ofport", "ofport_request"].map(|column| (column, interface.integer(column)));
-    // A port that Open vSwitch could not add has the number -1.
-    numbers.into_iter().find_map(|(column, number)| Some((column, number.filter(|number| *number > 0)?)))
-}
 
 /// Adds a finding for each interface whose OpenFlow number changes. Sections that are not valid must be disabled
 /// before, because their ports have no numbers.
@@ -53,7 +46,7 @@ fn header(is_bond: bool) -> &'static str {
 
 /// The column of a number that is another one in the file, and the reason.
 fn changed(interface: &Row, (port, after): (&PortPlan<'_>, PortNo)) -> Option<(&'static str, String)> {
-    let (column, before) = before(interface)?;
+    let (column, before) = plan::number(interface)?;
     if before == LOCAL && after == PortNo::LOCAL || before == i64::from(after.0) {
         return None;
     }

@@ -2,7 +2,6 @@
 
 use super::database::{Database, Row};
 use super::names::Names;
-use super::numbers;
 use std::collections::{BTreeSet, HashMap};
 
 /// Types of interfaces that are tunnels of linerate.
@@ -106,7 +105,7 @@ fn bridge<'a>(
         .map(|row| (row, database.referred(row, "interfaces", "Interface")))
         .collect();
     // In the order of their numbers, which linerate gives by the order of the file.
-    ports.sort_by_key(|(row, interfaces)| (number(interfaces), row.text("name")));
+    ports.sort_by_key(|(row, interfaces)| (place(interfaces), row.text("name")));
     let ports: Vec<_> =
         ports.into_iter().map(|(row, interfaces)| port(row, interfaces, port_names)).collect();
     let controllers = database.referred(row, "controller", "Controller");
@@ -117,9 +116,16 @@ fn bridge<'a>(
 }
 
 /// The number of a port; one without a number is last.
-fn number(interfaces: &[&Row]) -> i64 {
-    let numbers = interfaces.iter().filter_map(|row| numbers::before(row)).map(|(_, number)| number);
+fn place(interfaces: &[&Row]) -> i64 {
+    let numbers = interfaces.iter().filter_map(|row| number(row)).map(|(_, number)| number);
     numbers.min().unwrap_or(i64::MAX)
+}
+
+/// The number of an interface in Open vSwitch, with its column: the one that it has, or else the requested one.
+pub(super) fn number(interface: &Row) -> Option<(&'static str, i64)> {
+    let numbers = ["ofport", "ofport_request"].map(|column| (column, interface.integer(column)));
+    // A port that Open vSwitch could not add has the number -1.
+    numbers.into_iter().find_map(|(column, number)| Some((column, number.filter(|number| *number > 0)?)))
 }
 
 fn port<'a>(row: &'a Row, mut interfaces: Vec<&'a Row>, names: &mut Names) -> PortPlan<'a> {
