@@ -65,9 +65,10 @@ impl Inheritance {
 
     /// Ends a successor that has [committed](Self::commit), but was not told so.
     pub(super) fn take_back(&self) {
-        let successor = std::mem::take(&mut *self.lock());
-        if let Successor::Runs(child) = successor {
-            end(child);
+        let mut successor = self.lock();
+        match std::mem::take(&mut *successor) {
+            Successor::Runs(child) => end(child),
+            other => *successor = other,
         }
     }
 
@@ -81,13 +82,13 @@ impl Inheritance {
         self.end_and_become(Successor::Refused);
     }
 
+    /// Ends it under the lock: who learns that it was ended may start the ports at once.
     fn end_and_become(&self, next: Successor) {
         let mut successor = self.lock();
         match std::mem::take(&mut *successor) {
             Successor::Prepares(child) => {
-                *successor = next;
-                drop(successor);
                 end(child);
+                *successor = next;
             }
             Successor::None => *successor = next,
             decided => *successor = decided,

@@ -232,9 +232,10 @@ impl ApiService {
     /// # Errors
     /// A request still changes the switch after a limit.
     pub(crate) fn end_changes(&self) -> Result<(), Diagnostic> {
-        self.inheritance.iter().for_each(Inheritance::refuse);
         let until = Instant::now() + END;
         loop {
+            // Again, if an upgrade was taken back meanwhile.
+            self.inheritance.iter().for_each(Inheritance::refuse);
             if let Some(mut turn) = self.try_turn().filter(|turn| **turn != Turn::Upgrade) {
                 if *turn == Turn::Free {
                     *turn = Turn::End;
