@@ -17,7 +17,7 @@ use console::units::nanoseconds;
 use console::{Diagnostic, Output};
 use port::pcap::summary;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant, UNIX_EPOCH};
@@ -76,6 +76,8 @@ struct Place {
     bridge: String,
     /// Whether the bridge has flow tables.
     has_flows: bool,
+    /// Whether the bridge learns addresses by VLAN, because one of its ports has VLANs.
+    has_vlans: bool,
     /// VLAN of untagged frames, if the port has one of its own. Members of bonds have that of the bond.
     vlan: Option<u16>,
 }
@@ -97,6 +99,8 @@ impl<'a> Follower<'a> {
         let ports: Vec<PortReport> = client.get("/v1/ports")?;
         let Status { bridges, .. } = client.get("/v1/status")?;
         let has_flows = |name: &str| bridges.iter().any(|b| b.name == name && b.flows.is_some());
+        let with_vlans = ports.iter().filter(|port| port.settings.policy.vlan.is_some());
+        let with_vlans: BTreeSet<_> = with_vlans.map(|port| port.settings.bridge.clone()).collect();
         let ports = ports.into_iter().map(|PortReport { settings, .. }| {
             let vlan = match settings.policy.vlan {
                 Some(Vlan::Access(vlan)) => Some(vlan),
@@ -104,7 +108,8 @@ impl<'a> Follower<'a> {
                 None => None,
             };
             let has_flows = has_flows(&settings.bridge);
-            (settings.name, Place { bridge: settings.bridge, has_flows, vlan })
+            let has_vlans = with_vlans.contains(&settings.bridge);
+            (settings.name, Place { bridge: settings.bridge, has_flows, has_vlans, vlan })
         });
         let limit = args.limit.map_or(u32::MAX, |limit| limit.try_into().unwrap_or(u32::MAX));
         let (ports, received) = (ports.collect(), BTreeMap::new());
@@ -162,7 +167,7 @@ impl<'a> Follower<'a> {
 
     /// What the switch does now with a packet with these headers; `None` if it cannot be found out.
     fn look_up(&self, record: &TraceRecord) -> Option<Lookup> {
-        let Place { bridge, has_flows, vlan } = self.ports.get(&record.port)?;
+        let Place { bridge, has_flows, has_vlans, vlan } = self.ports.get(&record.port)?;
         if *has_flows {
             let request = TraceRequest {
                 bridge: Some(bridge.clone()),
@@ -176,7 +181,7 @@ impl<'a> Follower<'a> {
             return self.client.post("/v1/trace", &body).ok().map(Lookup::Tables);
         }
         let to = MacAddress::from(*record.head.first_chunk()?);
-        let vlan = tag(&record.head).or(*vlan);
+        let vlan = tag(&record.head).filter(|_| *has_vlans).or(*vlan);
         let parameters = query([
             ("bridge", Some(bridge.clone())),
             ("mac", Some(to.to_string())),
