@@ -48,7 +48,8 @@ pub(crate) struct Event {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct EventsReport {
     /// Start of the process that has numbered the events, in microseconds since 1970. With another one, numbers begin
-    /// at 1 again.
+    /// at 1 again. 0: an earlier version, which does not tell.
+    #[serde(default)]
     pub(crate) start: u64,
     /// Number of the last event of the switch; 0 if there is none.
     pub(crate) last: u64,

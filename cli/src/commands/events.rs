@@ -38,7 +38,8 @@ pub(crate) fn run(args: &EventsArgs, client: &Client) -> anyhow::Result<()> {
 
 /// The parameters for the events after those of a report.
 fn later(start: u64, last: u64) -> String {
-    let numbers = [("after", Some(last.to_string())), ("start", Some(start.to_string()))];
+    let start = (start > 0).then(|| start.to_string());
+    let numbers = [("after", Some(last.to_string())), ("start", start)];
     query(numbers.into_iter().chain([("wait", Some(WAIT.to_owned()))]))
 }
 
