@@ -114,7 +114,6 @@ fn steps(running: &Topology, wanted: &Topology) -> Vec<Step> {
         |edit: &&Edit<BondSettings>| edit.new.is_none() || edit.action_of_bond() == Action::Replace;
     let bonds = changes.bonds.iter().filter(is_replaced).filter_map(|edit| edit.old.as_ref());
     steps.extend(bonds.map(|bond| Step::RemoveBond(bond.name.clone())));
-    steps.extend(changes.bonds.iter().filter_map(|edit| leave(edit, wanted)));
     steps.extend(
         changes
             .statics
@@ -125,6 +124,7 @@ fn steps(running: &Topology, wanted: &Topology) -> Vec<Step> {
     steps.extend(gone.iter().map(|port| Step::RemovePort(port.name.clone())));
     steps.extend(added(replaced));
     steps.extend(added(late));
+    steps.extend(changes.bonds.iter().filter_map(|edit| leave(edit, wanted, &is_gone)));
     steps.extend(bond_steps(&changes, wanted, &is_gone));
     steps.extend(pins(&changes, wanted, &is_gone));
     if changes.has("worker") {
@@ -152,13 +152,15 @@ fn is_free(port: &PortSettings, gone: &[&PortSettings]) -> bool {
 }
 
 /// The bond without the members that will be in another one, which they can only join once they have left this one.
-fn leave(edit: &Edit<BondSettings>, wanted: &Topology) -> Option<Step> {
+/// Ports that were removed have left it.
+fn leave(edit: &Edit<BondSettings>, wanted: &Topology, is_gone: &impl Fn(&String) -> bool) -> Option<Step> {
     let (old, new) = (edit.old.as_ref()?, edit.new.as_ref()?);
     let joins_another = |port: &String| {
         !new.ports.contains(port) && wanted.bonds.iter().any(|bond| bond.ports.contains(port))
     };
-    let stay: Vec<_> = old.ports.iter().filter(|port| !joins_another(port)).cloned().collect();
-    let leaves = stay.len() < old.ports.len() && edit.action_of_bond() != Action::Replace;
+    let members = old.ports.iter().filter(|port| !is_gone(port));
+    let leaves = members.clone().any(joins_another) && edit.action_of_bond() != Action::Replace;
+    let stay = members.filter(|port| !joins_another(port)).cloned().collect();
     leaves.then(|| Step::SetBond(Box::new(BondSettings { ports: stay, ..old.clone() })))
 }
 
