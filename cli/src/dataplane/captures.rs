@@ -115,21 +115,20 @@ impl Captures {
     }
 
     /// Starts a capture of the process before, which waits for its client. Workers know of it afterwards, so that they
-    /// begin it before the ports that start later.
+    /// begin it before the ports that start later: the caller waits for the message that says so
+    /// ([`wait_until_known`]).
     pub(super) fn prepare(
         &self,
         key: u64,
         engine: &Arc<Engine>,
         request: &CaptureRequest,
         sources: &Sources,
-    ) -> Result<(), DataPlaneError> {
+    ) -> Result<Receiver<()>, DataPlaneError> {
         let (sender, captured, known) = self.spawn(key, engine, request, sources, None)?;
         if let Some(running) = self.running().iter_mut().find(|running| running.key == key) {
             *locked(&running.waiting) = Some((sender, captured));
         }
-        // Without an answer in time, packets may be missing, as if the client had started another capture.
-        let _ = known.recv_timeout(BEGINNING);
-        Ok(())
+        Ok(known)
     }
 
     /// The capture that waits for this client.
@@ -228,6 +227,12 @@ impl Captures {
     fn running(&self) -> MutexGuard<'_, Vec<Running>> {
         locked(&self.running)
     }
+}
+
+/// Waits until workers know of a prepared capture. Without an answer in time, packets may be missing, as if the client
+/// had started another capture.
+pub(super) fn wait_until_known(known: &Receiver<()>) {
+    let _ = known.recv_timeout(BEGINNING);
 }
 
 /// A poisoned lock is valid: the value changes in one step.

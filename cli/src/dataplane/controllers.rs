@@ -3,8 +3,8 @@
 //! One thread with its own runtime owns all of it: an agent for each bridge (`bridge`), whose switch is `ports`, the
 //! tasks that connect and listen (`prepare`, `connect`, `tls`), and the loop of one connection (`session`), which others
 //! reach by its `handle`. `status` is the state of a controller for reports and the log, `change_log` the changes of a
-//! session for the log. The agent bounds the cost of
-//! one request, and other sessions have their turn after it; neither the control API nor a worker waits for this thread.
+//! session for the log. The agent bounds the cost of one request, and other sessions have their turn after it; neither
+//! the control API nor a worker waits for this thread.
 //!
 //! Connections are bounded: [`connect::MAX_SESSIONS`] for each socket that listens, and one for each controller that is
 //! connected to. Memory and work for a connection are bounded by the agent.

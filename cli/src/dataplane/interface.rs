@@ -73,7 +73,7 @@ impl From<OpenError> for DataPlaneError {
 pub(crate) trait DataPlane: Send + Sync {
     /// All counters and states.
     fn snapshot(&self) -> Snapshot;
-    /// All addresses of all bridges, including static ones.
+    /// The wanted addresses of all bridges, including static ones. The caller applies the limit of their number.
     fn fdb(&self, wanted: &StationFilter) -> Vec<FdbEntry>;
     /// All bridges, with learned addresses and refused moves of their ports.
     fn bridges(&self) -> Vec<BridgeReport>;

@@ -3,7 +3,7 @@
 use super::{Member, Switch, affinity, not_running};
 use crate::dataplane::bond_report::BondState;
 use crate::dataplane::capture_report::{CaptureRequest, Captured};
-use crate::dataplane::captures::Sources;
+use crate::dataplane::captures::{Sources, wait_until_known};
 use crate::dataplane::connections::{ConnectionFilter, ConnectionLimits, ConnectionReport};
 use crate::dataplane::convert::worker_config;
 use crate::dataplane::export_report::ExportReport;
@@ -307,8 +307,12 @@ impl DataPlane for Switch {
     }
 
     fn continue_capture(&self, key: u64, request: &CaptureRequest) -> Result<(), DataPlaneError> {
-        let members = self.members();
-        self.captures.prepare(key, &self.engine, request, &captured(&members, request))
+        let known = {
+            let members = self.members();
+            self.captures.prepare(key, &self.engine, request, &captured(&members, request))?
+        };
+        wait_until_known(&known);
+        Ok(())
     }
 
     fn restore_addresses(&self, addresses: &[FdbEntry]) {

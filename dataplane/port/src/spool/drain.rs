@@ -242,7 +242,7 @@ impl Spool {
             let missed = missed.load(Ordering::Relaxed);
             let is_new = std::mem::replace(&mut self.stated[interface], missed) != missed;
             if is_new && self.format == Format::Pcapng {
-                pcapng::statistics(&mut out, self.last, interface as u32, missed);
+                pcapng::statistics(&mut out, self.last.max(epoch), interface as u32, missed);
             }
         }
         match file.append(&out) {

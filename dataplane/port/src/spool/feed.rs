@@ -34,7 +34,8 @@ pub(super) struct Shared {
     pub(super) doorbell: Arc<OwnedFd>,
     pub(super) idle: AtomicBool,
     pub(super) ended: AtomicBool,
-    /// Packets missed because their ring was full, in non-waiting mode, by interface of the file.
+    /// Packets missed because their ring was full, in non-waiting mode, or after the file could not be written, by
+    /// interface of the file.
     pub(super) missed: Box<[AtomicU64]>,
     pub(super) sources: Mutex<Vec<Source>>,
     /// Maximum number of bytes kept per packet.
