@@ -36,8 +36,8 @@ static LENGTH: AtomicUsize = AtomicUsize::new(0);
 
 /// Has each signal that ends the process reported, by a program of this version. Later calls have no effect.
 ///
-/// Must be called before memory of guests is mapped: the handler of that memory passes on signals that do not concern
-/// it.
+/// Must be called before memory of guests is mapped: the handler of that memory passes on faults that do not concern
+/// it. A SIGBUS of another process ends this one without a report from then on.
 ///
 /// # Errors
 /// The kernel refuses a handler.
