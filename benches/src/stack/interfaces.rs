@@ -22,6 +22,9 @@ pub(super) const SERVER: SocketAddr =
 /// Time after which a run fails.
 const LIMIT: Duration = Duration::from_mins(1);
 
+/// Searches for a free port.
+const TRIES: u32 = 10;
+
 /// Settings of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
@@ -183,10 +186,20 @@ pub(super) fn request(
     *replies
 }
 
+/// Another program may take the port between the search and the call.
+fn listen_at_free_port(queues: &mut Queues<Kernel>) -> Result<(SocketAddr, Queue)> {
+    for _ in 0..TRIES {
+        let free = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        if let Ok(listener) = queues.listen(free) {
+            return Ok((free, listener));
+        }
+    }
+    bail!("no port of 127.0.0.1 stays free in {TRIES} tries")
+}
+
 pub(super) fn kernel(plan: Plan) -> Result<f64> {
     let mut queues = Queues::new(Kernel::new()?);
-    let free = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-    let listener = queues.listen(free).map_err(std::io::Error::from)?;
+    let (free, listener) = listen_at_free_port(&mut queues)?;
     queues.accept(listener);
     let (mut clients, mut missing, mut replies) = (Queues::new(Kernel::new()?), Vec::new(), 0);
     for _ in 0..plan.connections {
