@@ -47,12 +47,8 @@ pub fn report_signals(version: &'static str, form: LogForm) -> io::Result<()> {
     }
     for ((signal, _), previous) in SIGNALS.iter().zip(&PREVIOUS) {
         // Before the handler can run.
-        let _ = previous.set(exchange(*signal, None)?);
-        // SAFETY: all zeros is a valid sigaction.
-        let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
-        action.sa_sigaction = on_signal as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-        exchange(*signal, Some(&action))?;
+        let _ = previous.set(action_of(*signal)?);
+        trap::handle(*signal, on_signal)?;
     }
     Ok(())
 }
@@ -65,14 +61,13 @@ pub fn keep_counters(text: &str) {
     LENGTH.store(bytes.len(), Ordering::Relaxed);
 }
 
-/// Sets the action of `signal` to `new`, if given, and returns the one before.
-fn exchange(signal: c_int, new: Option<&libc::sigaction>) -> io::Result<libc::sigaction> {
+/// The action of `signal`.
+fn action_of(signal: c_int) -> io::Result<libc::sigaction> {
     // SAFETY: all zeros is a valid sigaction.
-    let mut old: libc::sigaction = unsafe { core::mem::zeroed() };
-    let new = new.map_or(core::ptr::null(), core::ptr::from_ref);
-    // SAFETY: both pointers are null or point to a sigaction; the handler is async-signal-safe.
-    match unsafe { libc::sigaction(signal, new, &raw mut old) } {
-        0 => Ok(old),
+    let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
+    // SAFETY: the kernel writes the action, and changes none.
+    match unsafe { libc::sigaction(signal, core::ptr::null(), &raw mut action) } {
+        0 => Ok(action),
         _ => Err(io::Error::last_os_error()),
     }
 }
@@ -96,8 +91,7 @@ extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mut c_voi
     match at.and_then(|at| PREVIOUS[at].get()) {
         Some(previous) if code > 0 && is_handler(previous) => {
             // SAFETY: SA_SIGINFO means that the address is a function with these three parameters.
-            let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) =
-                unsafe { core::mem::transmute(previous.sa_sigaction) };
+            let handler: trap::Handler = unsafe { core::mem::transmute(previous.sa_sigaction) };
             handler(signal, info, context);
         }
         // The access is repeated, and the kernel ends the process.

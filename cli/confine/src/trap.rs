@@ -52,14 +52,22 @@ const SYS_SECCOMP: c_int = 1;
 /// Installs the handler.
 pub(crate) fn install(form: LogForm) -> Result<(), ConfineError> {
     IS_JSON.store(form == LogForm::Json, Ordering::Relaxed);
+    handle(libc::SIGSYS, on_sigsys).map_err(ConfineError::Handler)
+}
+
+/// A function that handles a signal. It must be async-signal-safe.
+pub(crate) type Handler = extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
+
+/// Has `handler` handle a signal, on the alternate stack of the thread.
+pub(crate) fn handle(signal: c_int, handler: Handler) -> io::Result<()> {
     // SAFETY: all zeros is a valid sigaction.
     let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
-    action.sa_sigaction = on_sigsys as *const () as usize;
+    action.sa_sigaction = handler as *const () as usize;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
     // SAFETY: `action` is valid, and its handler is async-signal-safe.
-    match unsafe { libc::sigaction(libc::SIGSYS, &raw const action, core::ptr::null_mut()) } {
+    match unsafe { libc::sigaction(signal, &raw const action, core::ptr::null_mut()) } {
         0 => Ok(()),
-        _ => Err(ConfineError::Handler(io::Error::last_os_error())),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 
