@@ -36,6 +36,8 @@ const PREPARATION: Duration = Duration::from_secs(30);
 /// How long the successor may need for the ports: to prepare them, and then to start them while no packet passes.
 const TAKEOVER: Duration = Duration::from_secs(5);
 
+/// Why there is no successor, if this process ends.
+const ENDS: &str = "the switch was told to end";
 /// Maximum number of addresses for a process that starts later.
 const STORED_ADDRESSES: usize = 500;
 
@@ -72,7 +74,7 @@ impl ApiService {
         let upgraded = self.replace_process(request);
         // The error is that of the exchange with a successor that was ended.
         let ends = self.inheritance().is_some_and(Inheritance::is_refused);
-        upgraded.map_err(|error| if ends { refused("the switch was told to end") } else { error })
+        upgraded.map_err(|error| if ends { refused(ENDS) } else { error })
     }
 
     fn replace_process(&self, request: UpgradeRequest) -> Result<Upgraded, ApiError> {
@@ -223,7 +225,7 @@ impl<'a> Successor<'a> {
             .env_remove("WATCHDOG_PID")
             .spawn()?;
         if !inheritance.prepare(child) {
-            return Err(io::Error::other("the switch was told to end"));
+            return Err(io::Error::other(ENDS));
         }
         Ok(Self { inheritance: Some(inheritance), channel })
     }
@@ -253,7 +255,7 @@ impl<'a> Successor<'a> {
     /// Tells the successor to start the ports. After an error it has not started them, and has ended.
     fn start_ports(&self) -> Result<(), ApiError> {
         if self.inheritance.is_some_and(|own| !own.commit()) {
-            return Err(refused("the switch was told to end"));
+            return Err(refused(ENDS));
         }
         self.channel.send(&true, Vec::new()).map_err(|e| {
             self.inheritance.iter().for_each(|own| own.take_back());

@@ -42,7 +42,7 @@ pub(super) fn write(
     kind(section, interface, place, findings);
     mtu(section, interface, findings);
     policer(section, interface, findings);
-    // Numbers are compared when all sections are known.
+    // Its columns are read here: numbers are compared when all sections are known.
     plan::number(interface);
     queues::write(section, port.row, interface, place.database, findings);
 }
