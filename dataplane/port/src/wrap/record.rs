@@ -1,7 +1,8 @@
 //! Queues that spool their packets for a capture or a trace.
 //!
 //! Only packets actually sent are recorded as sent, so packets go to the inner queue one by one: a queue does not
-//! report which of several it dropped. If the spool is full, records are lost, but not packets.
+//! report which of several it dropped. Packets that a queue keeps back have no outcome yet. If the spool is full,
+//! records are lost, but not packets.
 
 use super::inspect::Inspect;
 use crate::spool::{Direction, Feed, Outcome, Record};
@@ -65,13 +66,14 @@ impl<K: Kernel> RecordTx<K> {
     }
 
     fn send(&mut self, burst: &Burst, indices: &[u8], stats: &mut BurstStats) -> Result<usize, PortFault> {
+        let keeps_back = self.inner.keeps_back();
         for (done, &index) in indices.iter().enumerate() {
             let before = *stats;
             if self.inner.tx(burst, &[index], stats)? == 0 {
                 self.record_full(burst, &indices[done..]);
                 return Ok(done);
             }
-            match fate(&before, stats) {
+            match fate(&before, stats, keeps_back) {
                 Outcome::Lost(_) if !self.losses => {}
                 fate => self.record(burst, index, fate),
             }
@@ -80,10 +82,13 @@ impl<K: Kernel> RecordTx<K> {
     }
 }
 
-/// Outcome of one packet, from the statistics before and after it.
-fn fate(before: &BurstStats, after: &BurstStats) -> Outcome {
+/// Outcome of one packet, from the statistics before and after it. Those of a queue that keeps packets back also have
+/// older ones, which it sends or drops now, so they tell only what happens in front of it: injected loss.
+fn fate(before: &BurstStats, after: &BurstStats, keeps_back: bool) -> Outcome {
     let rose = |reason: &&DropReason| after.drops[**reason as usize] > before.drops[**reason as usize];
     match DropReason::ALL.iter().find(rose) {
+        Some(DropReason::Injected) => Outcome::Lost(DropReason::Injected),
+        _ if keeps_back => Outcome::Queued,
         Some(reason) if after.packets == before.packets => Outcome::Lost(*reason),
         _ => Outcome::Moved,
     }

@@ -102,6 +102,24 @@ fn capture_has_sent_packets_and_trace_has_drop_reasons() {
 }
 
 #[test]
+fn trace_has_no_outcome_of_packets_that_are_kept_back() {
+    let faults = Faults { drop: 0.5, directions: Directions::Out, ..Faults::default() };
+    let mut bench = Bench::new(&frames(1, 60), |dir| Wrappers {
+        trace: Some(Trace { output: Output::new(dir.join("t")), directions: Directions::Out }),
+        fault: Some(faults),
+        tx_coalesce: Some(TxCoalesce { frames: 8, delay: None }),
+        ..Wrappers::default()
+    });
+    bench.send(1, &frames(100, 60));
+    bench.close();
+    let trace = std::fs::read_to_string(bench.path("t")).unwrap();
+    let lines = |end: &str| trace.lines().filter(|line| line.ends_with(end)).count() as u64;
+    let injected = bench.sent.drops[DropReason::Injected as usize];
+    assert!(injected > 0 && bench.sent.packets > 0 && bench.left_out == 0);
+    assert_eq!((lines(", queued"), lines(", lost: injected")), (100 - injected, injected), "{trace}");
+}
+
+#[test]
 fn existing_file_fails_the_wrapping_without_effect() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("c"), "dear").unwrap();
