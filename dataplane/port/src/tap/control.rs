@@ -2,8 +2,9 @@
 //!
 //! The interface is opened at port creation, so that errors are reported at once. If a worker reports it removed, or
 //! its namespace's name refers to another namespace, its queues are stopped and all resources released; it is then
-//! created or found again with exponential back-off. While the link is down, the port waits and its queues stay. Never
-//! blocks, never reads a clock.
+//! created or found again with exponential back-off. If only its queues cannot start, because descriptors or memory
+//! lack, the interface stays, with the addresses that its namespace has given it. While the link is down, the port
+//! waits and its queues stay. Never blocks, never reads a clock.
 
 use super::device::Device;
 use super::error::TapError;
@@ -75,7 +76,17 @@ impl Tap {
             let opened = Device::open(&self.options);
             self.device = Some(opened.map_err(|error| PortFault::Interface(error.in_one_line()))?);
         }
-        for (pair, (rx, tx)) in (0..).zip(self.queues()?) {
+        self.start(engine)?;
+        self.started = Some(now);
+        self.connects += 1;
+        Ok(())
+    }
+
+    /// Starts the queues of the open interface.
+    pub(super) fn start(&mut self, engine: &mut dyn Attach) -> Result<(), PortFault> {
+        let queues = self.queues()?;
+        self.waiting.clear();
+        for (pair, (rx, tx)) in (0..).zip(queues) {
             engine.start_tx(pair, tx);
             engine.start_rx(pair, rx);
             self.running = pair + 1;
@@ -83,13 +94,11 @@ impl Tap {
                 return Err(failure);
             }
         }
-        self.started = Some(now);
-        self.connects += 1;
         Ok(())
     }
 
-    fn queues(&mut self) -> Result<Vec<Pair>, PortFault> {
-        let mut waiting = std::mem::take(&mut self.waiting).into_iter();
+    fn queues(&self) -> Result<Vec<Pair>, PortFault> {
+        let mut waiting = self.waiting.iter().cloned();
         let Some(device) = &self.device else { return Ok(Vec::new()) };
         let (queues, io) = (device.queues(), self.io);
         let mut rx = |pair| {
@@ -117,13 +126,18 @@ impl Tap {
         self.end(fault, now, engine);
     }
 
-    /// Stops the queues, then releases the interface. A non-persistent interface created here is removed.
-    pub(super) fn end(&mut self, fault: PortFault, now: Instant, engine: &mut dyn Attach) {
+    /// Stops the queues, and starts them again later. An open interface stays.
+    pub(super) fn pause(&mut self, fault: PortFault, now: Instant, engine: &mut dyn Attach) {
         self.stop(engine);
-        self.device = None;
         self.backoff.ended(self.started.take(), now);
         self.due = Some(self.backoff.begin(now));
         self.state = PortState::Faulted(fault);
+    }
+
+    /// Stops the queues, then releases the interface. A non-persistent interface created here is removed.
+    fn end(&mut self, fault: PortFault, now: Instant, engine: &mut dyn Attach) {
+        self.pause(fault, now, engine);
+        self.device = None;
     }
 
     fn stop(&mut self, engine: &mut dyn Attach) {
@@ -165,7 +179,7 @@ impl PortControl for Tap {
                 return;
             }
             if let Err(fault) = self.begin(now, engine) {
-                return self.end(fault, now, engine);
+                return self.pause(fault, now, engine);
             }
         }
         self.check(now, engine);

@@ -45,9 +45,9 @@ impl HandOver for Tap {
     fn resume(&mut self, now: Instant, engine: &mut dyn Attach) {
         if self.started.is_some()
             && self.running == 0
-            && let Err(fault) = self.begin(now, engine)
+            && let Err(fault) = self.start(engine)
         {
-            self.end(fault, now, engine);
+            self.pause(fault, now, engine);
         }
     }
 

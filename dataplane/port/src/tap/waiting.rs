@@ -7,7 +7,7 @@ use crate::{Burst, BurstStats};
 use std::collections::VecDeque;
 
 /// Frames in order, each behind its offload header.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Waiting(VecDeque<Box<[u8]>>);
 
 impl Waiting {
