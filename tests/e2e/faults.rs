@@ -5,6 +5,7 @@
 mod calls;
 mod every;
 
+use std::fmt::Write as _;
 use std::fs;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
@@ -59,6 +60,15 @@ impl Lab {
         Lab { folder, faults, ends, texts }
     }
 
+    /// Adds ports for guests to the configuration of before.
+    fn add_guests(&mut self, names: &[&str]) {
+        for name in names {
+            let socket = self.folder.path().join(name);
+            write!(self.texts[0], "[[port]]\nname = \"{name}\"\nsocket = \"{}\"\n", socket.display())
+                .expect("a string");
+        }
+    }
+
     fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.folder.path().join(name);
         fs::write(&path, text).expect("a file of the test");
@@ -75,20 +85,22 @@ impl Lab {
         switch
     }
 
-    /// Sets the addresses of the interfaces that a switch has created.
+    /// Sets the addresses of the interfaces that a switch has created. Those of before had other MAC addresses.
     fn configure(&self) {
         for (k, (netns, name)) in self.ends.iter().zip(["red0", "blue0"]).enumerate() {
             netns.wait_link(name, true, LIMIT);
             netns.disable_ipv6();
             netns.configure(name, &[&format!("10.0.0.{}/24", k + 1)]);
+            netns.ip("neighbour flush all");
         }
     }
 
     /// Lets all calls pass while `work` runs, without losing what is armed.
-    fn calmly(&self, work: impl FnOnce()) {
+    fn calmly<T>(&self, work: impl FnOnce() -> T) -> T {
         let armed = self.faults.pause();
-        work();
+        let done = work();
         self.faults.resume(armed);
+        done
     }
 
     /// A verb of a client whose calls fail.

@@ -1,9 +1,11 @@
 //! `linerate run --keep-ports`: a supervisor keeps the ports of a switch that it restarts. The test is the supervisor,
 //! with the protocol of systemd (`sd_notify(3)`, `sd_listen_fds(3)`).
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::IoSliceMut;
+use std::iter;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
@@ -22,43 +24,76 @@ use serde_json::Value;
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// The socket of notices.
-struct Supervisor(UnixDatagram);
+pub(crate) struct Supervisor(UnixDatagram);
 
 impl Supervisor {
-    fn new(folder: &Path) -> Self {
+    pub(crate) fn new(folder: &Path) -> Self {
         let socket = UnixDatagram::bind(folder.join("notify")).expect("a socket of the test");
         socket.set_read_timeout(Some(LIMIT)).expect("a socket of the test");
         Self(socket)
     }
 
-    /// The next notice and its descriptors.
-    fn notice(&self) -> (String, Vec<OwnedFd>) {
+    /// The next notice and its descriptors, if one comes in time.
+    fn receive(&self, flags: RecvFlags) -> Option<(String, Vec<OwnedFd>)> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
         let (mut control, mut text) = (RecvAncillaryBuffer::new(&mut space), [0; 4096]);
-        let got = recvmsg(&self.0, &mut [IoSliceMut::new(&mut text)], &mut control, RecvFlags::CMSG_CLOEXEC)
-            .expect("a notice before the limit");
+        let flags = flags | RecvFlags::CMSG_CLOEXEC;
+        let got = recvmsg(&self.0, &mut [IoSliceMut::new(&mut text)], &mut control, flags).ok()?;
         let rights = control.drain().filter_map(|message| match message {
             RecvAncillaryMessage::ScmRights(rights) => Some(rights),
             _ => None,
         });
-        (String::from_utf8_lossy(&text[..got.bytes]).into_owned(), rights.flatten().collect())
+        Some((String::from_utf8_lossy(&text[..got.bytes]).into_owned(), rights.flatten().collect()))
     }
 
-    /// Notices until the next one that contains `word`, with the descriptors of that one.
-    fn until(&self, word: &str) -> (Vec<String>, Vec<OwnedFd>) {
-        let mut before = Vec::new();
-        loop {
-            let (text, descriptors) = self.notice();
-            before.push(text);
-            if before.last().is_some_and(|text| text.contains(word)) {
-                return (before, descriptors);
-            }
+    /// Notices until the next one that contains `word`.
+    fn until(&self, word: &str) -> Vec<String> {
+        let mut notices: Vec<String> = Vec::new();
+        while !notices.last().is_some_and(|text| text.contains(word)) {
+            notices.push(self.receive(RecvFlags::empty()).expect("a notice before the limit").0);
         }
+        notices
+    }
+
+    /// The notices that have come, without their descriptors.
+    pub(crate) fn notices(&self) -> Vec<String> {
+        iter::from_fn(|| self.receive(RecvFlags::DONTWAIT)).map(|(text, _)| text).collect()
+    }
+
+    /// Ends the switch by SIGTERM. Returns what it has stored, if anything, and its notices.
+    pub(crate) fn end(&self, switch: &mut Switch) -> (Option<OwnedFd>, Vec<String>) {
+        let pid = Pid::from_raw(switch.pid().cast_signed()).expect("a process");
+        kill_process(pid, Signal::TERM).expect("a running process");
+        let (mut stored, mut notices) = (None, Vec::new());
+        let ended = wait::until(LIMIT, || {
+            let has_ended = !switch.is_running();
+            // Descriptors of other notices are closed as soon as they are read.
+            while let Some((text, mut descriptors)) = self.receive(RecvFlags::DONTWAIT) {
+                if text.contains("FDSTORE=1") {
+                    assert!(text.contains("FDNAME=linerate-ports") && text.contains("FDPOLL=0"), "{text}");
+                    stored = descriptors.pop();
+                }
+                notices.push(text);
+            }
+            has_ended.then_some(())
+        });
+        assert!(ended.is_some(), "the switch does not end: {}", switch.log());
+        (stored, notices)
     }
 }
 
 /// Starts the switch of `folder` as systemd does, with a stored descriptor.
 fn start(folder: &Path, stored: Option<&OwnedFd>) -> Switch {
+    let started = start_as(folder, stored, &[binary::linerate().into()]);
+    started.unwrap_or_else(|output| panic!("linerate ended at once: {output}"))
+}
+
+/// [`start`] by the words of another command. Returns its output if it ends before it responds.
+pub(crate) fn start_as(
+    folder: &Path,
+    stored: Option<&OwnedFd>,
+    command: &[OsString],
+) -> Result<Switch, String> {
     let given = stored.map_or_else(String::new, |fd| {
         rustix::io::fcntl_setfd(fd, FdFlags::empty()).expect("an open descriptor");
         let variables = "LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=linerate-ports";
@@ -66,22 +101,16 @@ fn start(folder: &Path, stored: Option<&OwnedFd>) -> Switch {
     });
     let notify = folder.join("notify");
     let script = format!("{given} NOTIFY_SOCKET={} exec \"$0\" \"$@\" --keep-ports", notify.display());
-    let words = ["bash".into(), "-c".into(), script.into(), binary::linerate().into()];
-    Switch::restart_as(folder, &words).unwrap_or_else(|output| panic!("linerate ended at once: {output}"))
+    let words = ["bash".into(), "-c".into(), script.into()];
+    Switch::restart_as(folder, &[&words, command].concat())
 }
 
-/// Ends the switch by SIGTERM. Returns what it has stored.
+/// Ends the switch. Returns what it has stored.
 fn end(supervisor: &Supervisor, mut switch: Switch) -> OwnedFd {
-    let pid = Pid::from_raw(switch.pid().cast_signed()).expect("a process");
-    kill_process(pid, Signal::TERM).expect("a running process");
-    let (notices, mut stored) = supervisor.until("FDSTORE=1");
-    let stored_as = notices.last().expect("a notice");
-    assert!(stored_as.contains("FDNAME=linerate-ports") && stored_as.contains("FDPOLL=0"), "{notices:?}");
-    // The end of the pipe is closed as soon as the supervisor has read the notice.
-    supervisor.until("BARRIER=1");
-    let ended = wait::until(LIMIT, || (!switch.is_running()).then_some(()));
-    assert!(ended.is_some(), "the switch does not end: {}", switch.log());
-    stored.pop().expect("a stored descriptor")
+    let (stored, notices) = supervisor.end(&mut switch);
+    let place = |word| notices.iter().position(|notice| notice.contains(word));
+    assert!(place("FDSTORE=1").is_some() && place("FDSTORE=1") < place("BARRIER=1"), "{notices:?}");
+    stored.expect("a stored descriptor")
 }
 
 fn file(folder: &Path, others: &[&str]) {
@@ -125,7 +154,7 @@ fn ports_continue_after_a_restart_by_a_supervisor() {
         let stored = end(&supervisor, first);
         file(folder, &["added"]);
         let second = start(folder, Some(&stored));
-        let (notices, _) = supervisor.until("READY=1");
+        let notices = supervisor.until("READY=1");
         assert!(notices.iter().any(|notice| notice.contains("FDSTOREREMOVE=1")), "{notices:?}");
         second
     });

@@ -23,10 +23,10 @@ const OTHERS: usize = 32;
 const MEMORY: u64 = 64 << 10;
 
 /// An authority with certificates, and tokens, in a folder.
-struct Pki<'a>(&'a Path);
+pub(crate) struct Pki<'a>(&'a Path);
 
 impl Pki<'_> {
-    fn new(folder: &Path) -> Pki<'_> {
+    pub(crate) fn new(folder: &Path) -> Pki<'_> {
         need::program("openssl");
         let pki = Pki(folder);
         pki.openssl("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=authority -keyout ca.key -out ca.crt");
@@ -58,9 +58,14 @@ impl Pki<'_> {
 
     /// The `[switch]` section of a switch with the API at this port.
     fn section(&self, port: u16) -> String {
+        self.section_at(&format!("127.0.0.1:{port}"))
+    }
+
+    /// The `[switch]` section of a switch with the API at this address.
+    pub(crate) fn section_at(&self, address: &str) -> String {
         let file = |name: &str| format!("\"{}\"", self.path(name).display());
         format!(
-            "[switch]\napi = {{ address = \"127.0.0.1:{port}\", certificate = {}, private_key = {}, client_ca = {}, \
+            "[switch]\napi = {{ address = \"{address}\", certificate = {}, private_key = {}, client_ca = {}, \
              token_file = {} }}\n",
             file("switch.crt"),
             file("switch.key"),

@@ -2,7 +2,10 @@
 //! program for them.
 
 mod killed;
+mod objects;
 mod replaced;
+mod started;
+mod stored;
 
 use std::fs;
 use std::process::{Child, Command, Output, Stdio};
@@ -12,45 +15,6 @@ use linerate_tests::switch::Switch;
 use linerate_tests::wait;
 
 use super::{Held, LIMIT, Lab, is_well, mappings_remain, one_error, run, shown, walk};
-
-#[test]
-#[ignore = "needs root and a build of its own: run by `cargo xtask test --all`"]
-fn a_start_succeeds_or_has_one_error_and_leaves_nothing() {
-    let lab = Lab::new();
-    lab.write("switch.toml", &lab.texts[0]);
-    walk(&lab.faults, |what| {
-        // It is there after the first case.
-        let _ = fs::remove_file(lab.folder.path().join("linerate.log"));
-        let started = Switch::restart_as(lab.folder.path(), &lab.faults.command());
-        let has_failed = lab.faults.disarm();
-        match started.and_then(|switch| greeted(switch, what)) {
-            Ok(switch) => switch.stop(),
-            Err(output) => {
-                assert!(output.contains("remedy: ") && !output.contains("panicked"), "{what}: {output}");
-            }
-        }
-        let left = fs::read_dir(lab.folder.path()).expect("a folder").flatten();
-        let mut left: Vec<_> = left.map(|entry| entry.file_name()).collect();
-        // A lock that could not be taken stays: another process may hold it. It is used again.
-        left.retain(|name| name != "control.sock.lock");
-        left.sort();
-        assert_eq!(left, ["faults", "linerate.log", "switch.toml"], "{what}");
-        has_failed
-    });
-}
-
-/// Waits for the end of the start, of which the control API is not the last step.
-fn greeted(mut switch: Switch, what: &str) -> Result<Switch, String> {
-    let greeted = wait::until(LIMIT, || {
-        let has_ended = !switch.is_running();
-        has_ended.then_some(false).or_else(|| switch.log().contains("\"topology\"").then_some(true))
-    });
-    if greeted == Some(false) {
-        return Err(switch.log());
-    }
-    is_well(&mut switch, what);
-    Ok(switch)
-}
 
 #[test]
 #[ignore = "needs root and a build of its own: run by `cargo xtask test --all`"]
@@ -74,50 +38,6 @@ fn an_applied_file_changes_all_or_nothing() {
         is_well(&mut switch, what);
         let output = run(&mut back);
         assert!(output.status.success(), "{what}: {}", String::from_utf8_lossy(&output.stderr));
-        before.again(process, what);
-        has_failed
-    });
-    mappings_remain(before, process);
-    switch.stop();
-}
-
-#[test]
-#[ignore = "needs root and a build of its own: run by `cargo xtask test --all`"]
-fn a_port_is_added_or_not() {
-    added_and_removed(true);
-}
-
-#[test]
-#[ignore = "needs root and a build of its own: run by `cargo xtask test --all`"]
-fn a_port_is_removed_or_not() {
-    added_and_removed(false);
-}
-
-/// Calls fail while a port is added or removed.
-fn added_and_removed(is_addition: bool) {
-    let lab = Lab::new();
-    let mut switch = lab.start();
-    let socket = lab.folder.path().join("green").display().to_string();
-    let mut add = switch.command(&["ports", "add", "green", "--socket", &socket]);
-    let mut remove = switch.command(&["ports", "remove", "green"]);
-    assert!(run(&mut add).status.success() && run(&mut remove).status.success());
-    let (process, before) = (switch.pid(), Held::settled(switch.pid()));
-    walk(&lab.faults, |what| {
-        if !is_addition {
-            lab.calmly(|| assert!(run(&mut add).status.success(), "{what}"));
-        }
-        let output = run(if is_addition { &mut add } else { &mut remove });
-        let has_failed = lab.faults.disarm();
-        let is_done = one_error(&output, what);
-        let is_there = shown(&switch, what).contains("\"green\"");
-        // An error of the connection to the client may hide a success.
-        assert!(is_there == is_addition || !is_done, "{what}");
-        lab.passes();
-        is_well(&mut switch, what);
-        if is_there {
-            let output = run(&mut remove);
-            assert!(output.status.success(), "{what}: {}", String::from_utf8_lossy(&output.stderr));
-        }
         before.again(process, what);
         has_failed
     });

@@ -3,7 +3,6 @@
 
 mod stream;
 
-use std::fmt::Write as _;
 use std::fs;
 use std::process::Output;
 
@@ -29,12 +28,7 @@ struct Replaced {
 impl Replaced {
     fn new() -> Replaced {
         let mut lab = Lab::new();
-        for name in GUESTS {
-            let socket = lab.folder.path().join(name);
-            let text = &mut lab.texts[0];
-            write!(text, "[[port]]\nname = \"{name}\"\nsocket = \"{}\"\n", socket.display())
-                .expect("a string");
-        }
+        lab.add_guests(&GUESTS);
         let switch = lab.start();
         let socket = lab.folder.path().join("guest");
         let words = ["--mode", "rxonly"];
