@@ -73,6 +73,7 @@ pub(super) fn static_program() -> Result<Outcome> {
     build(&["--package", "linerate", "--target", &target])?;
     let built = self::target().join(target).join(PROFILE).join("linerate");
     names_functions(&built)?;
+    super::remove_old("-linux-static")?;
     let path = static_path();
     fs::copy(&built, &path).with_context(|| format!("cannot copy {}", built.display()))?;
     let mut demo = Command::new(&path);

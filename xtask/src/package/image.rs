@@ -29,6 +29,7 @@ pub(super) fn make() -> Result<Outcome> {
     if let skipped @ Outcome::Skipped(_) = build::static_program()? {
         return Ok(skipped);
     }
+    super::remove_old(".oci.tar")?;
     let image = image(read(&build::static_path())?, build::date()?, &build::commit()?)?;
     let name = format!("linerate-{}-{}.oci.tar", super::VERSION, std::env::consts::ARCH);
     let path = super::folder().join(name);

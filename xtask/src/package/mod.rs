@@ -125,6 +125,16 @@ fn create_folder() -> Result<()> {
     fs::create_dir_all(folder()).with_context(|| format!("cannot create {}", folder().display()))
 }
 
+/// Removes results of other versions, whose names end with `ending`.
+fn remove_old(ending: &str) -> Result<()> {
+    let entries = fs::read_dir(folder()).context("cannot read the folder of the results")?;
+    let is_old = |path: &PathBuf| path.to_string_lossy().ends_with(ending);
+    for path in entries.flatten().map(|entry| entry.path()).filter(is_old) {
+        fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+    }
+    Ok(())
+}
+
 /// Directory of the results.
 fn folder() -> PathBuf {
     command::target().join("package")

@@ -1,10 +1,9 @@
 //! Packages of distributions, from the metadata in `cli/Cargo.toml` (programs and service) and `stack/ffi/Cargo.toml`
 //! (C library).
 
-use std::fs;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use super::{build, stage};
 use crate::command::{self, cargo};
@@ -25,7 +24,7 @@ pub(super) fn deb() -> Result<Outcome> {
         return Ok(missing);
     }
     prepare()?;
-    remove_old("deb")?;
+    super::remove_old(".deb")?;
     for (package, _, variant) in PACKAGES {
         // The linker has removed the debug information, and a crash needs the symbols.
         let words =
@@ -39,16 +38,6 @@ pub(super) fn deb() -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Removes packages of other versions.
-fn remove_old(extension: &str) -> Result<()> {
-    let entries = fs::read_dir(super::folder()).context("cannot read the folder of the packages")?;
-    let paths = entries.flatten().map(|entry| entry.path());
-    for path in paths.filter(|path| path.extension().is_some_and(|own| own == extension)) {
-        fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
-    }
-    Ok(())
-}
-
 /// Makes the packages of RPM systems.
 pub(super) fn rpm() -> Result<Outcome> {
     let probe = &mut cargo(&["generate-rpm", "--version"]);
@@ -57,7 +46,7 @@ pub(super) fn rpm() -> Result<Outcome> {
         return Ok(missing);
     }
     prepare()?;
-    remove_old("rpm")?;
+    super::remove_old(".rpm")?;
     for (_, folder, variant) in PACKAGES {
         // A program of this machine that finds dependencies would make the result depend on it.
         let words =

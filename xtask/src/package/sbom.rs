@@ -29,6 +29,7 @@ pub(super) fn make() -> Result<Outcome> {
     if let Some(missing) = command::missing("cargo-cyclonedx", probe, remedy) {
         return Ok(missing);
     }
+    super::remove_old(".cdx.json")?;
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let words = ["cyclonedx", "--format", "json", "--spec-version", "1.5", "--target", &target];
     let mut command = build::subcommand(&words)?;
