@@ -272,9 +272,11 @@ impl Attach for Attachment<'_> {
 
     fn stop_rx(&mut self, pair: u16) -> Option<Box<dyn RxQueue>> {
         let key = self.key(pair);
-        let placed = self.placement.rx.remove(&key)?;
+        let held = self.placement.starts_at_once.as_mut().and_then(|starts| starts.take(self.port, pair));
+        let Some(placed) = self.placement.rx.remove(&key) else { return held };
         self.placement.note_stop(self.port);
-        let queue = self.take_rx(key, placed);
+        // No worker has a queue that was to start again.
+        let queue = held.or_else(|| self.take_rx(key, placed));
         self.placement.running.remove(&placed.generation);
         queue
     }

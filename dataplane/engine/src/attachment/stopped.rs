@@ -35,6 +35,12 @@ impl Starts {
         self.rx.push((port, pair, queue));
     }
 
+    /// The queue of a pair that was to start.
+    pub(super) fn take(&mut self, port: PortId, pair: u16) -> Option<Box<dyn RxQueue>> {
+        let place = self.rx.iter().position(|(of, held, _)| (*of, *held) == (port, pair))?;
+        Some(self.rx.remove(place).2)
+    }
+
     pub(super) fn wait_later(&mut self, commands: &[(usize, u64)]) {
         self.commands.extend_from_slice(commands);
     }

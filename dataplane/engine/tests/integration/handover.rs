@@ -3,18 +3,51 @@
 use crate::common::TIMEOUT;
 use engine::{Context, Engine, EngineConfig, OnFault, Pipeline, Pipelines, Rss, Verdicts, WorkerConfig};
 use port::handover::{HandOver, Handover, NotHandedOver};
-use port::{Attach, Burst, PortControl, PortFault, PortId, PortState, PortStatus};
+use port::{Attach, Burst, BurstStats, PortControl, PortFault, PortId, PortState, PortStatus, RxQueue};
+use ring::BufId;
 use rustix::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// A port that is always due: the number of messages that it has handled, and when it was created. It cannot be
-/// prepared with a description that has parts, and counts a fault as many messages.
+/// prepared with a description that has parts, and counts a fault as many messages, and a queue that it takes back when
+/// it continues as more.
 struct Busy(Arc<AtomicU64>, Instant);
 
 /// Messages for a fault.
 const FAULT: u64 = 1_000_000;
+/// Messages for a queue that was to start.
+const TAKEN_BACK: u64 = 1_000_000_000;
+
+/// A queue that receives nothing.
+struct Idle;
+
+impl RxQueue for Idle {
+    fn prefetch(&self) {}
+
+    fn rx(&mut self, _: &mut Burst, _: &mut BurstStats) -> Result<(), PortFault> {
+        Ok(())
+    }
+
+    fn complete(&mut self, _: &[BufId]) {}
+
+    fn notify(&mut self) {}
+
+    fn enable_notification(&mut self) -> Result<bool, PortFault> {
+        Ok(false)
+    }
+
+    fn disable_notification(&mut self) {}
+
+    fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn refresh(&mut self) -> Result<(), PortFault> {
+        Ok(())
+    }
+}
 
 impl PortControl for Busy {
     fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
@@ -57,7 +90,13 @@ impl HandOver for Busy {
         Ok(Handover::default())
     }
 
-    fn resume(&mut self, _: Instant, _: &mut dyn Attach) {}
+    /// As a port that cannot start all of its queues.
+    fn resume(&mut self, _: Instant, engine: &mut dyn Attach) {
+        engine.start_rx(0, Box::new(Idle));
+        if engine.stop_rx(0).is_some() {
+            self.0.fetch_add(TAKEN_BACK, Ordering::Relaxed);
+        }
+    }
 
     fn prepare(&mut self, description: Handover, _: Instant, _: &mut dyn Attach) -> Result<(), PortFault> {
         if description.parts.is_empty() { Ok(()) } else { Err(PortFault::State("it has parts")) }
@@ -137,6 +176,16 @@ fn a_port_that_cannot_be_continued_refuses_or_has_a_fault() {
     assert!(handled.load(Ordering::Relaxed) < FAULT);
     engine.prepare_ports(invalid(), OnFault::Continue).unwrap();
     assert!(handled.load(Ordering::Relaxed) >= FAULT, "the port has no fault");
+    engine.stop().unwrap();
+}
+
+#[test]
+fn a_queue_that_was_to_start_is_taken_back() {
+    let (engine, _, handled) = engine();
+    engine.describe_ports([]).unwrap();
+    engine.hand_over_ports().unwrap();
+    engine.resume_ports().unwrap();
+    assert!(handled.load(Ordering::Relaxed) >= TAKEN_BACK, "the port has no queue to take back");
     engine.stop().unwrap();
 }
 
