@@ -2,8 +2,8 @@
 //!
 //! The interface is opened at port creation, so that errors are reported at once. If a worker reports it removed, or
 //! its namespace's name refers to another namespace, its queues are stopped and all resources released; it is then
-//! created or found again with exponential back-off. If only its queues cannot start, because descriptors or memory
-//! lack, the interface stays, with the addresses that its namespace has given it. While the link is down, the port
+//! created or found again with exponential back-off. If only its queues cannot be created, for lack of descriptors or
+//! memory, the interface stays, with the addresses that its namespace has given it. While the link is down, the port
 //! waits and its queues stay. Never blocks, never reads a clock.
 
 use super::device::Device;
@@ -16,7 +16,8 @@ use crate::Remedy;
 use crate::backoff::Backoff;
 use crate::handover::{HandOver, NotHandedOver};
 use crate::{
-    Attach, Capabilities, PortControl, PortFault, PortState, PortStatus, QueueStatus, RxQueue, TxQueue,
+    Attach, Capabilities, PortControl, PortFault, PortState, PortStatus, QueueState, QueueStatus, RxQueue,
+    TxQueue,
 };
 use rustix::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -82,19 +83,44 @@ impl Tap {
         Ok(())
     }
 
-    /// Starts the queues of the open interface.
+    /// Starts the queues of the open interface, which receive the waiting frames first.
     pub(super) fn start(&mut self, engine: &mut dyn Attach) -> Result<(), PortFault> {
-        let queues = self.queues()?;
-        self.waiting.clear();
-        for (pair, (rx, tx)) in (0..).zip(queues) {
+        for (pair, (rx, tx)) in (0..).zip(self.queues()?) {
             engine.start_tx(pair, tx);
             engine.start_rx(pair, rx);
             self.running = pair + 1;
             if let Some(failure) = engine.failure() {
+                self.take_back(engine);
                 return Err(failure);
             }
         }
+        self.waiting.clear();
         Ok(())
+    }
+
+    /// Stops the queues, and keeps the frames that they have left. A queue that did not start has left all of its own.
+    pub(super) fn take_back(&mut self, engine: &mut dyn Attach) {
+        let pairs = std::mem::take(&mut self.running);
+        self.waiting.resize_with(self.waiting.len().max(pairs.into()), Waiting::default);
+        for (pair, waiting) in (0..pairs).zip(&mut self.waiting) {
+            let left = engine.stop_rx(pair).map(RxQueue::freeze);
+            drop(engine.stop_tx(pair));
+            if let Some(QueueState::Frames(frames)) = left {
+                *waiting = frames.into();
+            }
+        }
+    }
+
+    /// Releases an interface without queues whose namespace is gone.
+    pub(super) fn leave_gone_namespace(&mut self) {
+        if self.started.is_none() && self.device.as_ref().is_some_and(|device| !device.is_at_home()) {
+            self.drop_device();
+        }
+    }
+
+    fn drop_device(&mut self) {
+        self.device = None;
+        self.waiting.clear();
     }
 
     fn queues(&self) -> Result<Vec<Pair>, PortFault> {
@@ -137,7 +163,7 @@ impl Tap {
     /// Stops the queues, then releases the interface. A non-persistent interface created here is removed.
     fn end(&mut self, fault: PortFault, now: Instant, engine: &mut dyn Attach) {
         self.pause(fault, now, engine);
-        self.device = None;
+        self.drop_device();
     }
 
     fn stop(&mut self, engine: &mut dyn Attach) {
@@ -175,9 +201,12 @@ impl PortControl for Tap {
 
     fn handle(&mut self, now: Instant, engine: &mut dyn Attach) {
         if self.started.is_none() {
+            // An event that stays would be reported until then.
+            self.device.iter().for_each(|device| device.watch().drain());
             if self.due.take_if(|at| *at <= now).is_none() {
                 return;
             }
+            self.leave_gone_namespace();
             if let Err(fault) = self.begin(now, engine) {
                 return self.pause(fault, now, engine);
             }
@@ -186,7 +215,12 @@ impl PortControl for Tap {
     }
 
     fn fault(&mut self, now: Instant, fault: PortFault, engine: &mut dyn Attach) {
-        self.end(fault, now, engine);
+        if self.started.is_some() {
+            self.end(fault, now, engine);
+        } else {
+            // The queues have not started: the interface is not the cause.
+            self.pause(fault, now, engine);
+        }
     }
 
     fn close(&mut self, engine: &mut dyn Attach) {

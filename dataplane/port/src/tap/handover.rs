@@ -5,7 +5,7 @@ use super::control::Tap;
 use super::device::Device;
 use super::waiting::Waiting;
 use crate::handover::{HandOver, Handover, Part, duplicate};
-use crate::{Attach, PortFault, PortState, QueueState, RxQueue};
+use crate::{Attach, PortFault, PortState};
 use rustix::fd::OwnedFd;
 use std::time::Instant;
 
@@ -21,6 +21,7 @@ const INVALID: PortFault = PortFault::State("it is not that of a TAP port");
 
 impl HandOver for Tap {
     fn describe(&mut self, _: &mut dyn Attach) -> Result<Handover, PortFault> {
+        self.leave_gone_namespace();
         let mut handover = Handover::default();
         for queue in self.device.iter().flat_map(|device| device.queues().iter()) {
             handover.push(QUEUE, Vec::new(), vec![duplicate(queue)?]);
@@ -29,16 +30,14 @@ impl HandOver for Tap {
     }
 
     fn hand_over(&mut self, engine: &mut dyn Attach) -> Result<Handover, PortFault> {
-        let frames: Vec<_> = (0..self.running).map(|pair| stop(pair, engine)).collect();
-        self.running = 0;
+        self.take_back(engine);
         let mut handover = Handover::default();
-        for of_pair in &frames {
+        for waiting in &self.waiting {
             handover.push(PAIR, Vec::new(), Vec::new());
-            for frame in of_pair {
+            for frame in waiting.frames() {
                 handover.push(FRAME, frame.to_vec(), Vec::new());
             }
         }
-        self.waiting = frames.into_iter().map(Waiting::from).collect();
         Ok(handover)
     }
 
@@ -94,15 +93,5 @@ impl HandOver for Tap {
             self.begin(now, engine)?;
         }
         Ok(())
-    }
-}
-
-/// Stops a queue pair. Returns the frames that its receive queue left.
-fn stop(pair: u16, engine: &mut dyn Attach) -> Vec<Box<[u8]>> {
-    let left = engine.stop_rx(pair).map(RxQueue::freeze);
-    drop(engine.stop_tx(pair));
-    match left {
-        Some(QueueState::Frames(frames)) => frames,
-        _ => Vec::new(),
     }
 }

@@ -15,6 +15,11 @@ impl Waiting {
         self.0.is_empty()
     }
 
+    /// The frames, in order.
+    pub(super) fn frames(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.iter().map(|frame| &**frame)
+    }
+
     /// Receives frames while the burst and the slots have room.
     #[inline(always)]
     pub(super) fn receive(&mut self, slots: &mut Slots, burst: &mut Burst, stats: &mut BurstStats) {
