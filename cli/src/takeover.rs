@@ -33,6 +33,12 @@
 //! - Message 9 cannot be sent, because the successor has ended: the commitment is taken back, and the ports run here.
 //! - The end has waited long enough for another request that hangs: no upgrade can commit any more. Whether one has is
 //!   read again after the API has ended.
+//! - The successor ends after message 9: the ports are lost, because they are released here. The command fails, and this
+//!   process ends with an error and without the files of its sockets, so that a supervisor starts the switch again. The
+//!   same happens if the successor fails later, before this process has ended, but the command has succeeded then. A
+//!   process that a signal has ended ends without an error.
+//! - The successor does not send message 10 in time: the command fails, and the successor is the switch. It is ended by
+//!   the watchdog of systemd if it hangs.
 //! - The running switch is killed: the successor sees the end of the connection. Up to message 8 it ends; after it, it
 //!   is the switch.
 //! - A signal to the successor only has an effect once its ports run, or ends it by the default action before it
@@ -171,7 +177,8 @@ pub(crate) enum TakeoverError {
 impl TakeoverError {
     /// Whether the other process has ended.
     pub(crate) fn is_end(&self) -> bool {
-        matches!(self, Self::Connection(HandoverError::Closed | HandoverError::Io(Errno::PIPE)))
+        use HandoverError::{Closed, Io};
+        matches!(self, Self::Connection(Closed | Io(Errno::PIPE | Errno::CONNRESET)))
     }
 
     /// Whether the buffer of the socket had no room for a message before the limit of time.

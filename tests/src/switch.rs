@@ -292,6 +292,11 @@ impl Switch {
         assert!(found.is_some(), "no line with {words:?}: {}", self.log());
     }
 
+    /// Waits for the end of the process that was started. Returns its exit code. Panics after a limit.
+    pub fn exit_code(&mut self) -> Option<i32> {
+        self.process.finish(END).code()
+    }
+
     /// Ends it regularly. Panics if it fails or leaves its control socket behind.
     pub fn stop(mut self) {
         if let Some(successor) = self.successor {

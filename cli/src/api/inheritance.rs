@@ -2,6 +2,7 @@
 
 use crate::takeover::SocketName;
 use rustix::fd::{AsFd, OwnedFd};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::io;
 use std::path::PathBuf;
 use std::process::Child;
@@ -28,6 +29,8 @@ enum Successor {
     Prepares(Child),
     /// It has the ports.
     Runs(Child),
+    /// It had the ports, and has ended.
+    Ended(u32),
     /// There will be none, because this process ends.
     Refused,
 }
@@ -72,6 +75,20 @@ impl Inheritance {
         }
     }
 
+    /// Kills a successor that has the ports and has closed its connection, and waits for its end. Not under the lock:
+    /// the ports do not run here again.
+    pub(super) fn end_running(&self) {
+        let mut successor = self.lock();
+        match std::mem::take(&mut *successor) {
+            Successor::Runs(child) => {
+                *successor = Successor::Ended(child.id());
+                drop(successor);
+                end(child);
+            }
+            other => *successor = other,
+        }
+    }
+
     /// Ends a successor that prepares.
     pub(super) fn end_prepared(&self) {
         self.end_and_become(Successor::None);
@@ -100,10 +117,25 @@ impl Inheritance {
         matches!(*self.lock(), Successor::Refused)
     }
 
-    /// The process that has taken over, if one has.
+    /// The process that has taken over, if one has, also if it has ended since.
     pub(crate) fn successor(&self) -> Option<u32> {
         match &*self.lock() {
             Successor::Runs(child) => Some(child.id()),
+            Successor::Ended(pid) => Some(*pid),
+            _ => None,
+        }
+    }
+
+    /// The process that had taken over, if it has failed since. Leaves its status to the parent that it gets when this
+    /// process ends: systemd, if it is the main process then.
+    pub(crate) fn failed_successor(&self) -> Option<u32> {
+        match &*self.lock() {
+            Successor::Ended(pid) => Some(*pid),
+            Successor::Runs(child) => {
+                let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+                let status = waitid(WaitId::Pid(Pid::from_child(child)), options).ok().flatten()?;
+                (status.exit_status() != Some(0)).then(|| child.id())
+            }
             _ => None,
         }
     }
@@ -127,7 +159,7 @@ fn end(mut child: Child) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::process::{Pid, test_kill_process};
+    use rustix::process::{Signal, kill_process, test_kill_process};
     use std::process::Command;
 
     /// A process that waits, and whether it exists.
@@ -152,6 +184,26 @@ mod tests {
     }
 
     #[test]
+    fn a_successor_that_fails_with_the_ports_is_seen() {
+        let failed = || {
+            let (inheritance, (next, lives)) = (inheritance(), child());
+            let pid = next.id();
+            assert!(inheritance.prepare(next) && inheritance.commit());
+            (inheritance, lives, pid)
+        };
+        let (inheritance, lives, pid) = failed();
+        inheritance.end_running();
+        assert!(!lives() && inheritance.successor() == Some(pid));
+        assert_eq!(inheritance.failed_successor(), Some(pid));
+        let (inheritance, _, pid) = failed();
+        assert_eq!(inheritance.failed_successor(), None);
+        kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL).unwrap();
+        while inheritance.failed_successor() != Some(pid) {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
     fn a_process_that_ends_leaves_a_successor_that_has_the_ports() {
         let (inheritance, (next, lives)) = (inheritance(), child());
         let pid = next.id();
@@ -159,6 +211,7 @@ mod tests {
         inheritance.refuse();
         inheritance.end_prepared();
         assert!(lives() && inheritance.successor() == Some(pid));
+        assert!(inheritance.failed_successor().is_none());
         inheritance.take_back();
         assert!(!lives() && inheritance.successor().is_none());
     }

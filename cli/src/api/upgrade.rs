@@ -2,7 +2,8 @@
 //!
 //! The program is the file at the path from which this process was started, so that clients cannot choose one. Until
 //! the successor has prepared everything, packets pass as before; then the ports stop, and run again in the successor.
-//! If it does not confirm that, it is killed and the ports continue here: nothing is left of an upgrade that failed.
+//! If it does not confirm that it can run them, it is killed and the ports continue here: nothing is left of an upgrade
+//! that failed. What happens after that is described in [`crate::takeover`].
 
 mod state;
 
@@ -26,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use tracing::info;
+use tracing::{info, warn};
 use utoipa::ToSchema;
 
 /// Option of `linerate run` for a successor.
@@ -35,6 +36,8 @@ pub(crate) const OPTION: &str = "--take-over";
 const PREPARATION: Duration = Duration::from_secs(30);
 /// How long the successor may need for the ports: to prepare them, and then to start them while no packet passes.
 const TAKEOVER: Duration = Duration::from_secs(5);
+/// How long each message waits for a successor that has not confirmed that the ports run.
+const LATE: Duration = Duration::from_secs(1);
 
 /// Why there is no successor, if this process ends.
 const ENDS: &str = "the switch was told to end";
@@ -99,8 +102,15 @@ impl ApiService {
         })?;
         let pid = inheritance.successor().unwrap_or_default();
         unchanged.replaced();
-        info!(pid, ports, gap_us, version = to, "another process has taken over");
+        let gap_us = gap_us.ok_or_else(|| unconfirmed(pid, inheritance.failed_successor().is_some()));
+        match &gap_us {
+            Ok(gap_us) => info!(pid, ports, gap_us, version = to, "another process has taken over"),
+            Err(_) => {
+                warn!(pid, ports, version = to, "another process has taken over, and does not confirm it");
+            }
+        }
         self.stop();
+        let gap_us = gap_us?;
         let from = env!("CARGO_PKG_VERSION").to_owned();
         let lost = losses.iter().map(|lost| format!("{}: {}", lost.parts().0, lost.parts().1)).collect();
         Ok(Upgraded { from, to, pid, ports, lost, gap_us })
@@ -166,9 +176,13 @@ impl ApiService {
         })
     }
 
-    /// Passes the ports on. Returns their number, and the time in microseconds until they ran again. After an error
-    /// they have continued here.
-    fn hand_over(&self, successor: &mut Successor<'_>, closed: &[String]) -> Result<(usize, u64), ApiError> {
+    /// Passes the ports on. Returns their number, and the time in microseconds until they ran again if the successor
+    /// confirms it. After an error they have continued here.
+    fn hand_over(
+        &self,
+        successor: &mut Successor<'_>,
+        closed: &[String],
+    ) -> Result<(usize, Option<u64>), ApiError> {
         let data_plane = self.data_plane();
         let mut addresses = data_plane.fdb(&StationFilter::default());
         if successor.inheritance.is_none() {
@@ -188,11 +202,11 @@ impl ApiService {
         match passed {
             Ok((ports, began)) => {
                 data_plane.release();
-                let ended = successor.answer().map_or_else(|_| monotonic(), |answer| answer.time);
+                let ended = successor.confirmation();
                 // The ports run without it.
                 let _ = successor.channel.send(&data_plane.snapshot(), Vec::new());
                 let _ = self.send_state(successor, SaveStep::Counters);
-                Ok((ports, ended.saturating_sub(began) / 1000))
+                Ok((ports, ended.map(|ended| ended.saturating_sub(began) / 1000)))
             }
             Err(error) => {
                 // Before the ports run here. It has not started them, because it was not told to.
@@ -271,6 +285,19 @@ impl<'a> Successor<'a> {
         }
     }
 
+    /// The time at which the successor has started the ports. Returns `None` if it does not confirm that: it has ended,
+    /// or it may still do.
+    fn confirmation(&self) -> Option<u64> {
+        let Some(own) = self.inheritance else { return Some(monotonic()) };
+        match self.channel.receive::<takeover::Answer>() {
+            Ok((answer, _)) => return Some(answer.time),
+            Err(error) if error.is_end() => own.end_running(),
+            // Fails only for a limit of zero.
+            Err(_) => drop(self.channel.wait_at_most(LATE)),
+        }
+        None
+    }
+
     fn answer(&self) -> Result<takeover::Answer, ApiError> {
         if self.inheritance.is_none() {
             return Ok(takeover::Answer::now(None));
@@ -311,6 +338,23 @@ fn not_stored(error: &TakeoverError) -> ApiError {
 
 fn failed(reason: &str) -> ApiError {
     let remedy = "the switch runs as before; correct the cause and try again";
+    ApiError::Failed(Diagnostic::failed("upgrade", reason, remedy))
+}
+
+/// The successor has the ports, and has not confirmed that they run.
+fn unconfirmed(pid: u32, has_ended: bool) -> ApiError {
+    let (reason, remedy) = if has_ended {
+        (
+            "ended before it confirmed that the ports run",
+            "see its log; start the switch again if systemd does not",
+        )
+    } else {
+        (
+            "does not confirm that the ports run",
+            "see its log, and end it if it does not answer `linerate status`",
+        )
+    };
+    let reason = format!("process {pid} has taken over, and {reason}");
     ApiError::Failed(Diagnostic::failed("upgrade", reason, remedy))
 }
 

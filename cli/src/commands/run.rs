@@ -89,7 +89,7 @@ pub(crate) fn run(args: &RunArgs, verbose: bool, socket: Option<&Path>) -> anyho
     {
         warn_lost(&error, is_text);
     }
-    let text = running.end();
+    let text = running.end(ended_by.is_some())?;
     if is_text {
         console::note(&format!("linerate: {text}"));
     } else {
@@ -175,23 +175,37 @@ impl Running {
         self.service.inheritance().and_then(Inheritance::successor)
     }
 
-    /// Ends the switch. Returns what has happened to it.
-    fn end(self) -> String {
-        match self.successor() {
+    /// The process that had taken over, if it has failed since.
+    fn failed_successor(&self) -> Option<u32> {
+        self.service.inheritance().and_then(Inheritance::failed_successor)
+    }
+
+    /// Ends the switch, because it `was_told` to by a signal or was replaced. Returns what has happened to it.
+    ///
+    /// # Errors
+    /// The process that has taken over has failed, so that a supervisor must start the switch again.
+    fn end(self, was_told: bool) -> Result<String, Diagnostic> {
+        match self.successor().filter(|_| self.failed_successor().is_none()) {
             Some(pid) => self.supervision.leave(pid),
             None => drop(self.supervision),
         }
         self.events.end();
         drop(self.servers);
-        // An upgrade that outlasted the wait for it may have been taken back.
-        let successor = self.service.inheritance().and_then(Inheritance::successor);
+        // Again: an upgrade that outlasted the wait for it may have been taken back, and the successor may have failed.
+        let inheritance = self.service.inheritance();
+        let successor = inheritance.and_then(Inheritance::successor);
+        let failed = inheritance.and_then(Inheritance::failed_successor);
         drop(self.service);
-        match successor {
-            Some(pid) => {
-                self.files.leave();
-                format!("process {pid} runs the switch")
+        match (successor, failed) {
+            (_, Some(pid)) if !was_told => {
+                let reason = format!("process {pid}, which had taken over, has ended");
+                Err(Diagnostic::failed("upgrade", reason, "see its log, and start the switch again"))
             }
-            None => "stopped".to_owned(),
+            (Some(pid), None) => {
+                self.files.leave();
+                Ok(format!("process {pid} runs the switch"))
+            }
+            _ => Ok("stopped".to_owned()),
         }
     }
 }

@@ -94,8 +94,8 @@ else:
         time.sleep(1000)
     if STEP == "with all ports and text that is no answer":
         send("{}")
-    if STEP == "held with the ports":
+    if STEP.endswith("with the ports"):
         answer()
         receive()
-        hold()
+        ends("with the ports")
     answer({"place": "port \"red\"", "reason": "no memory is left", "remedy": "see the log"})

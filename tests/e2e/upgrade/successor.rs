@@ -42,6 +42,10 @@ const STEPS: [(&str, &str); 13] = [
 const SILENT: [(&str, &str); 2] =
     [("without an answer", "does not answer"), ("with all ports and without an answer", "does not answer")];
 
+/// Errors if the successor has the ports and does not answer, or ends.
+const UNCONFIRMED: [&str; 2] =
+    ["does not confirm that the ports run", "ended before it confirmed that the ports run"];
+
 /// A switch that was started from a file that a test replaces.
 struct Replaceable {
     folder: tempfile::TempDir,
@@ -152,7 +156,8 @@ fn ended_at(step: &str, (accepts, is_over): (bool, bool)) {
     assert!(ended.is_some(), "{step}: {}", switch.log());
     let output = upgrade.wait_with_output().expect("linerate ends");
     let error = String::from_utf8_lossy(&output.stderr);
-    assert_eq!((output.status.success(), error.contains("was told to end")), (is_over, !is_over), "{error}");
+    let expected = if is_over { UNCONFIRMED[0] } else { "was told to end" };
+    assert!(!output.status.success() && error.contains(expected), "{error}");
     let left = of_program(&program);
     let control = folder.path().join("control.sock");
     assert_eq!((left.len(), control.exists()), (usize::from(is_over), is_over), "{step}: {left:?}");
@@ -171,6 +176,20 @@ fn a_switch_that_is_told_to_end_while_it_is_replaced_leaves_no_successor_without
         ended_at(step, (false, false));
     }
     ended_at("with the ports", (false, true));
+}
+
+#[test]
+#[ignore = "needs python3: run by `cargo xtask test`"]
+fn a_successor_that_ends_with_the_ports_is_an_error_and_the_switch_starts_again() {
+    let Replaceable { folder, program, mut switch } = Replaceable::start();
+    install(&program, "with the ports", false);
+    let error = switch.tell(&["upgrade"]).expect_err("no switch is left");
+    assert!(error.contains(UNCONFIRMED[1]) && error.matches("remedy: ").count() == 1, "{error}");
+    assert_eq!(switch.exit_code(), Some(1), "systemd starts a switch again that fails: {}", switch.log());
+    assert!(of_program(&program).is_empty() && !folder.path().join("control.sock").exists());
+    switch.wait_logged(&["which had taken over, has ended"], REACTION);
+    drop(switch);
+    Switch::restart(folder.path()).stop();
 }
 
 #[test]
