@@ -141,7 +141,9 @@ mod every {
     fn survive_kills(packed: bool) {
         let folder = folder();
         let (mut switch, mut guests) = restarted(folder.path(), packed);
-        guests[0].succeed("(ping -A -w 20 10.0.0.2 >/dev/null &) ; sleep 0.2", REACTION);
+        // The shell of a guest is its first process, and ends if an orphan does while it waits for a command.
+        let traffic = "((ping -A -w 20 10.0.0.2 >/dev/null; sleep 1000) &) ; sleep 0.2";
+        guests[0].succeed(traffic, REACTION);
         for _ in 0..5 {
             switch = Switch::restart(&switch.kill());
             for name in NAMES {
