@@ -55,12 +55,12 @@ fn started_or_not(lab: &Lab, text: &str) {
     });
 }
 
-/// Files of the test but the log, and locks: one that could not be taken stays, because another process may hold it.
+/// Files of the test but the log, and the lock: if it could not be taken it stays, because another process may hold it.
 fn files(lab: &Lab) -> Vec<String> {
     let files = fs::read_dir(lab.folder.path()).expect("a folder").flatten();
     let files = files.map(|file| file.file_name().to_string_lossy().into_owned());
     let mut files: Vec<_> =
-        files.filter(|name| !name.ends_with(".sock.lock") && name != "linerate.log").collect();
+        files.filter(|name| name != "control.sock.lock" && name != "linerate.log").collect();
     files.sort();
     files
 }
