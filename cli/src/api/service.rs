@@ -338,7 +338,7 @@ impl ApiService {
         let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
         health.1 = health.0.observe(&now.workers, time);
         for hung in &mut health.1.hung_workers {
-            hung.step = self.data_plane.worker_thread(hung.worker).and_then(hung_step::of);
+            hung.step = hung_step::of(now, hung.worker, self.data_plane.worker_thread(hung.worker));
         }
         health.1.clone()
     }

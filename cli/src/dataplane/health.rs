@@ -29,7 +29,7 @@ pub(crate) struct HungWorker {
     pub(crate) cpu: Option<usize>,
     /// Seconds since its last round.
     pub(crate) seconds: u64,
-    /// What it does, as far as the kernel knows.
+    /// The step that it is in with its port, and what its thread does as far as the kernel knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) step: Option<String>,
 }

@@ -5,6 +5,7 @@
 //! Counters are never reset: a port that reuses a number subtracts the totals at its registration.
 
 use crate::latency::LatencyCounters;
+use crate::step::StepCell;
 use mem::line::Padded;
 use port::{BurstStats, DropReason, PortId};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -197,6 +198,7 @@ pub(crate) struct WorkerCounters {
     pub(crate) step_transmit: Counter,
     pub(crate) sampled_packets: Counter,
     pub(crate) sleeping: AtomicBool,
+    pub(crate) step: StepCell,
     /// By port; the last entry is for packets from handoff queues.
     pub(crate) ports: Vec<Padded<PortCounters>>,
     /// By port; absent before its first transmit queue starts on this worker.
@@ -228,6 +230,7 @@ impl WorkerCounters {
             step_transmit: Counter::default(),
             sampled_packets: Counter::default(),
             sleeping: AtomicBool::new(false),
+            step: StepCell::default(),
             ports: (0..=max_ports).map(|_| Padded::default()).collect(),
             latencies: (0..max_ports).map(|_| OnceLock::new()).collect(),
         }

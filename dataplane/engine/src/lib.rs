@@ -36,6 +36,7 @@ mod sleeper;
 mod snapshot;
 mod stage;
 mod stealable;
+mod step;
 mod trace;
 mod worker;
 mod worker_builder;
@@ -62,5 +63,6 @@ pub use snapshot::{
     BudgetSnapshot, PoolSnapshot, PortSnapshot, QueueSnapshot, RemovedSnapshot, Snapshot, StepSnapshot,
     WorkerSnapshot,
 };
+pub use step::CurrentStep;
 pub use trace::TraceOptions;
 pub use worker_builder::at_worker_start;

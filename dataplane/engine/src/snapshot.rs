@@ -4,6 +4,7 @@ use crate::counters::{Totals, WorkerCounters};
 use crate::history::{History, PortEvent, state_name};
 use crate::latency::{DepthSnapshot, LatencySnapshot, LatencyTotals, RingDepthSnapshot};
 use crate::model::Role;
+use crate::step::CurrentStep;
 use port::{DropReason, PortDetails, PortId, PortStatus};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -99,6 +100,9 @@ pub struct WorkerSnapshot {
     /// Ticks of each step, in bursts that were sampled.
     #[serde(default)]
     pub steps: StepSnapshot,
+    /// The step that it is in; absent between rounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current_step: Option<CurrentStep>,
 }
 
 impl WorkerSnapshot {
@@ -508,5 +512,6 @@ pub(crate) fn worker_snapshot(
             pipeline: c.step_pipeline.get(),
             transmit: c.step_transmit.get(),
         },
+        current_step: c.step.get(c.max_ports()),
     }
 }

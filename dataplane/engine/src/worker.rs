@@ -35,6 +35,7 @@ use crate::counters::WorkerCounters;
 use crate::handoff::{Handoffs, store};
 use crate::link::Link;
 use crate::sleeper::Sleeper;
+use crate::step::{NO_PORT, Step};
 use crate::trace::BurstKey;
 use account::Level;
 use carried::Carried;
@@ -155,6 +156,7 @@ impl<M: Execution> Worker<M> {
     /// Runs timers of the pipeline, and has a burst sampled.
     #[cold]
     fn tick(&mut self) {
+        self.counters.step.enter(Step::Timers, NO_PORT);
         self.classifier.tick(self.now);
         let queues = self.rx.len().max(self.model.queues());
         self.out.arm_sample(self.now, queues);
@@ -205,6 +207,7 @@ impl<M: Execution> Worker<M> {
         let slot = &mut self.rx[at];
         burst.begin_limited(at, slot.account.limit());
         burst.set_now(self.now);
+        self.counters.step.enter(Step::Receive, slot.key.port);
         let taken = if self.out.watch.is_on {
             self.out.receive((&mut *slot.queue, slot.key.port), (burst, self.next), &mut stats)
         } else {
@@ -255,6 +258,7 @@ impl<M: Execution> Worker<M> {
         let burst = &mut self.bursts[index];
         self.out.price = self.rx[at].account.price();
         let is_sampled = self.out.watch.is_on && self.out.begin_sample(index, BurstKey::of(burst));
+        self.counters.step.enter(Step::Pipeline, from.port);
         self.classifier.classify(burst, &received(burst, from));
         if is_sampled {
             self.out.sample_classified();
@@ -264,6 +268,7 @@ impl<M: Execution> Worker<M> {
         }
         let slot = &mut self.rx[at];
         slot.account.charge(self.out.spent, &mut self.level);
+        self.counters.step.enter(Step::Complete, slot.key.port);
         complete(&mut *slot.queue, burst);
         slot.dirty = true;
         if is_sampled {
@@ -332,6 +337,7 @@ impl<M: Execution> Worker<M> {
         fence(Ordering::SeqCst);
         for slot in self.rx.iter_mut().filter(|slot| slot.dirty) {
             slot.dirty = false;
+            self.counters.step.enter(Step::Notify, slot.key.port);
             slot.queue.notify();
         }
         self.out.notify();

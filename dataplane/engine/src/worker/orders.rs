@@ -4,6 +4,7 @@ use super::execution::Execution;
 use super::{Account, RxSlot, Worker};
 use crate::command::{Command, Generation, Injected, LoadReport, QueueKey, Retired};
 use crate::config::QueueFull;
+use crate::step::{NO_PORT, Step};
 use crate::xps::TxSlot;
 use port::{BurstStats, Context, Flush, PortId, RxQueue};
 
@@ -68,6 +69,7 @@ impl<M: Execution> Worker<M> {
     }
 
     pub(crate) fn handle(&mut self, command: Command) -> bool {
+        self.counters.step.enter(Step::Commands, NO_PORT);
         match command {
             Command::StartRx(key, generation, queue) => self.start_rx(key, generation, queue),
             Command::StopRx(key) => {
@@ -176,6 +178,7 @@ impl<M: Execution> Worker<M> {
         let burst = &mut self.bursts[index];
         burst.set_now(self.now);
         let context = Context { injected: true, stage, ..Context::received(port, self.now) };
+        self.counters.step.enter(Step::Pipeline, port);
         self.classifier.classify(burst, &context);
         if !self.out.send_all(burst, &self.classifier.verdicts, from) {
             self.send_whole(index, from);

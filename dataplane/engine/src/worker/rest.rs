@@ -6,6 +6,7 @@ use super::Worker;
 use super::execution::Execution;
 use crate::config::Polling;
 use crate::rounds::Rounds;
+use crate::step::{NO_PORT, Step};
 use mem::ticks;
 use port::{Flush, Now};
 use std::sync::atomic::Ordering;
@@ -100,14 +101,17 @@ impl<M: Execution> Worker<M> {
         let spent = now - std::mem::replace(last, now);
         let account = if worked { &self.counters.busy_ticks } else { &self.counters.idle_ticks };
         account.add(spent);
+        self.counters.step.leave();
         worked
     }
 
     /// Runs timers of the pipeline that are due, outside a round, and updates the next deadline, including timers
     /// started by `process`. Must be called before a sleep of [`Worker::until_timers`].
     pub(crate) fn run_timers(&mut self) {
+        self.counters.step.enter(Step::Timers, NO_PORT);
         let now = self.clock();
         self.classifier.tick(now);
+        self.counters.step.leave();
     }
 
     /// When the pipeline's next timer is due; `None` if none runs.

@@ -17,6 +17,7 @@ use crate::command::{Command, Event, Retired};
 use crate::counters::WorkerCounters;
 use crate::link::Link;
 use crate::stealable::{Served, StealableQueue};
+use crate::step::Step;
 use crate::trace::BurstKey;
 use mem::ticks;
 use port::{BURST, Burst, BurstStats, Flush, PortFault, PortId};
@@ -161,6 +162,7 @@ impl Worker<Sharing> {
         let burst = &mut self.bursts[0];
         burst.begin_limited(at, served.account.limit());
         burst.set_now(self.now);
+        self.counters.step.enter(Step::Receive, stealable.key.port);
         let taken = if self.out.watch.is_on {
             self.out.receive((&mut *served.queue, stealable.key.port), (burst, 0), &mut stats)
         } else {
@@ -212,12 +214,14 @@ impl Worker<Sharing> {
     fn send_shared(&mut self, stealable: &StealableQueue, served: &mut Served) {
         let burst = &mut self.bursts[0];
         let is_sampled = self.out.watch.is_on && self.out.begin_sample(0, BurstKey::of(burst));
+        self.counters.step.enter(Step::Pipeline, stealable.key.port);
         self.classifier.classify(burst, &received(burst, stealable.key));
         if is_sampled {
             self.out.sample_classified();
         }
         if self.out.send_all(burst, &self.classifier.verdicts, stealable.key) {
             served.account.charge(self.out.spent, &mut self.level);
+            self.counters.step.enter(Step::Complete, stealable.key.port);
             complete(served, burst);
             if is_sampled {
                 self.out.finish_sample(burst.len());
@@ -228,6 +232,7 @@ impl Worker<Sharing> {
     }
 
     fn complete_shared(&mut self, served: &mut Served, carried: Box<Carried>) {
+        self.counters.step.enter(Step::Complete, carried.from.port);
         complete(served, &carried.burst);
         self.recycle(carried);
     }

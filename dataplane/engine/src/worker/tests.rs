@@ -19,6 +19,7 @@ mod capture;
 mod delivery;
 mod handoff;
 mod sampling;
+mod steps;
 mod verdicts;
 
 const PORTS: usize = 70;

@@ -12,6 +12,7 @@ use crate::config::WorkerConfig;
 use crate::counters::WorkerCounters;
 use crate::handoff::Handoffs;
 use crate::link::Link;
+use crate::step::{NO_PORT, Step};
 use crate::xps::TxSlots;
 use cost::cost_of;
 use mem::copy::Choice;
@@ -244,6 +245,7 @@ impl Transmit {
         indices: &[u8],
         flooded: &Flooded,
     ) -> bool {
+        self.counters.step.enter(Step::Handoff, to);
         let route = Route { from: from.port, pair: from.pair, to };
         let mut stats = BurstStats::default();
         let segments = self.cost_behind(burst, indices);
@@ -297,6 +299,7 @@ impl Transmit {
     #[inline]
     fn send_by(&mut self, burst: &Burst, to: PortId, at: usize, indices: &[u8]) -> bool {
         let mut stats = BurstStats::default();
+        self.counters.step.enter(Step::Transmit, to);
         let slots = &mut self.tx[usize::from(to.0)];
         let sent = if self.watch.is_on {
             self.send_watched(burst, (to, at), indices, &mut stats)
@@ -359,9 +362,11 @@ impl Transmit {
         for port in self.dirty.drain(..) {
             let slots = &mut self.tx[usize::from(port.0)];
             slots.dirty = false;
+            self.counters.step.enter(Step::Notify, port);
             slots.queues.iter_mut().for_each(|slot| slot.queue.notify());
         }
         if self.handoffs.are_dirty() {
+            self.counters.step.enter(Step::Notify, NO_PORT);
             self.handoffs.notify();
         }
     }

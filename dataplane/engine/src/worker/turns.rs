@@ -10,6 +10,7 @@ use super::execution::Execution;
 use super::{Worker, complete, received};
 use crate::command::QueueKey;
 use crate::config::QueueFull;
+use crate::step::Step;
 use crate::trace::BurstKey;
 use port::work::{SLICE, TURN};
 
@@ -81,6 +82,7 @@ impl<M: Execution> Worker<M> {
         if !std::mem::replace(&mut carried.is_classified, true) {
             let context = received(&carried.burst, carried.from);
             self.out.resume_sample(carried.received, BurstKey::of(&carried.burst));
+            self.counters.step.enter(Step::Pipeline, carried.from.port);
             self.classifier.classify(&mut carried.burst, &context);
             self.out.send_all(&mut carried.burst, &self.classifier.verdicts, carried.from);
             self.out.pause_sample(carried.received);
@@ -206,6 +208,7 @@ impl<M: Execution> Worker<M> {
 
     fn complete(&mut self, at: usize, carried: Box<Carried>) {
         let slot = &mut self.rx[at];
+        self.counters.step.enter(Step::Complete, slot.key.port);
         complete(&mut *slot.queue, &carried.burst);
         slot.dirty = true;
         self.recycle(carried);

@@ -119,11 +119,13 @@ fn add_under(switch: &Switch, dir: &Path, id: PortId) {
 fn a_worker_that_stays_in_a_queue_hangs() {
     let dir = tempfile::tempdir().unwrap();
     let switch = switch(Vec::new(), Vec::new()).unwrap();
-    let (_, shut) = trap(&switch, dir.path());
+    let (id, shut) = trap(&switch, dir.path());
     let (mut progress, now) = (Progress::default(), Instant::now());
     assert!(progress.observe(&switch.snapshot().workers, now).hung_workers.is_empty());
     let hung = progress.observe(&switch.snapshot().workers, now + STALL).hung_workers;
     assert_eq!(hung.iter().map(|worker| worker.worker).collect::<Vec<_>>(), [0]);
+    let step = switch.snapshot().workers.remove(0).current_step.unwrap();
+    assert_eq!((step.name.as_str(), step.port), ("receive", Some(id.0)));
     drop(shut);
 }
 

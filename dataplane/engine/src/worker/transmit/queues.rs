@@ -2,6 +2,7 @@
 
 use super::Transmit;
 use crate::command::{Event, QueueKey, Retired, XpsMap};
+use crate::step::Step;
 use crate::xps::TxSlot;
 use port::{BurstStats, Flush, Now, PortFault, PortId, TxQueue};
 use std::sync::atomic::{Ordering, fence};
@@ -46,6 +47,7 @@ impl Transmit {
     pub(in crate::worker) fn flush(&mut self, now: Now, due: Flush) {
         for k in (0..self.keeping.len()).rev() {
             let Some(&to) = self.keeping.get(k) else { continue };
+            self.counters.step.enter(Step::Flush, to);
             let mut at = 0;
             while let Some(slot) = self.tx[usize::from(to.0)].queues.get_mut(at) {
                 let mut stats = BurstStats::default();
