@@ -1,12 +1,14 @@
 //! Reports of signals that end the process: an access to memory that is not mapped, an abort, a stack that overflows.
 //!
 //! The handler writes one line to standard error, which the journal also reads, with the thread, the signal, the address
-//! and the counters of a moment before. Then the signal has its effect of before: the standard library prints that a
-//! stack has overflowed, and the process ends by the signal.
+//! and the counters of a moment before, and a second one with the frames of the thread (`frames`). Then the signal has
+//! its effect of before: the standard library prints that a stack has overflowed, and the process ends by the signal.
+//! The last events are the lines of the log before these: a handler may not take the lock of the log.
 //!
-//! Threads of the standard library have an alternate stack, on which the handler runs. Its code is async-signal-safe:
-//! system calls that every filter allows; no allocation, lock or panic.
+//! Threads of the standard library have an alternate stack, on which the handler runs. Its code is async-signal-safe
+//! except for the unwinder, which comes last: system calls that every filter allows; no allocation, lock or panic.
 
+use crate::frames::{self, Frames};
 use crate::trap::{self, LogForm};
 use libc::{c_int, c_void, siginfo_t};
 use std::io::{self, Cursor, Write};
@@ -45,6 +47,7 @@ pub fn report_signals(version: &'static str, form: LogForm) -> io::Result<()> {
     if REPORT.set((version, form)).is_err() {
         return Ok(());
     }
+    frames::prepare();
     for ((signal, _), previous) in SIGNALS.iter().zip(&PREVIOUS) {
         // Before the handler can run.
         let _ = previous.set(action_of(*signal)?);
@@ -85,6 +88,7 @@ extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mut c_voi
     let at = SIGNALS.iter().position(|(known, _)| *known == signal);
     if !IS_REPORTED.swap(true, Ordering::Relaxed) {
         report(at.map_or("?", |at| SIGNALS[at].1), cause);
+        report_frames();
     }
     // SAFETY: async-signal-safe; SIG_DFL is an action of every signal.
     unsafe { libc::signal(signal, libc::SIG_DFL) };
@@ -123,6 +127,22 @@ fn report(signal: &str, cause: Cause) {
     counters.iter_mut().zip(&TEXT).for_each(|(byte, place)| *byte = place.load(Ordering::Relaxed));
     let counters = core::str::from_utf8(&counters[..length]).unwrap_or_default();
     trap::write_line(|out, thread| describe(out, (signal, cause), (thread, counters)));
+}
+
+/// Writes the frames. Not inlined, as [`report`].
+#[inline(never)]
+fn report_frames() {
+    let frames = Frames::here();
+    trap::write_line(|out, _| {
+        if REPORT.get().is_some_and(|(_, form)| *form == LogForm::Json) {
+            out.write_all(b"{\"level\":\"ERROR\",\"message\":\"frames of the thread\",\"frames\":[")?;
+            frames.write(out, (",", "\""))?;
+            return out.write_all(b"]}\n");
+        }
+        out.write_all(b"linerate: frames (addr2line -Cfie PROGRAM ADDRESS): ")?;
+        frames.write(out, (" ", ""))?;
+        out.write_all(b"\n")
+    });
 }
 
 fn describe(
@@ -169,6 +189,13 @@ mod tests {
         std::hint::black_box([depth; 64]).iter().sum::<u64>() + overflow(depth + 1)
     }
 
+    /// Accesses memory that is not mapped.
+    #[inline(never)]
+    fn fault() {
+        // SAFETY: none; the access is the fault that is tested.
+        unsafe { core::ptr::without_provenance_mut::<u8>(0x40).write_volatile(1) }
+    }
+
     /// Ends this process by a signal on a thread with the filter of a worker.
     fn die(way: &str) {
         let limit = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
@@ -176,12 +203,12 @@ mod tests {
         let form = if way == "abort" { LogForm::Json } else { LogForm::Text };
         report_signals("1.2.3", form).unwrap();
         keep_counters("2 ports, 7 packets received");
+        eprintln!("fault is at {:#x}", (fault as fn() as usize) - frames::code().start);
         let way = way.to_owned();
         let worker = std::thread::Builder::new().name("worker-7".to_owned()).spawn(move || {
             Programs::new(Features::default()).unwrap().install(Role::Worker).unwrap();
             match way.as_str() {
-                // SAFETY: none; the access is the fault that is tested.
-                "access" => unsafe { core::ptr::without_provenance_mut::<u8>(0x40).write_volatile(1) },
+                "access" => fault(),
                 "abort" => std::process::abort(),
                 "overflow" => drop(std::hint::black_box(overflow(0))),
                 // SAFETY: no precondition.
@@ -214,7 +241,21 @@ mod tests {
             assert_eq!(child.status.signal(), Some(signal), "{way}: {text}");
             assert!(parts.iter().all(|part| text.contains(part)), "{way}: {text}");
             assert_eq!(text.matches("version").count(), 1, "{way}: {text}");
+            assert_eq!(text.matches("frames").count(), if way == "abort" { 2 } else { 1 }, "{way}: {text}");
+            assert!(way != "access" || has_frame_of_fault(&text), "{text}");
         }
+    }
+
+    /// Whether the report has a frame in the first bytes of [`fault`].
+    fn has_frame_of_fault(text: &str) -> bool {
+        let number = |text: &str| usize::from_str_radix(text, 16).ok();
+        let after = |start: &str| text.lines().find_map(|line| line.split_once(start));
+        let at = after("fault is at 0x").and_then(|(_, at)| number(at)).unwrap();
+        let (_, frames) = after("linerate: frames ").unwrap();
+        frames
+            .split_whitespace()
+            .filter_map(|frame| number(frame.strip_prefix("0x")?))
+            .any(|frame| (at..at + 0x100).contains(&frame))
     }
 
     #[test]

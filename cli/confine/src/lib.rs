@@ -5,9 +5,9 @@
 //! confines one thread further to its [`Role`]. Capabilities, filters and rules are properties of threads in Linux, so
 //! `start` must be called before other threads exist.
 //!
-//! `capabilities` drops rights, `filters` lists system calls, `trap` reports a call that a filter refuses, `fatal` a
-//! signal that ends the process, and `files` has the rules for paths. Only `trap` and `fatal` have unsafe code: they
-//! install signal handlers.
+//! `capabilities` drops rights, `filters` lists system calls, `trap` reports a call that a filter refuses, `fatal` and
+//! `frames` a signal that ends the process, and `files` has the rules for paths. Only the reports have unsafe code: they
+//! are made in signal handlers.
 
 #![deny(unsafe_code)]
 
@@ -16,6 +16,8 @@ mod capabilities;
 mod fatal;
 mod files;
 mod filters;
+#[allow(unsafe_code, reason = "the unwinder of the language runtime")]
+mod frames;
 #[allow(unsafe_code, reason = "a signal handler")]
 mod trap;
 
