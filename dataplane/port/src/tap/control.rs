@@ -215,11 +215,10 @@ impl PortControl for Tap {
     }
 
     fn fault(&mut self, now: Instant, fault: PortFault, engine: &mut dyn Attach) {
-        if self.started.is_some() {
-            self.end(fault, now, engine);
-        } else {
-            // The queues have not started: the interface is not the cause.
-            self.pause(fault, now, engine);
+        self.pause(fault, now, engine);
+        // An interface that exists is not the cause: it keeps its addresses.
+        if self.device.as_ref().is_some_and(|device| !device.exists()) {
+            self.drop_device();
         }
     }
 

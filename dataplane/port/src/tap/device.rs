@@ -62,6 +62,11 @@ impl Device {
         &self.queues
     }
 
+    /// Whether the interface has not been deleted.
+    pub(super) fn exists(&self) -> bool {
+        self.queues.iter().all(|queue| sys::is_attached(queue.as_fd()))
+    }
+
     /// Supported offloads, in both directions.
     pub(super) fn capabilities(&self) -> Capabilities {
         self.capabilities

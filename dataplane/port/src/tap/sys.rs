@@ -47,6 +47,14 @@ pub(super) fn attach(tun: BorrowedFd<'_>, name: &str, flags: libc::c_int) -> Res
     done(unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETIFF, &raw mut request) })
 }
 
+/// Whether `tun` is a queue of an interface: until the interface is deleted (`TUNGETIFF`).
+pub(super) fn is_attached(tun: BorrowedFd<'_>) -> bool {
+    let mut request = request("");
+    // SAFETY: the kernel writes an `ifreq`, which outlives the call.
+    let asked = done(unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNGETIFF, &raw mut request) });
+    asked != Err(Errno::BADFD)
+}
+
 /// Sets the virtio-net header size, and little-endian header fields.
 pub(super) fn set_header(tun: BorrowedFd<'_>, bytes: libc::c_int) -> Result<()> {
     let little: libc::c_int = 1;
