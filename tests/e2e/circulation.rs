@@ -15,6 +15,12 @@ pub(crate) const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Circulates frames of one size until enough have come back into both ports.
 pub(crate) fn carry(guest: &mut Testpmd, size: usize) {
+    keep_carrying(guest, size);
+    guest.stop();
+}
+
+/// [`carry`] that leaves the frames circulating.
+pub(crate) fn keep_carrying(guest: &mut Testpmd, size: usize) {
     let before = guest.counters();
     guest.circulate(size, 2);
     let grown = |now: &[testpmd::Counters]| {
@@ -23,7 +29,6 @@ pub(crate) fn carry(guest: &mut Testpmd, size: usize) {
     };
     let carried = wait::until(TIMEOUT, || (grown(&guest.counters()) >= CARRIED).then_some(()));
     assert!(carried.is_some(), "frames of {size} B stopped circulating: {:#?}", guest.counters());
-    guest.stop();
 }
 
 /// Checks that packets are lost only to full queues, and that the counters of guest and switch agree, to the byte.

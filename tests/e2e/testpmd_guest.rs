@@ -9,7 +9,7 @@ use linerate_tests::switch::{Port, Switch};
 use linerate_tests::testpmd::{Ring, Testpmd, Vhost, VirtioUser};
 use linerate_tests::{folder, scope};
 
-use super::circulation::{NAMES, account, carry};
+use super::circulation::{NAMES, account, carry, keep_carrying};
 
 const MACS: [u8; 2] = [1, 2];
 /// Sizes at boundaries: the shortest frame, the head that a burst copies, the longest without and with a tag.
@@ -185,10 +185,11 @@ fn listening_guest_survives_restart_of_a_killed_switch() {
         let first = case.switch(folder.path());
         let mut guest = case.guest(folder.path(), "guest");
         case.wait_running(&first);
-        carry(&mut guest, 64);
+        keep_carrying(&mut guest, 64);
         first.kill();
         let second = Switch::restart(folder.path());
         case.wait_running(&second);
+        guest.stop();
         carry(&mut guest, 1514);
         second.assert_sums_agree(&NAMES);
         guest.quit();

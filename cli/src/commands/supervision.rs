@@ -38,9 +38,7 @@ impl Supervision {
             loop {
                 let now = service.snapshot();
                 let health = service.observe_health(&now);
-                if health.hung_workers.is_empty() && watchdog.is_some() {
-                    notify(NotifyState::Watchdog);
-                }
+                sign_of_life(&health, watchdog).into_iter().for_each(notify);
                 hung = tell(&health, &hung);
                 service.observe_bonds();
                 service.observe_rates(&now);
@@ -86,6 +84,11 @@ impl Drop for Supervision {
     }
 }
 
+/// What systemd's watchdog is told, if there is one: nothing while a worker hangs.
+fn sign_of_life(health: &HealthReport, watchdog: Option<Duration>) -> Option<NotifyState<'static>> {
+    watchdog.filter(|_| health.hung_workers.is_empty()).map(|_| NotifyState::Watchdog)
+}
+
 /// Logs changes since the workers `before` hung. Returns the workers that hang.
 fn tell(health: &HealthReport, before: &BTreeSet<usize>) -> BTreeSet<usize> {
     for hung in health.hung_workers.iter().filter(|hung| !before.contains(&hung.worker)) {
@@ -110,4 +113,19 @@ pub(super) fn ready() {
 /// A supervisor that is gone cannot be told anything.
 fn notify(state: NotifyState<'_>) {
     let _ = sd_notify::notify(&[state]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dataplane::health::HungWorker;
+
+    #[test]
+    fn the_watchdog_hears_nothing_while_a_worker_hangs() {
+        let (well, hung) =
+            (HealthReport::default(), HealthReport { hung_workers: vec![HungWorker::default()] });
+        assert!(sign_of_life(&well, Some(INTERVAL)).is_some());
+        assert!(sign_of_life(&hung, Some(INTERVAL)).is_none());
+        assert!(sign_of_life(&well, None).is_none());
+    }
 }

@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 /// The user `nobody`.
 const NOBODY: u32 = 65534;
+/// What all connections together may occupy, in bytes: 64 KiB for each that the server has at one time.
+const MEMORY: u64 = 256 << 16;
 
 /// A child process that is killed when its test ends.
 struct Running(Child);
@@ -21,6 +23,13 @@ impl Running {
     fn signal(&self, name: &str) {
         let status = Command::new("kill").args([name, &self.0.id().to_string()]).status().unwrap();
         assert!(status.success());
+    }
+
+    /// Anonymous memory in bytes.
+    fn memory(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+        1024 * line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
     }
 }
 
@@ -137,8 +146,9 @@ fn idle_connections_are_closed_for_new_requests() {
 #[test]
 fn malformed_and_endless_requests_are_rejected_while_packets_are_forwarded() {
     let place = Place::new();
-    let _switch = place.run();
+    let switch = place.run();
     let _guest = traffic(&place);
+    let before = switch.memory();
     let long = format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "x".repeat(1 << 20));
     let headers = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(10_000));
     let body = format!("POST /v1/ports HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", 1_u64 << 40);
@@ -154,6 +164,7 @@ fn malformed_and_endless_requests_are_rejected_while_packets_are_forwarded() {
     let chunk = vec![b' '; 1 << 16];
     let sent = (0..1000).take_while(|_| endless.write_all(&chunk).is_ok()).count();
     assert!(sent < 1000, "{sent} chunks were taken");
+    assert!(switch.memory() < before + MEMORY, "{} bytes, {before} before", switch.memory());
     flows_on(&place);
 }
 
@@ -170,14 +181,16 @@ fn told(mut stream: UnixStream, bytes: &[u8]) -> String {
 #[test]
 fn a_slow_reader_does_not_delay_other_clients() {
     let place = Place::new();
-    let _switch = place.run();
+    let switch = place.run();
     let _guest = traffic(&place);
+    let before = switch.memory();
     let mut slow: Vec<UnixStream> = (0..300).map(|_| place.connect()).collect();
     for stream in &mut slow {
         // Fails once the server has closed the connection: it answers one request per connection.
         let _ = stream.write_all("GET /v1/snapshot HTTP/1.1\r\nhost: x\r\n\r\n".repeat(200).as_bytes());
     }
     flows_on(&place);
+    assert!(switch.memory() < before + MEMORY, "{} bytes, {before} before", switch.memory());
 }
 
 /// A lock file that other users can open, such as one of an earlier version, can also be locked by them.

@@ -192,6 +192,7 @@ fn workers_continue_after_failed_calls() {
         ("readv", libc::EINTR),
         ("writev", libc::EINTR),
         ("syscall", libc::EINTR),
+        ("syscall", libc::ENOMEM),
         ("mmap64", libc::ENOMEM),
     ] {
         for n in 1..=3 {

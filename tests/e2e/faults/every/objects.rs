@@ -101,3 +101,22 @@ fn a_bond_and_a_mirror_are_added_and_removed_or_not() {
     added_and_removed_or_not(&lab, &mut switch, &add, &["mirrors", "remove", "watch"]);
     switch.stop();
 }
+
+#[test]
+#[ignore = "needs root and a build of its own: run by `cargo xtask test --all`"]
+fn ports_of_other_kinds_are_added_and_removed_or_not() {
+    let lab = Lab::new();
+    lab.ends[0].cable("lan0", &lab.ends[1], "lan1");
+    let mut switch = lab.start();
+    let netns = format!("netns={}", lab.ends[0].name());
+    let socket = format!("socket={}", lab.folder.path().join("memif").display());
+    for (kind, settings) in [
+        ("af_packet", &["--set", "interface=lan0", "--set", &netns][..]),
+        ("af_xdp", &["--set", "interface=lan0", "--set", &netns]),
+        ("memif", &["--set", &socket]),
+    ] {
+        let add = [&["ports", "add", "more", "--kind", kind][..], settings].concat();
+        added_and_removed_or_not(&lab, &mut switch, &add, &["ports", "remove", "more"]);
+    }
+    switch.stop();
+}
