@@ -195,17 +195,19 @@ impl Burst {
         pool_bufs.buffers.reserve(n);
         let spare = &mut pool_bufs.buffers.spare_capacity_mut()[..n];
         let mut places = rest.iter_mut().zip(len).zip(offloads).zip(spare);
-        let (wide, work, taken) =
-            packets.fold((true, Offload::NONE, 0), |(wide, work, taken), (buffer, offload)| {
-                let Some((((rest, len), left), place)) = places.next() else { return (wide, work, taken) };
-                let seg = buffer.seg();
-                seg.prefetch_read(0);
-                seg.prefetch_read(64);
-                (*rest, *len, *left) = (seg, seg.len() as u32, offload);
-                let is_wide = buffer.wide().is_some();
-                place.write(Cell::new(Some(buffer)));
-                (wide & is_wide, if offload == Offload::NONE { work } else { offload }, taken + 1)
-            });
+        let (mut wide, mut work, mut taken) = (true, Offload::NONE, 0);
+        // Not `fold`, which the compiler inlines or not, by 30 instructions a packet.
+        for (buffer, offload) in packets {
+            let Some((((rest, len), left), place)) = places.next() else { break };
+            let seg = buffer.seg();
+            seg.prefetch_read(0);
+            seg.prefetch_read(64);
+            (*rest, *len, *left) = (seg, seg.len() as u32, offload);
+            wide &= buffer.wide().is_some();
+            place.write(Cell::new(Some(buffer)));
+            work = if offload == Offload::NONE { work } else { offload };
+            taken += 1;
+        }
         // SAFETY: `taken` elements after the first `held` were just initialised.
         unsafe { pool_bufs.buffers.set_len(held + taken) };
         *pool_bufs.left.get_mut() += taken;
