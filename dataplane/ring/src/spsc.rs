@@ -298,15 +298,6 @@ impl<T: Send> Iterator for Drain<'_, T> {
         Some(unsafe { self.consumer.ring.slots.take(at) })
     }
 
-    /// Iterates over contiguous pieces, without a check for the ring end per item.
-    #[inline(always)]
-    fn fold<B, F: FnMut(B, T) -> B>(mut self, first: B, mut f: F) -> B {
-        let Self { consumer, next, end, .. } = &mut self;
-        // SAFETY: the items up to `end` are between `head` and a loaded `tail`; `next` moves past each before it is
-        // yielded.
-        unsafe { consumer.ring.slots.empty(next, *end, first, &mut f) }
-    }
-
     #[inline(always)]
     fn size_hint(&self) -> (usize, Option<usize>) {
         let left = self.end.wrapping_sub(self.next);

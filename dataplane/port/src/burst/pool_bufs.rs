@@ -196,7 +196,7 @@ impl Burst {
         let spare = &mut pool_bufs.buffers.spare_capacity_mut()[..n];
         let mut places = rest.iter_mut().zip(len).zip(offloads).zip(spare);
         let (mut wide, mut work, mut taken) = (true, Offload::NONE, 0);
-        // Not `fold`, which the compiler inlines or not, by 30 instructions a packet.
+        // `fold` is not always inlined, which costs 30 instructions a packet.
         for (buffer, offload) in packets {
             let Some((((rest, len), left), place)) = places.next() else { break };
             let seg = buffer.seg();

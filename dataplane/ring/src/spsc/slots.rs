@@ -78,30 +78,6 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Folds the items of the slots from `next` up to `end`. `next` is incremented before each item is passed on, so
-    /// that it is correct if the closure panics.
-    ///
-    /// # Safety
-    /// The caller owns the slots, which hold items, and takes each once; the range is at most the number of slots.
-    #[inline(always)]
-    pub(super) unsafe fn empty<B>(
-        &self,
-        next: &mut usize,
-        end: usize,
-        first: B,
-        f: &mut impl FnMut(B, T) -> B,
-    ) -> B {
-        let mut folded = first;
-        while *next != end {
-            for slot in self.piece(*next, end.wrapping_sub(*next)) {
-                *next = next.wrapping_add(1);
-                // SAFETY: the slot is filled, and the caller owns it.
-                folded = f(folded, slot.with(|from| unsafe { (*from).assume_init_read() }));
-            }
-        }
-        folded
-    }
-
     /// Number of items from `position` on, at most `most`, before the first that `keep` rejects.
     ///
     /// # Safety
