@@ -2,9 +2,9 @@
 //!
 //! The interface is opened at port creation, so that errors are reported at once. If a worker reports it removed, or
 //! its namespace's name refers to another namespace, its queues are stopped and all resources released; it is then
-//! created or found again with exponential back-off. If only its queues cannot be created, for lack of descriptors or
-//! memory, the interface stays, with the addresses that its namespace has given it. While the link is down, the port
-//! waits and its queues stay. Never blocks, never reads a clock.
+//! created or found again with exponential back-off. If only its queues cannot be created, or fail, for lack of memory or
+//! because a worker panicked, the interface stays, with the addresses that its namespace has given it. While the link is
+//! down, the port waits and its queues stay. Never waits for a peer, never reads a clock.
 
 use super::device::Device;
 use super::error::TapError;
@@ -111,9 +111,10 @@ impl Tap {
         }
     }
 
-    /// Releases an interface without queues whose namespace is gone.
-    pub(super) fn leave_gone_namespace(&mut self) {
-        if self.started.is_none() && self.device.as_ref().is_some_and(|device| !device.is_at_home()) {
+    /// Releases an interface without queues that was deleted, or whose namespace is gone.
+    pub(super) fn leave_gone(&mut self) {
+        let is_gone = |device: &Device| !device.is_at_home() || !device.exists();
+        if self.started.is_none() && self.device.as_ref().is_some_and(is_gone) {
             self.drop_device();
         }
     }
@@ -206,7 +207,7 @@ impl PortControl for Tap {
             if self.due.take_if(|at| *at <= now).is_none() {
                 return;
             }
-            self.leave_gone_namespace();
+            self.leave_gone();
             if let Err(fault) = self.begin(now, engine) {
                 return self.pause(fault, now, engine);
             }
@@ -217,9 +218,7 @@ impl PortControl for Tap {
     fn fault(&mut self, now: Instant, fault: PortFault, engine: &mut dyn Attach) {
         self.pause(fault, now, engine);
         // An interface that exists is not the cause: it keeps its addresses.
-        if self.device.as_ref().is_some_and(|device| !device.exists()) {
-            self.drop_device();
-        }
+        self.leave_gone();
     }
 
     fn close(&mut self, engine: &mut dyn Attach) {

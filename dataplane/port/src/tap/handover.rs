@@ -21,7 +21,7 @@ const INVALID: PortFault = PortFault::State("it is not that of a TAP port");
 
 impl HandOver for Tap {
     fn describe(&mut self, _: &mut dyn Attach) -> Result<Handover, PortFault> {
-        self.leave_gone_namespace();
+        self.leave_gone();
         let mut handover = Handover::default();
         for queue in self.device.iter().flat_map(|device| device.queues().iter()) {
             handover.push(QUEUE, Vec::new(), vec![duplicate(queue)?]);
