@@ -58,12 +58,14 @@ pub(crate) fn install(form: LogForm) -> Result<(), ConfineError> {
 /// A function that handles a signal. It must be async-signal-safe.
 pub(crate) type Handler = extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
 
-/// Has `handler` handle a signal, on the alternate stack of the thread.
+/// Has `handler` handle a signal, on the alternate stack of the thread, with all other signals blocked meanwhile.
 pub(crate) fn handle(signal: c_int, handler: Handler) -> io::Result<()> {
     // SAFETY: all zeros is a valid sigaction.
     let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
     action.sa_sigaction = handler as *const () as usize;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+    // SAFETY: the mask is that of `action`.
+    unsafe { libc::sigfillset(&raw mut action.sa_mask) };
     // SAFETY: `action` is valid, and its handler is async-signal-safe.
     match unsafe { libc::sigaction(signal, &raw const action, core::ptr::null_mut()) } {
         0 => Ok(()),
