@@ -38,7 +38,9 @@ impl Supervision {
             loop {
                 let now = service.snapshot();
                 let health = service.observe_health(&now);
-                sign_of_life(&health, watchdog).into_iter().for_each(notify);
+                if let Some(sign) = sign_of_life(&health, watchdog) {
+                    notify(sign);
+                }
                 hung = tell(&health, &hung);
                 service.observe_bonds();
                 service.observe_rates(&now);

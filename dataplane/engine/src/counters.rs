@@ -198,7 +198,8 @@ pub(crate) struct WorkerCounters {
     pub(crate) step_transmit: Counter,
     pub(crate) sampled_packets: Counter,
     pub(crate) sleeping: AtomicBool,
-    pub(crate) step: StepCell,
+    /// On a line of its own: others read `sleeping`.
+    pub(crate) step: Padded<StepCell>,
     /// By port; the last entry is for packets from handoff queues.
     pub(crate) ports: Vec<Padded<PortCounters>>,
     /// By port; absent before its first transmit queue starts on this worker.
@@ -230,7 +231,7 @@ impl WorkerCounters {
             step_transmit: Counter::default(),
             sampled_packets: Counter::default(),
             sleeping: AtomicBool::new(false),
-            step: StepCell::default(),
+            step: Padded::default(),
             ports: (0..=max_ports).map(|_| Padded::default()).collect(),
             latencies: (0..max_ports).map(|_| OnceLock::new()).collect(),
         }

@@ -17,6 +17,7 @@ pub(crate) enum Step {
     Pipeline,
     Transmit,
     Handoff,
+    Deliver,
     Complete,
     Notify,
     Flush,
@@ -25,11 +26,12 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Receive,
         Self::Pipeline,
         Self::Transmit,
         Self::Handoff,
+        Self::Deliver,
         Self::Complete,
         Self::Notify,
         Self::Flush,
@@ -43,6 +45,7 @@ impl Step {
             Self::Pipeline => "pipeline",
             Self::Transmit => "transmit",
             Self::Handoff => "handoff",
+            Self::Deliver => "deliver",
             Self::Complete => "complete",
             Self::Notify => "notify",
             Self::Flush => "flush",
@@ -82,8 +85,8 @@ impl StepCell {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct CurrentStep {
-    /// `receive`, `pipeline`, `transmit`, `handoff`, `complete` (return of buffers), `notify`, `flush`, `timers` or
-    /// `commands`.
+    /// `receive`, `pipeline`, `transmit`, `handoff`, `deliver` (the rest of a burst that exceeded its turn), `complete`
+    /// (return of buffers), `notify`, `flush`, `timers` or `commands`.
     pub name: String,
     /// Number of the port that it concerns: the one it receives from or sends to.
     #[serde(default, skip_serializing_if = "Option::is_none")]

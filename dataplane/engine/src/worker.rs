@@ -223,6 +223,7 @@ impl<M: Execution> Worker<M> {
         self.finish();
         if got {
             if self.out.watch.is_on {
+                self.counters.step.enter(Step::Receive, port);
                 let is_handoff = self.rx[at].account.is_handoff;
                 self.out.capture_received(&mut self.bursts[filled], (!is_handoff).then_some(port));
             }

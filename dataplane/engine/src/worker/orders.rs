@@ -30,7 +30,12 @@ impl<M: Execution> Worker<M> {
     /// Handles pending commands. Returns `false` if the worker must end.
     #[inline(always)]
     pub(crate) fn handle_commands(&mut self) -> bool {
-        !self.link.mailbox.pending(self.orders.handled) || self.handle_pending()
+        if !self.link.mailbox.pending(self.orders.handled) {
+            return true;
+        }
+        let stays = self.handle_pending();
+        self.counters.step.leave();
+        stays
     }
 
     /// The burst boundary at which commands take effect. Returns `false` if the worker must end.

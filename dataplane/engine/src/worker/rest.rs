@@ -51,6 +51,7 @@ impl<M: Execution> Worker<M> {
         if !self.out.keeping.is_empty() {
             self.out.flush(self.now, if sleeps { Flush::All } else { Flush::Idle });
             self.notify();
+            self.counters.step.leave();
         }
         sleeps
     }
@@ -139,6 +140,7 @@ impl<M: Execution> Worker<M> {
     pub(super) fn enable_all(&mut self) -> bool {
         let mut at = 0;
         while at < self.rx.len() {
+            self.counters.step.enter(Step::Notify, self.rx[at].key.port);
             match self.rx[at].queue.enable_notification() {
                 Ok(false) => at += 1,
                 Ok(true) => return false,

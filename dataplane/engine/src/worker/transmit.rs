@@ -167,6 +167,7 @@ impl Transmit {
         flooded: &Flooded,
     ) -> bool {
         let (to, mut derived) = (emissions.port(), self.edited.take().unwrap_or_default());
+        self.counters.step.enter(Step::Transmit, to);
         derived.begin_from(burst);
         let (mut places, mut lost) = ([0; BURST], BurstStats::default());
         let alike = derived.push_alike(burst, emissions.indices(), edits, |place| emissions.edit(place));

@@ -119,6 +119,7 @@ impl<M: Execution> Worker<M> {
     /// Sends within the remaining budget of the turn. Returns whether nothing is left.
     fn step(&mut self, carried: &mut Carried) -> bool {
         let Carried { burst, from, delivery, received, .. } = carried;
+        self.counters.step.enter(Step::Deliver, from.port);
         self.out.resume_sample(*received, BurstKey::of(burst));
         let is_done = self.out.deliver((burst, *from), delivery, self.now);
         self.out.pause_sample(*received);

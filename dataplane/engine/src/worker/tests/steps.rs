@@ -65,6 +65,7 @@ impl TxQueue for Watched<Sink> {
     }
 
     fn room(&mut self, len: usize) -> usize {
+        self.0.see();
         self.1.room(len)
     }
 
@@ -93,19 +94,25 @@ impl Pipeline for Watched<ToOne> {
     }
 }
 
-#[test]
-fn each_step_is_current_while_it_runs() {
-    const FROM: usize = 3;
-    const TO: usize = 60;
+const FROM: usize = 3;
+const TO: usize = 60;
+
+/// A worker that sends the packets of `source`, of port [`FROM`], to port [`TO`].
+fn watched(source: Source) -> (Bench, Witness) {
     let mut bench = Bench::new(0, QueueFull::Drop, Capabilities::NONE);
     let witness = Witness { counters: bench.worker.counters.clone(), seen: Arc::default() };
-    let source = Source::new(&tcp(), (100, 1), Offload::NONE);
     let sink = Sink(Arc::new(Mutex::new(Taken::new())), Capabilities::NONE);
     let pipeline = Box::new(Watched(witness.clone(), ToOne(TO as u16)));
     let (rx, tx) = (Box::new(Watched(witness.clone(), source)), Box::new(Watched(witness.clone(), sink)));
     bench.worker.handle(Command::SetPipeline(pipeline));
     bench.worker.handle(Command::StartTx(key(TO), Generation(0), tx, [0].into()));
     bench.worker.handle(Command::StartRx(key(FROM), Generation(0), rx));
+    (bench, witness)
+}
+
+#[test]
+fn each_step_is_current_while_it_runs() {
+    let (mut bench, witness) = watched(Source::new(&tcp(), (100, 1), Offload::NONE));
     let mut seen = |what: &mut dyn FnMut(&mut Worker)| {
         what(&mut bench.worker);
         std::mem::take(&mut *witness.seen.lock().unwrap())
@@ -122,4 +129,12 @@ fn each_step_is_current_while_it_runs() {
     assert_eq!(witness.counters.step.get(PORTS), None);
     let commanded = seen(&mut |worker| assert!(worker.handle(Command::Refresh(PortId(FROM as u16)))));
     assert_eq!(commanded, of(&[("commands", None)]));
+}
+
+#[test]
+fn the_rest_of_a_burst_is_delivered_for_its_port() {
+    let (mut bench, witness) = watched(Source::new(&tcp(), (LONG, 8), segments_of(1000)));
+    while bench.worker.round() {}
+    let step = CurrentStep { name: "deliver".to_owned(), port: Some(FROM as u16) };
+    assert!(witness.seen.lock().unwrap().contains(&step), "{:?}", witness.seen);
 }
