@@ -87,13 +87,15 @@ impl Rounds {
         self.0[subject].iter().flatten().filter(|reading| reading.class == class).count()
     }
 
-    /// The ratios of a pair in each round that has both readings at this class of distances.
+    /// The ratios of a pair in each round that has both readings at this class of distances. A cost is a difference, and
+    /// there is no ratio to one that is not above 0.
     pub(super) fn ratios(&self, pair: &Pair, class: Option<Class>) -> Vec<f64> {
         let value = |reading: &Option<Reading>| {
             reading.as_ref().filter(|reading| reading.class == class)?.values[pair.column]
         };
         let both = self.0[pair.ours].iter().zip(&self.0[pair.theirs]);
-        both.filter_map(|(ours, theirs)| Some(value(ours)? / value(theirs)?)).collect()
+        let ratio = |(ours, theirs)| Some(value(ours)? / value(theirs).filter(|theirs| *theirs > 0.0)?);
+        both.filter_map(ratio).collect()
     }
 }
 
@@ -140,6 +142,14 @@ mod tests {
         assert_eq!((rounds.values(0, 0, None), rounds.count(1, None)), (vec![1.0, 3.0, 5.0], 2));
         assert_eq!(rounds.ratios(&comparison.pairs[0], None), [1.0 / 2.0, 5.0 / 6.0]);
         assert!(rounds.values(1, 1, None).is_empty() && rounds.validate(&comparison, &progress).is_ok());
+    }
+
+    #[test]
+    fn a_cost_that_is_not_above_0_gives_no_ratio() {
+        let read = |value| Some(Reading { values: vec![Some(value), None], class: None });
+        let rounds =
+            Rounds(vec![vec![read(3.0), read(3.0), read(-1.0)], vec![read(-2.0), read(0.0), read(2.0)]]);
+        assert_eq!(rounds.ratios(&comparison(Goal::AtLeast(2.0)).pairs[0], None), [-0.5]);
     }
 
     #[test]
