@@ -1,7 +1,7 @@
 //! The step that a worker is in, for reports of one that hangs.
 //!
 //! A worker stores each step when it begins it. It stores nothing when a step ends, except at the end of a round: what
-//! follows is short, or a step of its own. The control thread loads the step about once a second.
+//! follows is short, or a step of its own. Snapshots load the step, about once a second.
 
 use port::PortId;
 use serde::{Deserialize, Serialize};
